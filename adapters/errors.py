@@ -1,0 +1,45 @@
+"""What can go wrong below the Backend protocol.
+
+BackendError
+  + Overloaded       the engine's queue is full; trying again later may work
+  + ContextTooLong   prompt and max tokens do not fit the context
+  + Unsupported      the request needs what this engine lacks; names it
+  + BackendFailed    the engine broke; this request is lost, and perhaps all others
+"""
+
+
+class BackendError(Exception):
+    """Base of all errors that a backend may raise from `start`, `generate` or `check`."""
+
+
+class Overloaded(BackendError):
+    """The engine cannot take the request now. `retry_after` is in seconds."""
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ContextTooLong(BackendError):
+    """The prompt (or prompt and max tokens) exceeds what the engine can hold; sizes in tokens."""
+
+    def __init__(self, prompt_tokens: int, context_length: int) -> None:
+        super().__init__(
+            f"the prompt has {prompt_tokens} tokens; the context holds {context_length}, "
+            "sampled tokens included"
+        )
+        self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
+
+
+class Unsupported(BackendError):
+    """The engine cannot do what the request asks; `feature` names it, such as `grammar`."""
+
+    def __init__(self, feature: str, backend: str) -> None:
+        super().__init__(f"the {backend} backend does not support {feature}")
+        self.feature = feature
+        self.backend = backend
+
+
+class BackendFailed(BackendError):
+    """The engine broke while the request ran, or is dead; the message says why."""

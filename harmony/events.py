@@ -1,0 +1,88 @@
+"""What the parser reports, in order, while tokens arrive.
+
+For each message: one `MessageStarted`, any number of `ContentDelta`, one `MessageEnded`. Indices
+count messages from 0. The concatenated deltas of a message equal its `MessageEnded.content`.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harmony.messages import Channel
+
+
+class Repair(StrEnum):
+    """A departure from legal harmony that the parser read through; each names what was wrong."""
+
+    MISSING_START = "missing_start"
+    MISSING_CHANNEL = "missing_channel"
+    UNKNOWN_CHANNEL = "unknown_channel"
+    REPEATED_CHANNEL = "repeated_channel"
+    REPEATED_RECIPIENT = "repeated_recipient"
+    GLUED_RECIPIENT = "glued_recipient"
+    UNEXPECTED_ROLE = "unexpected_role"
+    HEADER_WORDS = "header_words"
+    HEADERLESS_TEXT = "headerless_text"
+    CONTROL_IN_BODY = "control_in_body"
+    UNEXPECTED_END = "unexpected_end"
+    INVALID_UTF8 = "invalid_utf8"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What stood between `<|start|>` and `<|message|>`.
+
+    `recipient` is the called tool's full name (`functions.f`, `python`), None for text;
+    `content_type` all that followed `<|constrain|>`, or the word in its place.
+    """
+
+    channel: Channel
+    recipient: str | None = None
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStarted:
+    """A header is complete: the kind of the message is known and will not change."""
+
+    index: int
+    header: Header
+
+
+@dataclass(frozen=True, slots=True)
+class ContentDelta:
+    """New text of the open message.
+
+    `span` is the half-open range of sampled-token positions (0 is the first token pushed) whose
+    bytes this text completes, for logprobs and token counts.
+    """
+
+    index: int
+    text: str
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEnded:
+    """The message is closed.
+
+    `tokens` are all its ids from `<|start|>` on, including those that the prompt had given (so
+    that they can be replayed) and the token that ended it; `end` is that token's id, None where
+    sampling stopped before one came. `repairs` is empty exactly when the message was legal harmony.
+    `body_tokens` counts the sampled ids between `<|message|>` and the end.
+    """
+
+    index: int
+    header: Header
+    content: str
+    tokens: tuple[int, ...]
+    end: int | None
+    repairs: tuple[Repair, ...] = ()
+    body_tokens: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """True when a token of harmony's own ended the message."""
+        return self.end is not None
+
+
+Event = MessageStarted | ContentDelta | MessageEnded
