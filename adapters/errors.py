@@ -5,7 +5,10 @@ BackendError
   + ContextTooLong   prompt and max tokens do not fit the context
   + Unsupported      the request needs what this engine lacks; names it
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
+  + UnknownBackend   no backend has that name; lists those that exist
 """
+
+from collections.abc import Sequence
 
 
 class BackendError(Exception):
@@ -43,3 +46,12 @@ class Unsupported(BackendError):
 
 class BackendFailed(BackendError):
     """The engine broke while the request ran, or is dead; the message says why."""
+
+
+class UnknownBackend(BackendError):
+    """No backend is registered under `name`; `known` are the names that are."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(f"unknown backend {name!r}; known are {', '.join(known)}")
+        self.name = name
+        self.known = tuple(known)

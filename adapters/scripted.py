@@ -1,0 +1,182 @@
+"""A backend that replays written completions: for testing clients, and for benchmarks.
+
+Source of the script's format: issue 2. Each line of the file is one JSON object:
+`prompt_contains` (text or null: any prompt), `completion` (harmony text with control tokens),
+`tokens_per_chunk` (default 1) and `delay_ms` between chunks (default 0). The first line whose
+`prompt_contains` occurs in the decoded prompt is replayed, whatever sampling was asked for.
+"""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from adapters.base import (
+    BackendConfig,
+    BackendInfo,
+    FinishReason,
+    GenerationChunk,
+    GenerationRequest,
+    TokenLogprobs,
+)
+from adapters.errors import BackendFailed, ContextTooLong
+
+FEATURES = frozenset(
+    {
+        "grammar",
+        "logit_bias",
+        "penalties",
+        "seed",
+        "logprobs",
+        "phases",
+        "cached_tokens",
+        "top_k",
+        "min_p",
+    }
+)
+CONTEXT_LENGTH = 131_072
+VOCAB_SIZE = 201_088
+QUOTED_PROMPT_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptLine:
+    """One completion, encoded. `delay` is in seconds."""
+
+    prompt_contains: str | None
+    token_ids: tuple[int, ...]
+    tokens_per_chunk: int
+    delay: float
+
+
+class ScriptedBackend:
+    """Replays the script named by the option `script`."""
+
+    def __init__(self, config: BackendConfig) -> None:
+        self._config = config
+        self._lines: tuple[ScriptLine, ...] = ()
+        self._state = "has not been started"
+
+    @property
+    def info(self) -> BackendInfo:
+        return BackendInfo("scripted", None, CONTEXT_LENGTH, VOCAB_SIZE, FEATURES)
+
+    async def start(self) -> None:
+        """Read the script. Raises BackendFailed naming file and line where it is malformed."""
+        unknown = sorted(set(self._config.options) - {"script"})
+        if unknown:
+            raise BackendFailed(f"the scripted backend has no option {', '.join(unknown)}")
+        path = self._config.options.get("script")
+        if not path:
+            raise BackendFailed("the scripted backend needs a script file")
+        self._lines = tuple(read_script(Path(path), self._config.encode))
+        self._state = ""
+
+    async def stop(self) -> None:
+        self._state = "was stopped"
+
+    async def check(self) -> None:
+        if self._state:
+            raise BackendFailed(f"the scripted backend {self._state}")
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        await self.check()
+        prompt_tokens = len(request.prompt_token_ids)
+        if prompt_tokens + request.max_tokens > CONTEXT_LENGTH:
+            raise ContextTooLong(prompt_tokens, CONTEXT_LENGTH)
+        line = self._match(self._config.decode(list(request.prompt_token_ids)))
+        for position, chunk in enumerate(_chunks(line, request)):
+            if position:
+                await asyncio.sleep(line.delay)
+                await self.check()
+            yield chunk
+
+    def _match(self, prompt: str) -> ScriptLine:
+        for line in self._lines:
+            if line.prompt_contains is None or line.prompt_contains in prompt:
+                return line
+        raise BackendFailed(
+            "no matching line in the script for the prompt that ends in "
+            f"{prompt[-QUOTED_PROMPT_CHARACTERS:]!r}"
+        )
+
+
+def read_script(path: Path, encode: Callable[[str], list[int]]) -> Iterator[ScriptLine]:
+    """Read JSON lines; blank ones are skipped. Raises BackendFailed as `file:line: reason`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BackendFailed(f"{path}: {error}") from error
+    # Not splitlines(): JSON strings may hold U+2028 and other separators unescaped.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield _script_line(json.loads(line), encode)
+        except ValueError as error:
+            raise BackendFailed(f"{path}:{number}: {error}") from error
+
+
+def _script_line(value: Any, encode: Callable[[str], list[int]]) -> ScriptLine:
+    if not isinstance(value, dict):
+        raise ValueError("a line must be a JSON object")
+    fields: dict[str, Any] = {"prompt_contains": None, "tokens_per_chunk": 1, "delay_ms": 0} | value
+    unknown = sorted(fields.keys() - {*FIELD_CHECKS})
+    if unknown:
+        raise ValueError(f"unknown field {', '.join(unknown)}")
+    for name, (accepts, expected) in FIELD_CHECKS.items():
+        if not accepts(fields.get(name)):
+            raise ValueError(f"{name} must be {expected}")
+    return ScriptLine(
+        fields["prompt_contains"],
+        tuple(encode(fields["completion"])),
+        fields["tokens_per_chunk"],
+        fields["delay_ms"] / 1000,
+    )
+
+
+def _is_delay(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value >= 0
+
+
+FIELD_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "prompt_contains": (lambda value: value is None or isinstance(value, str), "a string or null"),
+    "completion": (lambda value: isinstance(value, str), "a string"),
+    "tokens_per_chunk": (lambda value: type(value) is int and value >= 1, "an integer >= 1"),
+    "delay_ms": (_is_delay, "a number >= 0"),
+}
+
+
+def _chunks(line: ScriptLine, request: GenerationRequest) -> Iterator[GenerationChunk]:
+    token_ids, finish_reason = _cut(line.token_ids, request)
+    step = line.tokens_per_chunk
+    for first in range(0, max(len(token_ids), 1), step):
+        piece = token_ids[first : first + step]
+        last = first + step >= len(token_ids)
+        yield GenerationChunk(
+            piece,
+            _logprobs(piece, request.logprobs),
+            finish_reason if last else None,
+            0 if first == 0 else None,
+        )
+
+
+def _cut(
+    token_ids: tuple[int, ...], request: GenerationRequest
+) -> tuple[tuple[int, ...], FinishReason]:
+    for position, token_id in enumerate(token_ids[: request.max_tokens]):
+        if token_id in request.stop_token_ids:
+            return token_ids[: position + 1], "stop"
+    return token_ids[: request.max_tokens], "length"
+
+
+def _logprobs(token_ids: tuple[int, ...], count: int | None) -> tuple[TokenLogprobs, ...] | None:
+    """A replay is certain: each token has probability one and no rival."""
+    if count is None:
+        return None
+    return tuple(
+        TokenLogprobs(token_id, 0.0, ((token_id, 0.0),) if count else ()) for token_id in token_ids
+    )

@@ -1,0 +1,51 @@
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from adapters import registry
+from adapters.base import BackendConfig
+from adapters.errors import BackendFailed, UnknownBackend
+from adapters.scripted import ScriptedBackend
+
+
+@pytest.fixture
+def config() -> BackendConfig:
+    return BackendConfig(None, {}, lambda text: [], lambda ids: "", lambda: None)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **backends: str) -> None:
+    found = EntryPoints(EntryPoint(*item, registry.GROUP) for item in backends.items())
+    monkeypatch.setattr(registry, "entry_points", lambda group: found.select(group=group))
+
+
+def test_makes_a_built_in_backend(config: BackendConfig) -> None:
+    assert isinstance(registry.create("scripted", config), ScriptedBackend)
+
+
+def test_an_unknown_name_is_refused_with_the_known_names(config: BackendConfig) -> None:
+    with pytest.raises(UnknownBackend, match=r"'nope'; known are .*scripted, transformers") as info:
+        registry.create("nope", config)
+    assert set(info.value.known) >= {"scripted", "transformers"}
+
+
+def test_an_installed_entry_point_is_a_backend(
+    config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, mine="collections:namedtuple", other="adapters.scripted:ScriptedBackend")
+    assert isinstance(registry.create("other", config), ScriptedBackend)
+    assert "mine" in registry.names()
+
+
+def test_a_built_in_name_cannot_be_taken_over(
+    config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, scripted="no.such.module:Thing")
+    assert isinstance(registry.create("scripted", config), ScriptedBackend)
+
+
+def test_a_backend_whose_packages_are_missing_says_which(
+    config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, broken="no_such_package:Backend")
+    with pytest.raises(BackendFailed, match=r"broken backend cannot be imported.*no_such_package"):
+        registry.create("broken", config)
