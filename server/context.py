@@ -1,0 +1,41 @@
+"""What every route needs, made once by the application."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from starlette.requests import HTTPConnection
+
+from server.errors import NotFound
+from server.gateway import Gateway
+from server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The server's parts. `created` is when the model was loaded, in Unix seconds."""
+
+    settings: Settings
+    gateway: Gateway
+    created: int
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The served names; the first is the default."""
+        return self.settings.model_names
+
+    def model(self, name: str | None) -> str:
+        """The served name for what the request asks; the default for None. Raises NotFound."""
+        if name is None:
+            return self.models[0]
+        if name not in self.models:
+            raise NotFound(
+                f"The model `{name}` does not exist or you do not have access to it.",
+                param="model",
+                code="model_not_found",
+            )
+        return name
+
+
+def context_of(connection: HTTPConnection) -> Context:
+    """The context of the application that got this request."""
+    return cast(Context, connection.app.state.context)

@@ -1,0 +1,132 @@
+"""What a client is told when something goes wrong, in OpenAI's error body.
+
+APIError
+  + InvalidRequest           400  the request; `param` names the field
+  |   + ContextLengthExceeded
+  + AuthenticationFailed     401
+  + NotFound                 404
+  + BodyTooLarge             413
+  + RateLimited              429  with Retry-After
+  + ServerFailed             500  the server, the engine or the model; never the client
+  + Unavailable              503
+
+4xx is only ever for the request: what the model samples cannot cause one.
+Source: https://platform.openai.com/docs/guides/error-codes
+"""
+
+from typing import Any, ClassVar
+
+from adapters.errors import BackendError, ContextTooLong, Overloaded, Unsupported
+
+
+class APIError(Exception):
+    """Base of all that a client is told. `code` and `param` may be None, as in OpenAI's body."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "server_error"
+    default_code: ClassVar[str | None] = None
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code if code is not None else self.default_code
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers that go with the status."""
+        return {}
+
+    def body(self) -> dict[str, Any]:
+        """OpenAI's error object: `{"error": {message, type, param, code}}`."""
+        return {
+            "error": {
+                "message": self.message,
+                "type": self.type,
+                "param": self.param,
+                "code": self.code,
+            }
+        }
+
+
+class InvalidRequest(APIError):
+    """The request cannot be served as it stands."""
+
+    status = 400
+    type = "invalid_request_error"
+
+
+class ContextLengthExceeded(InvalidRequest):
+    """The prompt leaves no room in the context."""
+
+    default_code = "context_length_exceeded"
+
+
+class AuthenticationFailed(APIError):
+    """No key, or one that is not known here."""
+
+    status = 401
+    type = "invalid_request_error"
+    default_code = "invalid_api_key"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """RFC 9110 requires the challenge."""
+        return {"WWW-Authenticate": "Bearer"}
+
+
+class NotFound(APIError):
+    """What is asked for is not here, or belongs to another key."""
+
+    status = 404
+    type = "invalid_request_error"
+    default_code = "not_found"
+
+
+class BodyTooLarge(APIError):
+    """The request's body is over the limit."""
+
+    status = 413
+    type = "invalid_request_error"
+    default_code = "request_too_large"
+
+
+class RateLimited(APIError):
+    """The queue is full. `retry_after` is in seconds."""
+
+    status = 429
+    type = "too_many_requests"
+    default_code = "rate_limit_exceeded"
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Whole seconds, at least one."""
+        return {"Retry-After": str(max(1, round(self.retry_after)))}
+
+
+class ServerFailed(APIError):
+    """The server or its engine failed; the same request may work again."""
+
+    default_code = "server_error"
+
+
+class Unavailable(APIError):
+    """The server cannot take this request for now."""
+
+    status = 503
+    default_code = "server_unavailable"
+
+
+def from_backend(error: BackendError) -> APIError:
+    """The client's view of a backend's error."""
+    if isinstance(error, Overloaded):
+        return RateLimited(str(error), error.retry_after)
+    if isinstance(error, ContextTooLong):
+        return ContextLengthExceeded(str(error))
+    if isinstance(error, Unsupported):
+        return InvalidRequest(str(error), code="unsupported_parameter")
+    return ServerFailed(str(error))

@@ -1,0 +1,59 @@
+"""What a request of either API compiles to: all that one sampling needs, and nothing of HTTP."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from adapters.base import SamplingParams
+from harmony.messages import Conversation, Effort
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTool:
+    """A tool as the client declared it, under the harmony recipient that calls it.
+
+    recipient: `functions.NAME`. name, namespace: as the client knows the tool.
+    """
+
+    recipient: str
+    name: str
+    kind: Literal["function", "custom"] = "function"
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """One sampling, before it is rendered.
+
+    sampling: penalties and logit bias act on the final channel only (the server's rule for both
+    APIs); the rest on every token.
+    max_tokens: an upper bound on sampled tokens, reasoning included; None is all the context.
+    stop: up to four strings that end the final channel; they are not part of the answer.
+    top_logprobs: None for no logprobs, n >= 0 for the final channel's with the n likeliest.
+    effort: None means that the model is given no analysis channel.
+    grammar: llguidance Lark text that masks the sampling, None where it is free.
+    prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
+    affinity: requests with the same value share a prompt prefix.
+    """
+
+    conversation: Conversation
+    tools: tuple[DeclaredTool, ...] = ()
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    top_logprobs: int | None = None
+    effort: Effort | None = Effort.MEDIUM
+    grammar: str | None = None
+    prefill: tuple[int, ...] = ()
+    affinity: str | None = None
+
+    def tool(self, recipient: str) -> DeclaredTool:
+        """The declared tool that a sampled recipient calls.
+
+        One that was never declared is surfaced as a function: under its bare name where it stands
+        in `functions`, else under the whole recipient.
+        """
+        for tool in self.tools:
+            if tool.recipient == recipient:
+                return tool
+        return DeclaredTool(recipient, recipient.removeprefix("functions."))

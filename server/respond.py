@@ -1,0 +1,60 @@
+"""A run's answer over HTTP: a stream of its events, or their fold."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server import sse
+from server.runs import Run, WireEvent
+
+Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
+
+
+def json_response(body: Any, status: int = 200) -> Response:
+    """`body` as compact UTF-8 JSON."""
+    return Response(orjson.dumps(body), status_code=status, media_type="application/json")
+
+
+async def respond(
+    run: Run, request: Request, *, stream: bool, encode: sse.Encode, fold: Fold
+) -> Response:
+    """The answer that the client asked for.
+
+    Raises the run's APIError when a whole answer was asked for and the run failed. A client that
+    disconnects takes its run with it.
+    """
+    if stream:
+        return sse.stream(run, encode)
+    if not await _finish_unless_disconnected(run, request):
+        return Response(status_code=499)
+    if run.error is not None:
+        raise run.error
+    return json_response(fold(run.events))
+
+
+async def _finish_unless_disconnected(run: Run, request: Request) -> bool:
+    finish = asyncio.ensure_future(_drain(run))
+    disconnect = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({finish, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        return finish.done()
+    finally:
+        finish.cancel()
+        disconnect.cancel()
+        await asyncio.wait({finish, disconnect})
+
+
+async def _drain(run: Run) -> None:
+    async with aclosing(run.follow()) as batches:
+        async for _ in batches:
+            continue
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue

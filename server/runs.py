@@ -1,0 +1,120 @@
+"""Runs and their subscribers.
+
+A run is a task that appends wire events to its ledger; HTTP streams and whole answers only read
+it. A foreground run dies with its last subscriber, a background run does not.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from server.errors import APIError, ServerFailed
+
+logger = logging.getLogger(__name__)
+
+WireEvent = dict[str, Any]
+Emit = Callable[[Sequence[WireEvent]], None]
+
+
+class Producer(Protocol):
+    """What a run does: emits wire events until it returns.
+
+    It is cancelled when nobody wants the rest; it may emit its last events while it is.
+    """
+
+    def __call__(self, emit: Emit, /) -> Awaitable[None]:
+        """Emit all events, then return. An APIError that it raises becomes `Run.error`."""
+        ...
+
+
+class Run:
+    """One producer's events, append-only, with any number of readers.
+
+    events: the ledger so far. error: what ended the run before its time, None where nothing did.
+    """
+
+    def __init__(self, produce: Producer, *, background: bool = False) -> None:
+        self.events: list[WireEvent] = []
+        self.error: APIError | None = None
+        self._background = background
+        self._readers: set[asyncio.Event] = set()
+        self._task = asyncio.ensure_future(self._run(produce))
+        self._task.add_done_callback(lambda _: self._wake())
+
+    @property
+    def done(self) -> bool:
+        """True when no further event will come."""
+        return self._task.done()
+
+    def cancel(self) -> None:
+        """End the run; the producer gets its chance to emit last events."""
+        self._task.cancel()
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call back once, soon after the run is done (also when it is already)."""
+        self._task.add_done_callback(lambda _: callback())
+
+    async def wait(self) -> None:
+        """Return when the run is done, however it ended."""
+        await asyncio.wait([self._task])
+
+    async def follow(self, start: int = 0) -> AsyncGenerator[Sequence[WireEvent], None]:
+        """All events from position `start` on, in batches of what has come since the last.
+
+        Leaving it (closing the generator) as the last reader cancels a foreground run.
+        """
+        news = asyncio.Event()
+        self._readers.add(news)
+        try:
+            while True:
+                news.clear()
+                if batch := self.events[start:]:
+                    start += len(batch)
+                    yield batch
+                elif self.done:
+                    return
+                else:
+                    await news.wait()
+        finally:
+            self._readers.discard(news)
+            if not self._readers and not self._background:
+                self._task.cancel()
+
+    async def _run(self, produce: Producer) -> None:
+        try:
+            await produce(self._emit)
+        except APIError as error:
+            self.error = error
+        except Exception:
+            logger.exception("a run failed")
+            self.error = ServerFailed("The server had an error while processing the request.")
+
+    def _emit(self, events: Sequence[WireEvent]) -> None:
+        self.events.extend(events)
+        self._wake()
+
+    def _wake(self) -> None:
+        for news in self._readers:
+            news.set()
+
+
+class Runs:
+    """All runs of this process, so that shutting down can end them."""
+
+    def __init__(self) -> None:
+        self._runs: set[Run] = set()
+
+    def start(self, produce: Producer, *, background: bool = False) -> Run:
+        """Start a run; it is remembered until it is done."""
+        run = Run(produce, background=background)
+        self._runs.add(run)
+        run.when_done(lambda: self._runs.discard(run))
+        return run
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait for it."""
+        runs = list(self._runs)
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*(run.wait() for run in runs))

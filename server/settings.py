@@ -1,0 +1,78 @@
+"""The server's options: each is a flag of `gpt-oss-server serve` and an environment variable.
+
+The variable of `--served-model-name` is `GPT_OSS_SERVED_MODEL_NAME`, and so on. A flag wins over
+the environment. Options that may be given several times are separated by commas in a variable.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Several = Annotated[tuple[str, ...], NoDecode]
+
+
+class Settings(BaseSettings):
+    """What `serve` can be told. Raises pydantic's ValidationError for a bad value."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="GPT_OSS_",
+        extra="forbid",
+        frozen=True,
+        protected_namespaces=(),
+    )
+
+    model: str | None = Field(
+        None, description="checkpoint folder or hub name; without it the demo checkpoint is served"
+    )
+    served_model_name: Several = Field(
+        (), description="name that clients use (repeatable); default: the model's own"
+    )
+    backend: str = Field("transformers", description="engine: transformers, scripted, or a plug-in")
+    backend_option: Several = Field((), description="NAME=VALUE for the engine (repeatable)")
+    script: str | None = Field(None, description="the scripted engine's file (JSON lines)")
+    host: str = Field("127.0.0.1", description="address to listen on")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    api_key: Several = Field((), description="key that clients must send (repeatable)", repr=False)
+    cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
+    raw_reasoning: Literal["show", "hide"] = Field(
+        "show", description="whether answers hold the raw chain of thought"
+    )
+    max_running: int = Field(64, ge=1, description="requests that sample at once")
+    max_waiting: int = Field(256, ge=0, description="requests that may wait; more get a 429")
+    max_body_bytes: int = Field(32 * 1024 * 1024, ge=1, description="largest request body")
+    drain_seconds: float = Field(
+        30.0, ge=0, description="how long Ctrl-C lets running answers finish"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="how much is logged; prompts and keys never are"
+    )
+
+    @field_validator("served_model_name", "api_key", "cors_origin", "backend_option", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        parts = [value] if isinstance(value, str) else value
+        if not isinstance(parts, (list, tuple)):
+            return value
+        return tuple(
+            item.strip() for part in parts for item in str(part).split(",") if item.strip()
+        )
+
+    @field_validator("backend_option")
+    @classmethod
+    def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for option in value:
+            if "=" not in option:
+                raise ValueError(f"{option!r} is not NAME=VALUE")
+        return value
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names that clients may use; the first is the default."""
+        if self.served_model_name:
+            return self.served_model_name
+        return (
+            self.model.rstrip("/").removesuffix(".").split("/")[-1]
+            if self.model
+            else "gpt-oss-demo",
+        )
