@@ -4,11 +4,13 @@ The variable of `--served-model-name` is `GPT_OSS_SERVED_MODEL_NAME`, and so on.
 the environment. Options that may be given several times are separated by commas in a variable.
 """
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+DEMO_NAME = "gpt-oss-demo"
 Several = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -25,16 +27,20 @@ class Settings(BaseSettings):
     model: str | None = Field(
         None, description="checkpoint folder or hub name; without it the demo checkpoint is served"
     )
-    served_model_name: Several = Field(
+    served_model_name: DEMO_NAME = "gpt-oss-demo"
+Several = Field(
         (), description="name that clients use (repeatable); default: the model's own"
     )
     backend: str = Field("transformers", description="engine: transformers, scripted, or a plug-in")
-    backend_option: Several = Field((), description="NAME=VALUE for the engine (repeatable)")
+    backend_option: DEMO_NAME = "gpt-oss-demo"
+Several = Field((), description="NAME=VALUE for the engine (repeatable)")
     script: str | None = Field(None, description="the scripted engine's file (JSON lines)")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    api_key: Several = Field((), description="key that clients must send (repeatable)", repr=False)
-    cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
+    api_key: DEMO_NAME = "gpt-oss-demo"
+Several = Field((), description="key that clients must send (repeatable)", repr=False)
+    cors_origin: DEMO_NAME = "gpt-oss-demo"
+Several = Field((), description="origin that browsers may call from (repeatable)")
     raw_reasoning: Literal["show", "hide"] = Field(
         "show", description="whether answers hold the raw chain of thought"
     )
@@ -54,9 +60,8 @@ class Settings(BaseSettings):
         parts = [value] if isinstance(value, str) else value
         if not isinstance(parts, (list, tuple)):
             return value
-        return tuple(
-            item.strip() for part in parts for item in str(part).split(",") if item.strip()
-        )
+        items = (item.strip() for part in parts for item in str(part).split(","))
+        return tuple(item for item in items if item)
 
     @field_validator("backend_option")
     @classmethod
@@ -66,13 +71,23 @@ class Settings(BaseSettings):
                 raise ValueError(f"{option!r} is not NAME=VALUE")
         return value
 
+    @model_validator(mode="after")
+    def _script_belongs_to_scripted(self) -> "Settings":
+        if (self.backend == "scripted") != (self.script is not None):
+            raise ValueError("--backend scripted and --script FILE go together")
+        return self
+
     @property
     def model_names(self) -> tuple[str, ...]:
         """The names that clients may use; the first is the default."""
         if self.served_model_name:
             return self.served_model_name
-        return (
-            self.model.rstrip("/").removesuffix(".").split("/")[-1]
-            if self.model
-            else "gpt-oss-demo",
-        )
+        if self.model is None:
+            return ("scripted" if self.backend == "scripted" else DEMO_NAME,)
+        return (Path(self.model).name if Path(self.model).is_dir() else self.model,)
+
+    @property
+    def backend_options(self) -> dict[str, str]:
+        """What the engine is told, by option name."""
+        options = dict(option.split("=", 1) for option in self.backend_option)
+        return options if self.script is None else {**options, "script": self.script}

@@ -1,0 +1,80 @@
+"""The application: settings and a started backend in, an ASGI app out."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from adapters.base import Backend
+from server.admission import Admission
+from server.context import Context
+from server.errors import APIError
+from server.gateway import Gateway
+from server.middleware import BodyLimit, RequestId
+from server.respond import json_response
+from server.routes import chat, health, models, responses
+from server.settings import Settings
+
+
+def create_app(settings: Settings, backend: Backend) -> FastAPI:
+    """The server around `backend`, which the caller has started and will stop."""
+    gateway = Gateway(backend, Admission(settings.max_running, settings.max_waiting))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
+        yield
+        await gateway.runs.close()
+
+    app = FastAPI(
+        title="gpt-oss-server",
+        lifespan=lifespan,
+        openapi_url=None,
+        middleware=_middleware(settings),
+        exception_handlers={APIError: _api_error, HTTPException: _http_error},
+    )
+    app.state.context = Context(settings, gateway, created=int(time.time()))
+    for routes in (responses, chat, models, health):
+        app.include_router(routes.router)
+    return app
+
+
+def _middleware(settings: Settings) -> list[Middleware]:
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=list(settings.cors_origin),
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=["x-request-id"],
+    )
+    return [
+        Middleware(RequestId),
+        *([cors] if settings.cors_origin else []),
+        Middleware(BodyLimit, limit=settings.max_body_bytes),
+    ]
+
+
+async def _api_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, APIError)
+    response = json_response(error.body(), error.status)
+    response.headers.update(error.headers)
+    return response
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"Invalid URL ({request.method} {request.url.path})"
+    body = {
+        "message": message if error.status_code in (404, 405) else error.detail,
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "unknown_url" if error.status_code == 404 else None,
+    }
+    response = json_response({"error": body}, error.status_code)
+    response.headers.update(error.headers or {})
+    return response

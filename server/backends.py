@@ -1,0 +1,40 @@
+"""The engine that the settings name, with what it needs of harmony handed to it."""
+
+from collections.abc import Callable
+from functools import cache
+
+from llguidance import LLTokenizer
+from llguidance.tiktoken import lltokenizer_from_encoding
+
+from adapters.base import Backend, BackendConfig
+from adapters.registry import create
+from harmony.tokenizer import decode, encode_with_control, encoding
+from harmony.vocab import ENDOFTEXT, VOCAB_SIZE
+from server.settings import Settings
+
+
+def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> Backend:
+    """The settings' backend, not yet started. Raises BackendError when it cannot be made."""
+    config = BackendConfig(
+        model=settings.model or _demo_checkpoint(settings, progress),
+        options=settings.backend_options,
+        encode=encode_with_control,
+        decode=decode,
+        mask_tokenizer=mask_tokenizer,
+        progress=progress,
+    )
+    return create(settings.backend, config)
+
+
+@cache
+def mask_tokenizer() -> LLTokenizer:
+    """The vocabulary as llguidance wants it; building it takes seconds, so one serves all."""
+    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+
+
+def _demo_checkpoint(settings: Settings, progress: Callable[[str, float], None]) -> str | None:
+    if settings.backend == "scripted":
+        return None
+    from demo.checkpoint import ensure
+
+    return str(ensure(progress=progress))

@@ -1,0 +1,43 @@
+"""`GET /v1/models` and `/v1/models/{id}`: the names that this server answers to.
+
+Source: https://platform.openai.com/docs/api-reference/models
+"""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server.auth import authenticate
+from server.context import Context, context_of
+from server.respond import json_response
+
+router = APIRouter()
+
+
+@router.get("/v1/models")
+async def list_models(request: Request) -> Response:
+    """All served names, the default first."""
+    authenticate(request)
+    context = context_of(request)
+    models = [_model(name, context) for name in context.models]
+    return json_response({"object": "list", "data": models})
+
+
+@router.get("/v1/models/{name:path}")
+async def retrieve_model(request: Request, name: str) -> Response:
+    """One served name; 404 for any other."""
+    authenticate(request)
+    context = context_of(request)
+    return json_response(_model(context.model(name), context))
+
+
+def _model(name: str, context: Context) -> dict[str, Any]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": context.created,
+        "owned_by": "gpt-oss-server",
+        "max_model_len": context.gateway.backend.info.context_length,
+    }
