@@ -27,20 +27,16 @@ class Settings(BaseSettings):
     model: str | None = Field(
         None, description="checkpoint folder or hub name; without it the demo checkpoint is served"
     )
-    served_model_name: DEMO_NAME = "gpt-oss-demo"
-Several = Field(
+    served_model_name: Several = Field(
         (), description="name that clients use (repeatable); default: the model's own"
     )
     backend: str = Field("transformers", description="engine: transformers, scripted, or a plug-in")
-    backend_option: DEMO_NAME = "gpt-oss-demo"
-Several = Field((), description="NAME=VALUE for the engine (repeatable)")
+    backend_option: Several = Field((), description="NAME=VALUE for the engine (repeatable)")
     script: str | None = Field(None, description="the scripted engine's file (JSON lines)")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    api_key: DEMO_NAME = "gpt-oss-demo"
-Several = Field((), description="key that clients must send (repeatable)", repr=False)
-    cors_origin: DEMO_NAME = "gpt-oss-demo"
-Several = Field((), description="origin that browsers may call from (repeatable)")
+    api_key: Several = Field((), description="key that clients must send (repeatable)", repr=False)
+    cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
     raw_reasoning: Literal["show", "hide"] = Field(
         "show", description="whether answers hold the raw chain of thought"
     )

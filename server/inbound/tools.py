@@ -1,0 +1,169 @@
+"""A request's tools, of either API: what the model is told, and how its calls are named.
+
+Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools and
+DESIGN's rule on kinds that are not served: they are left out, logged and named, never a 400.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from harmony.messages import FunctionTool, ToolNamespace
+from server.inbound.fields import (
+    array,
+    invalid,
+    mapping,
+    optional_boolean,
+    optional_mapping,
+    optional_string,
+    string,
+)
+from server.plan import DeclaredTool
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE = "functions"
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One served tool.
+
+    strict: as the request says, None where it does not. param: the request's field that holds it.
+    input_grammar: a custom tool's `{"syntax": "lark" | "regex", "definition": …}`.
+    """
+
+    declared: DeclaredTool
+    function: FunctionTool
+    strict: bool | None
+    param: str
+    input_grammar: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """A request's tools in their order; `left_out` are the kinds that this server cannot run."""
+
+    served: tuple[Tool, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def declared(self) -> tuple[DeclaredTool, ...]:
+        """What a plan holds."""
+        return tuple(tool.declared for tool in self.served)
+
+    @property
+    def namespaces(self) -> tuple[ToolNamespace, ...]:
+        """What the developer message declares: `functions`, or nothing without tools."""
+        functions = tuple(tool.function for tool in self.served)
+        return (ToolNamespace(NAMESPACE, tools=functions),) if functions else ()
+
+
+def recipient(name: str, namespace: str | None = None) -> str:
+    """The harmony recipient of a tool as the client names it.
+
+    A namespace is a prefix of the name, so that equal names in two namespaces stay apart and a
+    call in the history needs no declaration to be rendered.
+    """
+    if namespace is None:
+        return f"{NAMESPACE}.{name}"
+    joint = "" if namespace.endswith("_") else "__"
+    return f"{NAMESPACE}.{namespace}{joint}{name}"
+
+
+def read_tools(value: Any, param: str = "tools") -> Tools:
+    """The request's `tools`: both Responses' flat form and Chat's nested one; null is none.
+
+    Raises InvalidRequest that names the tool's field.
+    """
+    if value is None:
+        return Tools()
+    served: list[Tool] = []
+    left_out: list[str] = []
+    for index, item in enumerate(array(value, param)):
+        where = f"{param}.{index}"
+        kind = string(mapping(item, where).get("type"), f"{where}.type")
+        if kind in ("function", "custom"):
+            served.append(_read_tool(item, kind, where))
+        elif kind == "namespace":
+            served.extend(_read_namespace(item, where))
+        else:
+            left_out.append(kind)
+    if left_out:
+        logger.info("tools of these kinds are not served: %s", ", ".join(left_out))
+    _refuse_equal_names(served)
+    return Tools(tuple(served), tuple(dict.fromkeys(left_out)))
+
+
+def _read_namespace(item: dict[str, Any], where: str) -> Iterator[Tool]:
+    name = _name(item.get("name"), f"{where}.name")
+    for index, nested in enumerate(array(item.get("tools"), f"{where}.tools")):
+        inside = f"{where}.tools.{index}"
+        kind = string(mapping(nested, inside).get("type"), f"{inside}.type")
+        if kind not in ("function", "custom"):
+            raise invalid(f"{inside}.type", "a namespace holds function and custom tools")
+        yield _read_tool(nested, kind, inside, namespace=name)
+
+
+def _read_tool(item: dict[str, Any], kind: str, where: str, namespace: str | None = None) -> Tool:
+    if kind in item:
+        where = f"{where}.{kind}"
+        item = mapping(item[kind], where)
+    name = _name(item.get("name"), f"{where}.name")
+    description = optional_string(item.get("description"), f"{where}.description")
+    to = recipient(name, namespace)
+    told_name = to.removeprefix(f"{NAMESPACE}.")
+    if kind == "custom":
+        grammar = _input_grammar(item.get("format"), f"{where}.format")
+        told = FunctionTool(told_name, _with_grammar(description, grammar), freeform=True)
+        declared = DeclaredTool(to, name, "custom", namespace)
+        return Tool(declared, told, None, where, grammar)
+    parameters = optional_mapping(item.get("parameters"), f"{where}.parameters")
+    strict = optional_boolean(item.get("strict"), f"{where}.strict")
+    told = FunctionTool(told_name, description, parameters)
+    return Tool(DeclaredTool(to, name, "function", namespace), told, strict, where)
+
+
+def _name(value: Any, param: str) -> str:
+    name = string(value, param)
+    if not _NAME.fullmatch(name):
+        raise invalid(param, "expected 1 to 128 letters, digits, underscores and hyphens")
+    return name
+
+
+def _input_grammar(value: Any, param: str) -> dict[str, Any] | None:
+    form = optional_mapping(value, param) or {"type": "text"}
+    kind = form.get("type")
+    if kind == "text":
+        return None
+    if kind != "grammar":
+        raise invalid(f"{param}.type", "expected 'text' or 'grammar'")
+    if "grammar" in form:
+        param = f"{param}.grammar"
+        form = mapping(form["grammar"], param)
+    if form.get("syntax") not in ("lark", "regex"):
+        raise invalid(f"{param}.syntax", "expected 'lark' or 'regex'")
+    definition = string(form.get("definition"), f"{param}.definition")
+    return {"syntax": form["syntax"], "definition": definition}
+
+
+def _with_grammar(description: str | None, grammar: dict[str, Any] | None) -> str | None:
+    if grammar is None:
+        return description
+    rule = f"The input must match this {grammar['syntax']} grammar:\n{grammar['definition']}"
+    return f"{description}\n\n{rule}" if description else rule
+
+
+def _refuse_equal_names(tools: list[Tool]) -> None:
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.declared.recipient in seen:
+            raise invalid(
+                f"{tool.param}.name",
+                f"two tools are named '{tool.declared.name}'",
+                "duplicate_tool",
+            )
+        seen.add(tool.declared.recipient)
