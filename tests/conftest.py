@@ -1,0 +1,20 @@
+"""What holds for every test: no network, a core for each worker, no timed examples."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Read when the libraries are first imported; processes that tests start inherit them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+for _name in [name for name in os.environ if name.startswith("GPT_OSS_")]:
+    del os.environ[_name]
+
+settings.register_profile(
+    "project",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("project")

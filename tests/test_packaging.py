@@ -1,0 +1,233 @@
+"""What is shipped: the lock, the wheel, the Makefile, the container image and the Compose file."""
+
+import http.server
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from server.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("harmony", "adapters", "server", "demo")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+HADOLINT = shutil.which("hadolint", path=Path(sys.executable).parent)
+
+
+# The lock
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pairs = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def test_every_requirement_is_pinned_within_its_range() -> None:
+    requirements = [
+        Requirement(text)
+        for texts in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+        for text in texts
+    ]
+    locked = pins()
+    assert [
+        str(requirement)
+        for requirement in requirements
+        if not requirement.specifier.contains(locked.get(canonicalize_name(requirement.name), "0"))
+    ] == []
+
+
+def test_pins_name_no_build_of_a_version() -> None:
+    """`torch==2.13.0` finds the CPU wheel on one machine, the CUDA one on another."""
+    assert [pin for pin in pins().items() if not re.fullmatch(r"[0-9][0-9a-z.]*", pin[1])] == []
+
+
+# The wheel
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the build reads."""
+    copy = tmp_path_factory.mktemp("tree")
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, copy / package, ignore=ignored)
+    for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "Makefile"):
+        shutil.copy(ROOT / name, copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The names of the files in the wheel."""
+    target = tmp_path_factory.mktemp("wheel")
+    build = f"from setuptools import build_meta; build_meta.build_wheel({str(target)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=tree, check=True, capture_output=True)
+    with zipfile.ZipFile(next(target.glob("*.whl"))) as archive:
+        return archive.namelist()
+
+
+def test_the_wheel_holds_every_source_and_data_file(tree: Path, wheel: list[str]) -> None:
+    files = {
+        path.relative_to(tree).as_posix()
+        for package in PACKAGES
+        for path in (tree / package).rglob("*")
+        if path.is_file()
+    }
+    assert files - set(wheel) == set()
+
+
+def test_the_wheel_holds_the_vocabulary_and_the_licences(wheel: list[str]) -> None:
+    assert any(re.fullmatch(r"harmony/data/o200k_base.*", name) for name in wheel)
+    assert any(name.endswith("licenses/LICENSE") for name in wheel)
+    assert any(re.search(r"licenses/harmony/data/LICENSE", name) for name in wheel)
+
+
+def test_the_wheel_holds_nothing_else(wheel: list[str]) -> None:
+    top = {name.split("/")[0] for name in wheel if ".dist-info/" not in name}
+    assert top == set(PACKAGES)
+
+
+# The Makefile
+
+
+def make(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["make", *arguments], cwd=tree, capture_output=True, text=True)
+
+
+@pytest.fixture
+def installed(tree: Path, tmp_path: Path) -> Path:
+    """A checkout in which `make install` has run; its server prints the arguments it gets."""
+    checkout = tmp_path / "checkout"
+    shutil.copytree(tree, checkout)
+    programs = checkout / ".venv/bin"
+    programs.mkdir(parents=True)
+    program = programs / "gpt-oss-server"
+    program.write_text('#!/bin/sh\necho "$PPID" "$@"\n')
+    program.chmod(0o755)
+    (checkout / ".venv/.installed").touch()
+    return checkout
+
+
+def test_installing_twice_does_no_work_twice(installed: Path) -> None:
+    assert make(installed, "--question", "install").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
+def test_a_changed_requirement_is_installed(installed: Path, name: str) -> None:
+    stamp = installed / ".venv/.installed"
+    later = stamp.stat().st_mtime + 1
+    os.utime(installed / name, (later, later))
+    assert make(installed, "--question", "install").returncode == 1
+
+
+def test_a_missing_python_is_named(tree: Path) -> None:
+    result = make(tree, "install", "PYTHON=no-such-python")
+    assert result.returncode == 2
+    assert "no-such-python with its venv module is needed" in result.stderr
+    assert not (tree / ".venv").exists()
+
+
+@pytest.mark.parametrize(("arguments", "port"), [([], "8000"), (["PORT=1234"], "1234")])
+def test_make_serve_starts_the_server_on_the_port(
+    installed: Path, arguments: list[str], port: str
+) -> None:
+    _, *command = make(installed, "serve", *arguments).stdout.split()
+    assert command == ["serve", "--port", port]
+
+
+def test_no_shell_stands_between_make_and_the_server(installed: Path) -> None:
+    """Else a signal to make's child would end a shell and leave the server."""
+    with subprocess.Popen(["make", "serve"], cwd=installed, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        parent = process.stdout.read().split()[0]
+    assert int(parent) == process.pid
+
+
+# The container image and the Compose file
+
+
+@pytest.mark.skipif(HADOLINT is None, reason="no hadolint for this platform")
+def test_hadolint_has_nothing_to_say_about_the_image() -> None:
+    assert HADOLINT is not None
+    result = subprocess.run([HADOLINT, "Dockerfile"], cwd=ROOT, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+def test_the_image_gets_every_file_that_the_build_reads() -> None:
+    copied = {
+        source
+        for line in re.findall(r"^COPY (.+)$", DOCKERFILE, re.MULTILINE)
+        for source in line.split()[:-1]
+    }
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"}
+    needed = {*PACKAGES, "pyproject.toml", "constraints.txt", "README.md", "LICENSE"}
+    assert copied == sent == needed
+
+
+class Health(http.server.BaseHTTPRequestHandler):
+    """Answers /health with the status that the server was given, all else with 404."""
+
+    def do_GET(self) -> None:
+        status = getattr(self.server, "status", 404) if self.path == "/health" else 404
+        self.send_response(status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def health() -> Iterator[http.server.HTTPServer]:
+    with http.server.HTTPServer(("127.0.0.1", 0), Health) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
+def test_the_image_is_healthy_when_the_server_says_so(
+    health: http.server.HTTPServer, status: int, healthy: bool
+) -> None:
+    health.status = status  # type: ignore[attr-defined]
+    found = re.search(r"^HEALTHCHECK .*?CMD (\[.*?\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    _, *arguments = json.loads(found[1].replace("\\\n", ""))
+    variables = {**os.environ, "GPT_OSS_PORT": str(health.server_port)}
+    command = [sys.executable, *arguments]
+    assert (
+        subprocess.run(command, env=variables, stderr=subprocess.DEVNULL).returncode == 0
+    ) is healthy
+
+
+def variables(text: str) -> set[str]:
+    return {name.lower() for name in re.findall(r"\bGPT_OSS_([A-Z_]+)\b", text)}
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "docker-compose.yml", "Makefile"])
+def test_the_variables_that_are_set_are_options_of_the_server(name: str) -> None:
+    assert variables((ROOT / name).read_text()) - set(Settings.model_fields) == set()
+
+
+def test_compose_serves_the_20b_model_on_a_gpu() -> None:
+    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["server"]
+    assert service["environment"]["GPT_OSS_MODEL"] == "${MODEL:-openai/gpt-oss-20b}"
+    assert service["ports"] == ["${PORT:-8000}:8000"]
+    assert service["build"]["args"] == {"DEVICE": "gpu"}
+    (device,) = service["deploy"]["resources"]["reservations"]["devices"]
+    assert (device["driver"], device["capabilities"]) == ("nvidia", ["gpu"])
