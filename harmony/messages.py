@@ -46,8 +46,9 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """A function as declared to the model. `parameters` is its JSON Schema, None where it takes none.
+    """A function as declared to the model.
 
+    `parameters` is its JSON Schema, None where it takes none.
     `freeform` marks a custom tool: it takes one text instead of JSON arguments.
     """
 
@@ -107,7 +108,9 @@ class DeveloperContent:
 class Message:
     """One harmony message.
 
-    `content_type` is the word after `<|constrain|>` (or in its place), such as `json`.
+    `content_type` is the word after `<|constrain|>` (or in its place), such as `json`; it is
+    rendered as that word alone, and after the control token where it is given as
+    `<|constrain|>json`. Never take it from a client.
     `tokens`, where present, are the ids that the model sampled for this whole message, from
     `<|start|>` to the token that ended it; the renderer replays them instead of rendering anew.
     """
