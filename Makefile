@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 	    "one (3.11 or later) as PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check \
-	  --quiet --editable '.[test,dev]'
+	  --editable '.[test,dev]'
 	@touch $@
 
 # exec: Ctrl-C and a supervisor's signals reach the server itself.
