@@ -1,0 +1,103 @@
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiktoken
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harmony import vocab
+from harmony.tokenizer import Utf8Decoder, decode, encode, encode_with_control, encoding
+
+RANKS_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+ANY_TEXT = st.text(st.characters(codec=None, categories=None))  # lone surrogates too
+HARMONY_TEXT = st.lists(st.sampled_from(list(vocab.SPECIAL_TOKENS)[:12]) | st.text()).map("".join)
+
+
+@pytest.fixture(scope="module")
+def official(ranks_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tiktoken.Encoding:
+    """tiktoken's own o200k_harmony, whose download it finds already there."""
+    cache = tmp_path_factory.mktemp("tiktoken")
+    ranks = (ranks_folder / "o200k_base.tiktoken").read_bytes()
+    (cache / hashlib.sha1(RANKS_URL.encode()).hexdigest()).write_bytes(ranks)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIKTOKEN_CACHE_DIR", str(cache))
+        return tiktoken.get_encoding("o200k_harmony")
+
+
+def test_the_encoding_has_exactly_the_checkpoints_vocabulary() -> None:
+    assert encoding().n_vocab == vocab.VOCAB_SIZE
+
+
+@given(text=HARMONY_TEXT)
+@example(text="I'll say: DON'T  \t\n\r\n  12345 naïve_фу 漢字 👩\u200d👩\u200d👧 \x00 ")
+def test_text_is_split_as_tiktoken_splits_it(official: tiktoken.Encoding, text: str) -> None:
+    assert encode(text) == official.encode_ordinary(text)
+    assert encode_with_control(text) == official.encode(text, allowed_special="all")
+
+
+@given(text=ANY_TEXT | HARMONY_TEXT)
+def test_text_never_becomes_a_special_token(text: str) -> None:
+    assert all(token < vocab.FIRST_SPECIAL for token in encode(text))
+
+
+@given(text=HARMONY_TEXT)
+def test_text_survives_encoding(text: str) -> None:
+    assert decode(encode(text)) == text
+    assert decode(encode_with_control(text)) == text
+
+
+def test_lone_surrogates_are_encoded_as_replacement_characters() -> None:
+    assert decode(encode("a\ud800b")) == "a\ufffdb"
+
+
+@pytest.mark.parametrize("filler", [" ", "\t ", "\n", " \n"])
+def test_a_million_characters_of_white_space_are_encoded(filler: str) -> None:
+    text = filler * (1_100_000 // len(filler)) + "x"
+    assert decode(encode(text)) == text
+
+
+def test_control_tokens_are_encoded_where_they_are_meant() -> None:
+    assert encode_with_control("<|start|>user<|message|>") == [vocab.START, 1428, vocab.MESSAGE]
+
+
+def test_control_tokens_are_decoded_as_they_are_spelled() -> None:
+    assert decode([vocab.START, 1428, vocab.CALL]) == "<|start|>user<|call|>"
+
+
+def test_bytes_that_are_no_utf8_are_decoded_as_replacement_characters() -> None:
+    ghost = encode("👻")
+    assert len(ghost) > 1
+    assert decode([*ghost[:1], 1428]) == "\ufffduser"
+
+
+@given(ids=st.lists(st.integers()))
+@example(ids=[-1, vocab.VOCAB_SIZE, 10**30])
+def test_any_numbers_are_decoded(ids: list[int]) -> None:
+    unknown = [i for i in ids if i not in range(vocab.VOCAB_SIZE)]
+    assert decode(ids).count("\ufffd") >= len(unknown)
+
+
+@given(data=st.data(), whole=st.binary() | st.text().map(str.encode))
+def test_pieces_of_bytes_decode_as_the_whole_does(data: Any, whole: bytes) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
+    decoder = Utf8Decoder()
+    pieces = [
+        decoder.push(whole[start:end])
+        for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)
+    ]
+    assert "".join([*pieces, decoder.finish()]) == whole.decode("utf-8", "replace")
+
+
+def test_a_character_comes_out_when_its_last_byte_is_in() -> None:
+    decoder = Utf8Decoder()
+    ghost = "👻".encode()
+    assert [decoder.push(ghost[i : i + 1]) for i in range(4)] == ["", "", "", "👻"]
+
+
+def test_a_decoder_can_be_used_again_after_its_end() -> None:
+    decoder = Utf8Decoder()
+    decoder.push(b"\xf0\x9f")
+    assert decoder.finish() == "\ufffd"
+    assert decoder.push(b"ok") == "ok"
