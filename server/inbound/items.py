@@ -1,0 +1,205 @@
+"""Responses' items as harmony messages.
+
+`normalise` turns a request's `input` into full items, `resolve` finds what the model said behind
+those that it made, `messages` reads a whole history.
+
+Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from harmony.messages import Author, Channel, Message, Role
+from server.errors import NotFound
+from server.ids import new_id
+from server.inbound.content import text_of
+from server.inbound.conversation import developer
+from server.inbound.fields import array, invalid, mapping, optional_string, string
+from server.inbound.tools import recipient
+from server.store.base import Item, StoredItem
+
+_PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+}
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
+_PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
+REFERENCE = "item_reference"
+
+
+def normalise(value: Any, param: str = "input") -> list[Item]:
+    """The request's `input` as items with `type` and `id`; null and "" are none.
+
+    Raises InvalidRequest for what is no item or of a kind that is not served.
+    """
+    if value is None or value == "":
+        return []
+    if isinstance(value, str):
+        text = {"type": "input_text", "text": value}
+        return [_with_id({"type": "message", "role": "user", "content": [text]})]
+    items = array(value, param)
+    return [_normal(item, f"{param}.{index}") for index, item in enumerate(items)]
+
+
+def ids_of(items: Iterable[Item]) -> list[str]:
+    """Ids that the store may know."""
+    return [item["id"] for item in items]
+
+
+def resolve(
+    items: Sequence[Item], known: Mapping[str, StoredItem], param: str = "input"
+) -> tuple[StoredItem, ...]:
+    """Each item with what the model said, where it is known and came back unchanged.
+
+    Raises NotFound for a reference to an item that is not known.
+    """
+    return tuple(
+        _resolve(item, known.get(item["id"]), f"{param}.{index}")
+        for index, item in enumerate(items)
+    )
+
+
+def messages(
+    history: Sequence[StoredItem], given: Sequence[StoredItem], param: str = "input"
+) -> list[Message]:
+    """The harmony messages of earlier turns' items and of the request's own.
+
+    Raises InvalidRequest whose `param` names a given item's field.
+    """
+    items = (*history, *given)
+    before_call = _before_call([stored.item for stored in items])
+    recipients: dict[str, str] = {}
+    read: list[Message] = []
+    for index, stored in enumerate(items):
+        item, where = stored.item, f"{param}.{index - len(history)}"
+        if item["type"] in _OUTPUTS:
+            read.append(_output(item, where, recipients))
+            continue
+        message = stored.message or _read(item, where, spoken_before_call=index in before_call)
+        if message is None:
+            continue
+        if item["type"] in _CALLS:
+            recipients[item["call_id"]] = message.recipient or ""
+        read.append(message)
+    return read
+
+
+def _normal(value: Any, where: str) -> Item:
+    item = mapping(value, where)
+    kind = optional_string(item.get("type"), f"{where}.type")
+    optional_string(item.get("id"), f"{where}.id")
+    if kind is None:
+        kind = REFERENCE if "role" not in item and "id" in item else "message"
+    if kind == REFERENCE:
+        return {"type": kind, "id": string(item.get("id"), f"{where}.id")}
+    if kind not in _PREFIXES:
+        raise invalid(f"{where}.type", f"items of type '{kind}' are not supported")
+    return _with_id({**item, "type": kind})
+
+
+def _with_id(item: Item) -> Item:
+    return item if item.get("id") else {**item, "id": new_id(_PREFIXES[item["type"]])}
+
+
+def _resolve(item: Item, stored: StoredItem | None, where: str) -> StoredItem:
+    if item["type"] == REFERENCE:
+        if stored is None:
+            raise NotFound(f"Item with id '{item['id']}' not found.", param=f"{where}.id")
+        return stored
+    if stored is None or stored.message is None or not _unchanged(item, stored, where):
+        return StoredItem(item)
+    return StoredItem(item, stored.message)
+
+
+def _unchanged(item: Item, stored: StoredItem, where: str) -> bool:
+    assert stored.message is not None
+    if any(item.get(key) != stored.item.get(key) for key in ("type", "role", "name", "namespace")):
+        return False
+    if item["type"] == "message" and item.get("phase") not in (None, stored.item.get("phase")):
+        return False
+    read = _read(item, where, spoken_before_call=False)
+    # Reasoning that comes back without its text was hidden, or the client dropped it.
+    return read is None or read.content == stored.message.content
+
+
+def _before_call(items: Sequence[Item]) -> Collection[int]:
+    """Positions after which a call comes before the next user message."""
+    positions: set[int] = set()
+    call_ahead = False
+    for index in range(len(items) - 1, -1, -1):
+        item = items[index]
+        if call_ahead:
+            positions.add(index)
+        if item["type"] in _CALLS:
+            call_ahead = True
+        elif item["type"] == "message" and item.get("role") == "user":
+            call_ahead = False
+    return positions
+
+
+def _read(item: Item, where: str, *, spoken_before_call: bool) -> Message | None:
+    match item["type"]:
+        case "message":
+            return _message(item, where, spoken_before_call=spoken_before_call)
+        case "reasoning":
+            return _reasoning(item, where)
+        case _:
+            return _call(item, where)
+
+
+def _message(item: Item, where: str, *, spoken_before_call: bool) -> Message:
+    role = string(item.get("role"), f"{where}.role")
+    content, param = item.get("content"), f"{where}.content"
+    match role:
+        case "user":
+            return Message(Author(Role.USER), text_of(content, param))
+        case "system" | "developer":
+            return developer(text_of(content, param))
+        case "assistant":
+            unsaid = Channel.COMMENTARY if spoken_before_call else Channel.FINAL
+            channel = _phase(item.get("phase"), f"{where}.phase") or unsaid
+            text = text_of(content, param, separator="")
+            return Message(Author(Role.ASSISTANT), text, channel)
+    raise invalid(f"{where}.role", "expected 'user', 'assistant', 'system' or 'developer'")
+
+
+def _phase(value: Any, param: str) -> Channel | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or value not in _PHASES:
+        raise invalid(param, "expected 'commentary' or 'final_answer'")
+    return _PHASES[value]
+
+
+def _reasoning(item: Item, where: str) -> Message | None:
+    content = item.get("content")
+    text = "" if content is None else text_of(content, f"{where}.content", separator="")
+    return Message(Author(Role.ASSISTANT), text, Channel.ANALYSIS) if text else None
+
+
+def _call(item: Item, where: str) -> Message:
+    body = _CALLS[item["type"]]
+    string(item.get("call_id"), f"{where}.call_id")
+    name = string(item.get("name"), f"{where}.name")
+    namespace = optional_string(item.get("namespace"), f"{where}.namespace")
+    return Message(
+        Author(Role.ASSISTANT),
+        string(item.get(body), f"{where}.{body}"),
+        Channel.COMMENTARY,
+        recipient(name, namespace),
+        "json" if item["type"] == "function_call" else None,
+    )
+
+
+def _output(item: Item, where: str, recipients: Mapping[str, str]) -> Message:
+    call_id = string(item.get("call_id"), f"{where}.call_id")
+    if call_id not in recipients:
+        raise invalid(f"{where}.call_id", f"no tool call with call_id '{call_id}' comes before it")
+    text = text_of(item.get("output"), f"{where}.output")
+    author = Author(Role.TOOL, recipients[call_id])
+    return Message(author, text, Channel.COMMENTARY, "assistant")
