@@ -5,6 +5,7 @@ BackendError
   + ContextTooLong   prompt and max tokens do not fit the context
   + Unsupported      the request needs what this engine lacks; names it
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
+  + InvalidGrammar   the request's grammar does not compile; says why
   + UnknownBackend   no backend has that name; lists those that exist
 """
 
@@ -46,6 +47,10 @@ class Unsupported(BackendError):
 
 class BackendFailed(BackendError):
     """The engine broke while the request ran, or is dead; the message says why."""
+
+
+class InvalidGrammar(BackendError):
+    """The request's grammar does not compile, or not in reasonable time; the message says why."""
 
 
 class UnknownBackend(BackendError):

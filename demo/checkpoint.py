@@ -100,9 +100,10 @@ def _write_model(folder: Path, progress: Progress) -> None:
     from transformers import AutoModelForCausalLM, GptOssConfig
 
     progress("drawing weights", 0.5)
+    build: Any = AutoModelForCausalLM.from_config
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
-        model = AutoModelForCausalLM.from_config(GptOssConfig(**CONFIG), dtype=torch.bfloat16)
+        model = build(GptOssConfig(**CONFIG), dtype=torch.bfloat16)
     progress("writing weights", 0.8)
     model.save_pretrained(folder)
 

@@ -1,0 +1,6 @@
+"""gpt-oss in this process, through transformers' continuous batching.
+
+The life of a request: `backend` admits it and makes a `Row`; `engine` hands the prompt to the
+manager's thread; each step `step` chooses a token for every row (`sampling`, masked by `masks`),
+and one call wakes the event loop with all of them. `loading` makes the model, `cache` the pages.
+"""

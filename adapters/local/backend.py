@@ -1,0 +1,132 @@
+"""The `transformers` backend: any gpt-oss checkpoint, on the hardware at hand."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from adapters.base import (
+    BackendConfig,
+    BackendInfo,
+    GenerationChunk,
+    GenerationRequest,
+    TokenLogprobs,
+)
+from adapters.errors import BackendFailed, ContextTooLong
+from adapters.local.engine import Engine
+from adapters.local.loading import load
+from adapters.local.masks import GrammarCompiler
+from adapters.local.options import parse_options
+from adapters.local.row import Row, Sampled
+
+FEATURES = frozenset(
+    {
+        "grammar",
+        "logit_bias",
+        "penalties",
+        "seed",
+        "logprobs",
+        "phases",
+        "cached_tokens",
+        "top_k",
+        "min_p",
+    }
+)
+
+
+class LocalBackend:
+    """Implements `adapters.base.Backend`; see `options.Options` for what can be set."""
+
+    def __init__(self, config: BackendConfig) -> None:
+        self._config = config
+        self._options = parse_options(config.options)
+        self._info: BackendInfo | None = None
+        self._engine: Engine | None = None
+        self._grammars: GrammarCompiler | None = None
+
+    @property
+    def info(self) -> BackendInfo:
+        if self._info is None:
+            raise BackendFailed("the transformers backend has not been started")
+        return self._info
+
+    async def start(self) -> None:
+        name = self._config.model
+        if name is None:
+            raise BackendFailed("the transformers backend needs a model")
+        loop = asyncio.get_running_loop()
+        self._info = await asyncio.to_thread(self._load, name, loop)
+        self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
+
+    def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:
+        def progress(stage: str, done: float) -> None:
+            loop.call_soon_threadsafe(self._config.progress, stage, done)
+
+        model = load(name, self._options, progress)
+        try:
+            self._engine = Engine(model, self._options, loop)
+        except (RuntimeError, MemoryError, ValueError) as error:
+            raise BackendFailed(f"cannot set up the cache: {error}") from error
+        return BackendInfo(
+            "transformers", name, self._engine.context_length, model.config.vocab_size, FEATURES
+        )
+
+    async def stop(self) -> None:
+        engine, self._engine = self._engine, None
+        grammars, self._grammars = self._grammars, None
+        if grammars is not None:
+            grammars.close()
+        if engine is not None:
+            await asyncio.to_thread(engine.stop)
+
+    async def check(self) -> None:
+        self._running().check()
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        engine = self._running()
+        self._admit(request)
+        mask = None
+        if request.grammar is not None and self._grammars is not None:
+            mask = await self._grammars.compile(request.grammar)
+        row = engine.submit(request, mask)
+        first = True
+        try:
+            while True:
+                items = await row.inbox.take()
+                yield _chunk(row, items, first)
+                first = False
+                if items[-1].finish_reason is not None:
+                    return
+        finally:
+            engine.release(row)
+
+    def _running(self) -> Engine:
+        if self._engine is None:
+            raise BackendFailed("the transformers backend is not running")
+        return self._engine
+
+    def _admit(self, request: GenerationRequest) -> None:
+        """Refuse what would break the engine for everyone; a step checks nothing any more."""
+        length = len(request.prompt_token_ids)
+        if length + request.max_tokens > self.info.context_length:
+            raise ContextTooLong(length, self.info.context_length)
+        if not length or request.max_tokens < 1:
+            raise ValueError("a request needs a prompt and at least one token to sample")
+        params = [request.sampling, *(phase.params for phase in request.phases)]
+        for token_ids in (request.prompt_token_ids, *(one.logit_bias for one in params)):
+            if token_ids and not 0 <= min(token_ids) <= max(token_ids) < self.info.vocab_size:
+                raise ValueError("a token id is not in the vocabulary")
+
+
+def _chunk(row: Row, items: list[Sampled], first: bool) -> GenerationChunk:
+    """Raises the error that ended the row, if one did."""
+    for item in items:
+        if item.error is not None:
+            raise item.error
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+    if row.request.logprobs is not None:
+        logprobs = tuple(item.logprobs for item in items if item.logprobs is not None)
+    return GenerationChunk(
+        tuple(item.token_id for item in items if item.token_id is not None),
+        logprobs,
+        items[-1].finish_reason,
+        row.cached_tokens if first else None,
+    )

@@ -1,0 +1,179 @@
+"""The thread that runs transformers' continuous batching, and the way in and out of it."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import threading
+from typing import Any
+
+from transformers import ContinuousBatchingConfig, GenerationConfig
+from transformers.generation.continuous_batching.continuous_api import (
+    ContinuousBatchingManager,
+    OutputRouter,
+)
+
+from adapters.base import GenerationRequest
+from adapters.errors import BackendFailed
+from adapters.local.cache import longest_request, sharing_allocators, watch_prefixes
+from adapters.local.masks import TokenMask
+from adapters.local.options import Options
+from adapters.local.row import Row, Sampled
+from adapters.local.step import News, Step
+
+logger = logging.getLogger(__name__)
+
+_PAGE_TOKENS = 32
+_CPU_CACHE_TOKENS = 32_768
+_STOP_SECONDS = 60.0
+
+
+class Engine:
+    """Runs requests until stopped. Made and stopped off the event loop, used from it."""
+
+    def __init__(self, model: Any, options: Options, loop: asyncio.AbstractEventLoop) -> None:
+        """Allocates the cache: raises what torch raises where memory does not suffice."""
+        self._loop = loop
+        self._keys = itertools.count()
+        self._rows: dict[str, Row] = {}
+        self._ended = False
+        self._reason = "the engine was stopped"
+        self._step = Step(self._batch, self._report)
+        self._manager = self._make_manager(model, options)
+        self.context_length = min(
+            model.config.max_position_embeddings,
+            longest_request(self._manager.batch_processor.cache),
+        )
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        # What `join` and `is_running` of the manager look at.
+        self._manager._generation_thread = self._thread
+        self._thread.start()
+
+    def _make_manager(self, model: Any, options: Options) -> Any:
+        generation = GenerationConfig(do_sample=False, eos_token_id=-1)
+        with sharing_allocators():
+            manager = ContinuousBatchingManager(model, generation, _batching(model, options))
+            manager.output_router = _Failures(self)
+            processor: Any = manager._create_batch_processor()
+        processor.model_runner._sample = self._step
+        watch_prefixes(processor.cache, self._note_cached)
+        manager.batch_processor = processor
+        return manager
+
+    def submit(self, request: GenerationRequest, mask: TokenMask | None) -> Row:
+        """Queue a request. Raises BackendFailed when the engine is dead."""
+        self.check()
+        row = Row(str(next(self._keys)), request, mask)
+        self._rows[row.key] = row
+        self._manager.add_request(
+            list(request.prompt_token_ids),
+            row.key,
+            request.max_tokens,
+            eos_token_id=list(request.stop_token_ids),
+        )
+        if self._ended:  # and nobody may have seen the row
+            self._rows.pop(row.key, None)
+            self.check()
+        return row
+
+    def release(self, row: Row) -> None:
+        """Forget a row; if it still runs, its slot is free before the next step."""
+        self._rows.pop(row.key, None)
+        if not row.ended:
+            self._manager.cancel_request(row.key)
+
+    def check(self) -> None:
+        """Raises BackendFailed when the thread has ended, with the reason."""
+        if self._ended:
+            raise BackendFailed(self._reason)
+
+    def stop(self) -> None:
+        """End the thread; what is in flight fails. Blocks for at most a step. Safe to repeat."""
+        if not self._ended:
+            self._manager.stop(block=True, timeout=_STOP_SECONDS, hard_stop=True)
+        self._step.close()
+
+    # On the engine's thread
+
+    def _run(self) -> None:
+        try:
+            self._manager._run_generation_loop()
+        finally:
+            fatal = self._manager.background_thread_status.fatal_error
+            if fatal is not None:
+                self._reason = f"the engine died: {_one_line(fatal)}"
+            self._ended = True
+            error = Sampled(error=BackendFailed(self._reason))
+            self._deliver([(row, error) for row in list(self._rows.values())])
+
+    def _batch(self) -> list[Row | None]:
+        states = self._manager.batch_processor.inputs_and_outputs.requests_in_batch
+        return [self._rows.get(one.state.request_id) for one in states if one.has_new_token]
+
+    def _note_cached(self, key: str, tokens: int) -> None:
+        row = self._rows.get(key)
+        if row is not None:
+            row.cached_tokens = tokens
+
+    def _report(self, news: News) -> None:
+        for row, item in news:
+            if row.ended and item.token_id is None:  # the manager knows no reason to end it
+                self._manager.cancel_request(row.key)
+        self._deliver(news)
+
+    def fail(self, key: str, reason: str) -> None:
+        row = self._rows.get(key)
+        if row is not None and not row.ended:
+            row.ended = True
+            self._deliver([(row, Sampled(error=BackendFailed(reason)))])
+
+    def _deliver(self, news: News) -> None:
+        # A closed loop has nobody left who waits.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(_hand_out, news)
+
+
+def _hand_out(news: News) -> None:
+    for row, item in news:
+        row.inbox.put(item)
+
+
+class _Failures(OutputRouter):
+    """Where the manager delivers: tokens are known from the step already, failures are not."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def deliver(self, output: Any) -> None:
+        if output.error is not None:
+            self._engine.fail(output.request_id, f"the engine failed: {output.error}")
+
+    def deliver_batch(self, outputs: list[Any]) -> None:
+        for output in outputs:
+            self.deliver(output)
+
+
+def _batching(model: Any, options: Options) -> ContinuousBatchingConfig:
+    eager = model.config._attn_implementation == "eager"
+    # Eager attention has masks of batch tokens by cache tokens.
+    batch_tokens = options.batch_tokens or (512 if eager else 4096)
+    cache_tokens = options.cache_tokens
+    if not cache_tokens and model.device.type == "cpu":
+        cache_tokens = min(_CPU_CACHE_TOKENS, model.config.max_position_embeddings)
+    return ContinuousBatchingConfig(
+        page_size=_PAGE_TOKENS,
+        num_blocks=-(-cache_tokens // _PAGE_TOKENS) or None,
+        max_batch_tokens=batch_tokens,
+        max_requests_per_batch=min(options.batch_requests, batch_tokens),
+        max_memory_percent=0.8,
+        max_blocks_per_request=0,
+        auto_switch_to_flash=False,  # loading has picked one that knows attention sinks
+        # Sampling needs each token on the host, for grammars and streams: no graph, no overlap.
+        use_cuda_graph=False,
+        use_async_batching=False,
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"

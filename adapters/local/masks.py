@@ -1,0 +1,121 @@
+"""Grammars: compiled off the event loop, followed token by token beside the engine's thread."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from llguidance import LLExecutor, LLMatcher, LLTokenizer
+from llguidance.numpy import (
+    allocate_token_bitmask,
+    consume_token_par,
+    fill_next_token_bitmask,
+    fill_next_token_bitmask_par,
+)
+from numpy.typing import NDArray
+
+from adapters.errors import InvalidGrammar
+
+_COMPILE_SECONDS = 10.0
+_KEPT_GRAMMARS = 256
+
+
+class TokenMask:
+    """Which tokens may come next after those sampled so far.
+
+    `bits` [words] of int32: bit i of the whole says whether token i is allowed. `error` is set
+    once the grammar cannot go on; `complete` once it allows nothing but the end.
+    """
+
+    def __init__(self, matcher: LLMatcher, bits: NDArray[np.int32]) -> None:
+        self.matcher = matcher
+        self.bits = bits
+        self.error: str | None = None
+        self.complete = False
+
+    def copy(self) -> "TokenMask":
+        return TokenMask(self.matcher.deep_copy(), self.bits)
+
+    def allows(self, token_id: int) -> bool:
+        return bool(self.bits[token_id >> 5] >> (token_id & 31) & 1)
+
+    def allowed(self) -> NDArray[np.int64]:
+        """The ids that may come next, ascending."""
+        return np.flatnonzero(np.unpackbits(self.bits.view(np.uint8), bitorder="little").view(bool))
+
+
+class GrammarCompiler:
+    """Compiles grammars on threads of its own; equal texts are compiled once."""
+
+    def __init__(self, mask_tokenizer: Callable[[], LLTokenizer], vocab_size: int) -> None:
+        self._vocab_size = vocab_size
+        self._pool = ThreadPoolExecutor(2, "grammar")
+        # Building it takes seconds, so it begins before the first grammar asks for it.
+        self._tokenizer: Future[LLTokenizer] = self._pool.submit(mask_tokenizer)
+        self._compiled: OrderedDict[str, TokenMask] = OrderedDict()
+
+    async def compile(self, grammar: str) -> TokenMask:
+        """The grammar at its beginning. Raises InvalidGrammar with the compiler's reason."""
+        known = self._compiled.get(grammar)
+        if known is None:
+            tokenizer = await asyncio.wrap_future(self._tokenizer)
+            job = asyncio.get_running_loop().run_in_executor(
+                self._pool, _compile, tokenizer, grammar, self._vocab_size
+            )
+            try:
+                known = await asyncio.wait_for(job, _COMPILE_SECONDS)
+            except TimeoutError as error:
+                raise InvalidGrammar("it takes too long to compile") from error
+            self._compiled[grammar] = known
+            if len(self._compiled) > _KEPT_GRAMMARS:
+                self._compiled.popitem(last=False)
+        self._compiled.move_to_end(grammar)
+        return known.copy()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
+    matcher = LLMatcher(tokenizer, grammar, log_level=0)
+    if matcher.is_error():
+        raise InvalidGrammar(matcher.get_error())
+    bits = allocate_token_bitmask(1, vocab_size)
+    fill_next_token_bitmask(matcher, bits)
+    if matcher.is_error():
+        raise InvalidGrammar(matcher.get_error())
+    return TokenMask(matcher, bits[0])
+
+
+class MaskWorker:
+    """Advances masks on other threads while the engine computes its next step."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "masks")
+        self._executor = LLExecutor()
+        self._pending: Future[None] | None = None
+
+    def advance(self, sampled: Sequence[tuple[TokenMask, int]]) -> None:
+        """Begin to move each mask past its token; `wait` before looking at any mask."""
+        if sampled:
+            self._pending = self._pool.submit(self._advance, sampled)
+
+    def wait(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _advance(self, sampled: Sequence[tuple[TokenMask, int]]) -> None:
+        consume_token_par(self._executor, [(mask.matcher, token) for mask, token in sampled])
+        bank = np.zeros((len(sampled), len(sampled[0][0].bits)), np.int32)
+        matchers = [(mask.matcher, place) for place, (mask, _) in enumerate(sampled)]
+        fill_next_token_bitmask_par(self._executor, matchers, bank)
+        for (mask, _), bits in zip(sampled, bank, strict=True):
+            mask.bits = bits
+            mask.complete = mask.matcher.is_stopped()
+            if mask.matcher.is_error():
+                mask.error = mask.matcher.get_error()

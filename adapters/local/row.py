@@ -1,0 +1,163 @@
+"""What one request carries from step to step: parameters in force, counts, seed, grammar."""
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from adapters.base import (
+    FinishReason,
+    GenerationRequest,
+    SamplingParams,
+    SamplingPhase,
+    TokenLogprobs,
+)
+from adapters.errors import BackendFailed
+from adapters.local.masks import TokenMask
+from adapters.local.sampling import Tally, uniform
+
+_GREEDY_BELOW = 1e-5  # As in vLLM: smaller temperatures divide to infinity.
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One row's news after a step: at most one token, the end, or what went wrong."""
+
+    token_id: int | None = None
+    logprobs: TokenLogprobs | None = None
+    finish_reason: FinishReason | None = None
+    error: BackendFailed | None = None
+
+
+class Inbox:
+    """Sampled tokens on their way to a generator. Belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self._items: list[Sampled] = []
+        self._arrived = asyncio.Event()
+
+    def put(self, item: Sampled) -> None:
+        self._items.append(item)
+        self._arrived.set()
+
+    async def take(self) -> list[Sampled]:
+        """All that has piled up, at least one item."""
+        await self._arrived.wait()
+        self._arrived.clear()
+        items, self._items = self._items, []
+        return items
+
+
+class Counts:
+    """How often each token was sampled, as arrays that grow; prompt tokens count 0."""
+
+    def __init__(self, prompt: Iterable[int] = ()) -> None:
+        self._places = {token_id: place for place, token_id in enumerate(dict.fromkeys(prompt))}
+        self._ids: NDArray[np.int64] = np.fromiter(self._places, np.int64, len(self._places))
+        self._counts: NDArray[np.float32] = np.zeros(len(self._places), np.float32)
+
+    def add(self, token_id: int) -> None:
+        place = self._places.setdefault(token_id, len(self._places))
+        if place == len(self._ids):
+            self._ids = np.concatenate([self._ids, np.zeros(place + 16, np.int64)])
+            self._counts = np.concatenate([self._counts, np.zeros(place + 16, np.float32)])
+        self._ids[place] = token_id
+        self._counts[place] += 1
+
+    def tally(self, device: torch.device) -> Tally:
+        size = len(self._places)
+        return Tally(
+            torch.from_numpy(self._ids[:size]).to(device),
+            torch.from_numpy(self._counts[:size]).to(device),
+        )
+
+
+class Stretch:
+    """Sampling parameters, and the counts of what was sampled while they held."""
+
+    def __init__(self, params: SamplingParams, prompt: Sequence[int]) -> None:
+        self.params = params
+        self.greedy = params.temperature < _GREEDY_BELOW
+        self.truncates = params.min_p > 0 or params.top_k > 0 or params.top_p < 1
+        self.counts = _counts_for(params, prompt)
+        self.bias = _bias_of(params)
+        self.adjusts = self.counts is not None or self.bias is not None
+
+
+def _counts_for(params: SamplingParams, prompt: Sequence[int]) -> Counts | None:
+    if params.repetition_penalty != 1.0:
+        return Counts(prompt)
+    if params.presence_penalty or params.frequency_penalty:
+        return Counts()
+    return None
+
+
+def _bias_of(params: SamplingParams) -> tuple[torch.Tensor, torch.Tensor] | None:
+    if not params.logit_bias:
+        return None
+    return (
+        torch.tensor(list(params.logit_bias), dtype=torch.int64),
+        torch.tensor(list(params.logit_bias.values()), dtype=torch.float32),
+    )
+
+
+class Row:
+    """A request in the engine. The engine's thread owns it, but for `inbox`."""
+
+    def __init__(self, key: str, request: GenerationRequest, mask: TokenMask | None) -> None:
+        self.key = key
+        self.request = request
+        self.mask = mask
+        self.inbox = Inbox()
+        self.cached_tokens = 0
+        self.ended = False
+        prompt = request.prompt_token_ids
+        self._base = Stretch(request.sampling, prompt)
+        self._phases = [(phase, Stretch(phase.params, prompt)) for phase in request.phases]
+        self._active: SamplingPhase | None = None
+        self.stretch = self._base
+        self._longest_begin = max(
+            (len(begin) for phase in request.phases for begin in phase.begin), default=1
+        )
+        self._recent: tuple[int, ...] = ()
+        self._seed = request.seed if request.seed is not None else secrets.randbits(64)
+        self._sampled = 0
+
+    @property
+    def plain(self) -> bool:
+        """The likeliest token is the answer, and nothing else was asked for."""
+        stretch = self.stretch
+        return (
+            stretch.greedy
+            and not stretch.adjusts
+            and self.mask is None
+            and self.request.logprobs is None
+        )
+
+    def uniform(self, attempt: int) -> float:
+        """The random number for the next token."""
+        return uniform(self._seed, self._sampled, attempt)
+
+    def accept(self, token_id: int) -> FinishReason | None:
+        """Take note of the next token; says whether it is the last, and why."""
+        self._sampled += 1
+        if self.stretch.counts is not None:
+            self.stretch.counts.add(token_id)
+        if self._phases:
+            self._switch(token_id)
+        if token_id in self.request.stop_token_ids:
+            return "stop"
+        return "length" if self._sampled >= self.request.max_tokens else None
+
+    def _switch(self, token_id: int) -> None:
+        self._recent = (*self._recent, token_id)[-self._longest_begin :]
+        for phase, stretch in self._phases:
+            if any(begin and self._recent[-len(begin) :] == begin for begin in phase.begin):
+                self._active, self.stretch = phase, stretch
+                return
+        if self._active is not None and token_id in self._active.end:
+            self._active, self.stretch = None, self._base
