@@ -6,13 +6,15 @@ a run whose producer samples and appends wire events; the caller follows the run
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Protocol
 
 from adapters.base import Backend
 from adapters.errors import BackendError
 from server.admission import Admission, Ticket
+from server.completion import TurnFinished
 from server.errors import APIError, ServerFailed, from_backend
 from server.outbound.base import Outbound
 from server.plan import TurnPlan
@@ -79,6 +81,7 @@ class _Answer:
         self._outbound = outbound
         self._ticket = ticket
         self._journal = journal
+        self._finished = False
 
     async def __call__(self, emit: Emit) -> None:
         try:
@@ -87,17 +90,23 @@ class _Answer:
                 async for batch in batches:
                     events = [wire for event in batch for wire in self._outbound.push(event)]
                     await self._keep(events, emit)
+                    self._finished = any(isinstance(event, TurnFinished) for event in batch)
         except asyncio.CancelledError:
-            await self._keep(self._outbound.cancel(), emit)
+            await self._break_off(self._outbound.cancel, emit)
             raise
         except APIError as error:
-            await self._keep(self._outbound.fail(error), emit)
+            await self._break_off(partial(self._outbound.fail, error), emit)
             raise
         except Exception as error:
             logger.exception("request %s failed", self._turn.request.request_id)
             failure = ServerFailed("The server had an error while processing the request.")
-            await self._keep(self._outbound.fail(failure), emit)
+            await self._break_off(partial(self._outbound.fail, failure), emit)
             raise failure from error
+
+    async def _break_off(self, last_events: Callable[[], list[WireEvent]], emit: Emit) -> None:
+        # A client that leaves on the terminal event cancels a run that has nothing more to say.
+        if not self._finished:
+            await self._keep(last_events(), emit)
 
     async def _keep(self, events: Sequence[WireEvent], emit: Emit) -> None:
         if events:

@@ -1,0 +1,30 @@
+"""Token logprobs as both APIs show them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from adapters.base import TokenLogprobs
+from harmony.tokenizer import decode
+from harmony.vocab import token_bytes
+
+
+def entries(logprobs: Iterable[TokenLogprobs]) -> list[dict[str, Any]]:
+    """One object a token: `token`, `logprob`, `bytes` and `top_logprobs`, likeliest first.
+
+    A token that holds a part of a character shows U+FFFD; `bytes` are exact.
+    """
+    return [
+        {
+            **_entry(sampled.token_id, sampled.logprob),
+            "top_logprobs": [_entry(token_id, logprob) for token_id, logprob in sampled.top],
+        }
+        for sampled in logprobs
+    ]
+
+
+def _entry(token_id: int, logprob: float) -> dict[str, Any]:
+    return {
+        "token": decode((token_id,)),
+        "logprob": logprob,
+        "bytes": list(token_bytes()[token_id]),
+    }

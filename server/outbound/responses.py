@@ -1,0 +1,158 @@
+"""Turn events -> the events of the Responses API, numbered from 0.
+
+Source: the Open Responses specification (2026-04-24) and
+https://platform.openai.com/docs/api-reference/responses-streaming
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harmony.messages import Message
+from server.completion import (
+    MessageClosed,
+    MessageOpened,
+    TextDelta,
+    TurnEvent,
+    TurnFinished,
+    Usage,
+)
+from server.errors import APIError, InvalidRequest, RateLimited
+from server.outbound.fold import fold
+from server.outbound.items import OutputItem, Status, output_item
+from server.plan import TurnPlan
+from server.runs import WireEvent
+
+
+class ResponsesOutbound:
+    """One response.
+
+    created: the response object as it stands before the first token. hide_reasoning: raw chain of
+    thought stays in `spoken` alone. now: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        created: dict[str, Any],
+        plan: TurnPlan,
+        *,
+        hide_reasoning: bool = False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.spoken: dict[str, Message] = {}
+        """What the model said, by the id of the item that shows it."""
+        self._created = created
+        self._plan = plan
+        self._hide_reasoning = hide_reasoning
+        self._now = now
+        self._open: OutputItem | None = None
+        self._closed: list[WireEvent] = []
+        self._sequence_number = 0
+
+    def start(self) -> list[WireEvent]:
+        """The response was created and is in progress."""
+        return self._number(
+            [
+                {"type": "response.created", "response": self._created},
+                {"type": "response.in_progress", "response": self._created},
+            ]
+        )
+
+    def push(self, event: TurnEvent) -> list[WireEvent]:
+        """An item's events, or the response's last one."""
+        match event:
+            case TextDelta():
+                assert self._open is not None
+                return self._number(self._open.delta(event.text, event.logprobs))
+            case MessageOpened():
+                return self._number(self._open_item(event))
+            case MessageClosed():
+                return self._number(self._close_message(event))
+            case TurnFinished():
+                return self._number(self._finish(event))
+
+    def fail(self, error: APIError) -> list[WireEvent]:
+        """The open item ends incomplete; an `error` event, then `response.failed`."""
+        told = error.body()["error"]
+        flat = {key: told[key] for key in ("code", "message", "param")}
+        failure = {"code": _failure_code(error), "message": error.message}
+        return self._number(
+            [
+                *self._close_item("incomplete"),
+                {"type": "error", **flat, "error": told},
+                self._ended("response.failed", status="failed", error=failure),
+            ]
+        )
+
+    def cancel(self) -> list[WireEvent]:
+        """The open item ends incomplete, the response `cancelled`.
+
+        The API has no event of its own for that: the last one is `response.incomplete`.
+        """
+        return self._number(
+            [
+                *self._close_item("incomplete"),
+                self._ended("response.incomplete", status="cancelled"),
+            ]
+        )
+
+    def _open_item(self, event: MessageOpened) -> list[WireEvent]:
+        header = event.header
+        tool = None if header.recipient is None else self._plan.tool(header.recipient)
+        self._open = output_item(
+            len(self._closed), header, tool, hide_reasoning=self._hide_reasoning
+        )
+        return self._open.open()
+
+    def _close_message(self, event: MessageClosed) -> list[WireEvent]:
+        assert self._open is not None
+        self.spoken[self._open.id] = event.message
+        return self._close_item("completed" if event.complete else "incomplete")
+
+    def _close_item(self, status: Status) -> list[WireEvent]:
+        if self._open is None:
+            return []
+        events = self._open.close(status)
+        self._open = None
+        self._closed.append(events[-1])
+        return events
+
+    def _finish(self, event: TurnFinished) -> list[WireEvent]:
+        usage = _usage(event.usage)
+        if event.reason == "length":
+            details = {"reason": "max_output_tokens"}
+            ended = self._ended(
+                "response.incomplete", status="incomplete", incomplete_details=details, usage=usage
+            )
+        else:
+            at = int(self._now())
+            ended = self._ended(
+                "response.completed", status="completed", completed_at=at, usage=usage
+            )
+        return [ended]
+
+    def _ended(self, kind: str, **fields: Any) -> WireEvent:
+        ended = {"type": kind, "response": {**self._created, **fields}}
+        return {"type": kind, "response": fold([*self._closed, ended])}
+
+    def _number(self, events: Sequence[WireEvent]) -> list[WireEvent]:
+        first = self._sequence_number
+        self._sequence_number += len(events)
+        return [{**event, "sequence_number": number} for number, event in enumerate(events, first)]
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.input + usage.output,
+    }
+
+
+def _failure_code(error: APIError) -> str:
+    """One of the codes that the SDK's `ResponseError` allows."""
+    if isinstance(error, RateLimited):
+        return "rate_limit_exceeded"
+    return "invalid_prompt" if isinstance(error, InvalidRequest) else "server_error"
