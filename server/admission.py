@@ -1,14 +1,14 @@
 """How many requests run at once, how many wait, and who is told to come back later."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 from server.errors import RateLimited
 
 
 class Admission:
-    """A bounded queue in front of the engine.
+    """A bounded queue in front of the engine; who waits longest is next.
 
     running: requests that sample at once, >= 1. waiting: requests that may wait for a slot, >= 0.
     """
@@ -28,24 +28,26 @@ class Admission:
         if self._admitted >= self._limit:
             raise RateLimited("The server is at capacity; please try again shortly.")
         self._admitted += 1
-        return Ticket(self)
+        return Ticket(self._slots, self._give_back)
+
+    def _give_back(self) -> None:
+        self._admitted -= 1
 
 
 class Ticket:
     """A place in the queue; it must be left, in whatever way the request ends."""
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
+    def __init__(self, slots: asyncio.Semaphore, give_back: Callable[[], None]) -> None:
+        self._slots = slots
+        self._give_back = give_back
         self._left = False
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncGenerator[None, None]:
+    def slot(self) -> AbstractAsyncContextManager[None]:
         """Wait for a slot, hold it for the block."""
-        async with self._admission._slots:
-            yield
+        return self._slots
 
     def leave(self) -> None:
         """Give the place back; safe to call twice."""
         if not self._left:
             self._left = True
-            self._admission._admitted -= 1
+            self._give_back()

@@ -1,0 +1,104 @@
+import asyncio
+
+import pytest
+
+from server.admission import Admission, Ticket
+from server.errors import RateLimited
+
+
+class Guest:
+    """A request that holds its slot until it is told to go."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.inside = False
+        self.go = asyncio.Event()
+        self.task = asyncio.create_task(self._stay(ticket))
+
+    async def _stay(self, ticket: Ticket) -> None:
+        try:
+            async with ticket.slot():
+                self.inside = True
+                await self.go.wait()
+        finally:
+            ticket.leave()
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_all_places_can_be_taken_and_no_more() -> None:
+    admission = Admission(running=1, waiting=2)
+    for _ in range(3):
+        admission.enter()
+    with pytest.raises(RateLimited) as refusal:
+        admission.enter()
+    assert refusal.value.headers == {"Retry-After": "1"}
+    assert admission.admitted == 3
+
+
+def test_a_place_that_is_left_is_free() -> None:
+    admission = Admission(running=1, waiting=0)
+    admission.enter().leave()
+    assert admission.admitted == 0
+    admission.enter()
+
+
+def test_leaving_twice_gives_one_place_back() -> None:
+    admission = Admission(running=2, waiting=0)
+    admission.enter()
+    ticket = admission.enter()
+    ticket.leave()
+    ticket.leave()
+    assert admission.admitted == 1
+
+
+async def test_no_more_requests_run_at_once_than_may() -> None:
+    admission = Admission(running=2, waiting=8)
+    guests = [Guest(admission.enter()) for _ in range(4)]
+    await settle()
+    assert [guest.inside for guest in guests] == [True, True, False, False]
+    for guest in guests:
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+    assert admission.admitted == 0
+
+
+async def test_who_waits_longest_is_next() -> None:
+    admission = Admission(running=1, waiting=3)
+    guests = [Guest(admission.enter()) for _ in range(4)]
+    for position, guest in enumerate(guests):
+        await settle()
+        assert [other.inside for other in guests] == [n <= position for n in range(4)]
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+
+
+async def test_one_who_stops_waiting_holds_nobody_up() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second, third = (Guest(admission.enter()) for _ in range(3))
+    await settle()
+    second.task.cancel()
+    await settle()
+    assert admission.admitted == 2
+    first.go.set()
+    await settle()
+    assert third.inside
+    third.go.set()
+    await third.task
+
+
+async def test_one_who_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second, third = (Guest(admission.enter()) for _ in range(3))
+    await settle()
+    first.go.set()
+    await asyncio.sleep(0)
+    second.task.cancel()
+    await settle()
+    assert (second.inside, third.inside) == (False, True)
+    third.go.set()
+    await asyncio.wait([first.task, second.task, third.task])
+    assert admission.admitted == 0
