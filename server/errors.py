@@ -14,6 +14,7 @@ APIError
 Source: https://platform.openai.com/docs/guides/error-codes
 """
 
+import math
 from typing import Any, ClassVar
 
 from adapters.errors import BackendError, ContextTooLong, Overloaded, Unsupported
@@ -105,7 +106,7 @@ class RateLimited(APIError):
     @property
     def headers(self) -> dict[str, str]:
         """Whole seconds, at least one."""
-        return {"Retry-After": str(max(1, round(self.retry_after)))}
+        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
 
 
 class ServerFailed(APIError):

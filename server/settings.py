@@ -21,6 +21,7 @@ class Settings(BaseSettings):
         env_prefix="GPT_OSS_",
         extra="forbid",
         frozen=True,
+        hide_input_in_errors=True,
         protected_namespaces=(),
     )
 
@@ -44,7 +45,7 @@ class Settings(BaseSettings):
     max_waiting: int = Field(256, ge=0, description="requests that may wait; more get a 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1, description="largest request body")
     drain_seconds: float = Field(
-        30.0, ge=0, description="how long Ctrl-C lets running answers finish"
+        30.0, ge=0, allow_inf_nan=False, description="how long Ctrl-C lets running answers finish"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="how much is logged; prompts and keys never are"
@@ -52,12 +53,16 @@ class Settings(BaseSettings):
 
     @field_validator("served_model_name", "api_key", "cors_origin", "backend_option", mode="before")
     @classmethod
-    def _split(cls, value: object) -> object:
-        parts = [value] if isinstance(value, str) else value
-        if not isinstance(parts, (list, tuple)):
+    def _split_variable(cls, value: object) -> object:
+        """A variable is one string. Flags come as a list: their values may hold commas."""
+        if not isinstance(value, str):
             return value
-        items = (item.strip() for part in parts for item in str(part).split(","))
-        return tuple(item for item in items if item)
+        return tuple(item for part in value.split(",") if (item := part.strip()))
+
+    @field_validator("served_model_name")
+    @classmethod
+    def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(value))
 
     @field_validator("backend_option")
     @classmethod
@@ -80,7 +85,8 @@ class Settings(BaseSettings):
             return self.served_model_name
         if self.model is None:
             return ("scripted" if self.backend == "scripted" else DEMO_NAME,)
-        return (Path(self.model).name if Path(self.model).is_dir() else self.model,)
+        folder = Path(self.model)
+        return (folder.resolve().name if folder.is_dir() else self.model,)
 
     @property
     def backend_options(self) -> dict[str, str]:

@@ -1,0 +1,91 @@
+import pytest
+
+from adapters.errors import (
+    BackendError,
+    BackendFailed,
+    ContextTooLong,
+    Overloaded,
+    Unsupported,
+)
+from server.errors import (
+    APIError,
+    AuthenticationFailed,
+    BodyTooLarge,
+    ContextLengthExceeded,
+    InvalidRequest,
+    NotFound,
+    RateLimited,
+    ServerFailed,
+    Unavailable,
+    from_backend,
+)
+
+
+def test_the_body_is_openais_error_object() -> None:
+    error = InvalidRequest("No.", param="input.0", code="invalid_type")
+    assert error.body() == {
+        "error": {
+            "message": "No.",
+            "type": "invalid_request_error",
+            "param": "input.0",
+            "code": "invalid_type",
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        (InvalidRequest, 400, None),
+        (ContextLengthExceeded, 400, "context_length_exceeded"),
+        (AuthenticationFailed, 401, "invalid_api_key"),
+        (NotFound, 404, "not_found"),
+        (BodyTooLarge, 413, "request_too_large"),
+        (RateLimited, 429, "rate_limit_exceeded"),
+        (ServerFailed, 500, "server_error"),
+        (Unavailable, 503, "server_unavailable"),
+    ],
+)
+def test_each_error_has_its_status_and_code(
+    kind: type[APIError], status: int, code: str | None
+) -> None:
+    error = kind("No.")
+    assert (error.status, error.code, str(error)) == (status, code, "No.")
+
+
+def test_a_code_that_is_given_wins() -> None:
+    assert NotFound("No.", code="model_not_found").code == "model_not_found"
+
+
+def test_a_missing_key_is_answered_with_the_challenge() -> None:
+    assert AuthenticationFailed("No.").headers == {"WWW-Authenticate": "Bearer"}
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0, "1"), (1, "1"), (1.2, "2"), (30, "30")])
+def test_nobody_is_told_to_come_back_too_early(seconds: float, header: str) -> None:
+    assert RateLimited("No.", seconds).headers == {"Retry-After": header}
+
+
+def test_other_errors_add_no_headers() -> None:
+    assert ServerFailed("No.").headers == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (Overloaded("full", 3), RateLimited, "rate_limit_exceeded"),
+        (ContextTooLong(9, 8), ContextLengthExceeded, "context_length_exceeded"),
+        (Unsupported("seed", "x"), InvalidRequest, "unsupported_parameter"),
+        (BackendFailed("out of memory"), ServerFailed, "server_error"),
+    ],
+)
+def test_a_backends_error_is_told_in_its_own_words(
+    error: BackendError, kind: type[APIError], code: str
+) -> None:
+    told = from_backend(error)
+    assert type(told) is kind
+    assert (told.message, told.code) == (str(error), code)
+
+
+def test_a_full_engine_says_when_to_come_back() -> None:
+    assert from_backend(Overloaded("full", 3)).headers == {"Retry-After": "3"}

@@ -1,0 +1,118 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from server.settings import DEMO_NAME, Settings
+
+
+def problem(**options: Any) -> str:
+    """What is wrong with the options, in pydantic's words."""
+    with pytest.raises(ValidationError) as refusal:
+        Settings(**options)
+    (error,) = refusal.value.errors()
+    return ".".join(map(str, error["loc"])) + ": " + error["msg"]
+
+
+def test_every_option_has_a_default_and_says_what_it_does() -> None:
+    Settings()
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+VARIABLES = {
+    "model": ("m", "m"),
+    "served_model_name": ("a, b,", ("a", "b")),
+    "backend": ("plug-in", "plug-in"),
+    "backend_option": ("a=1,b=2", ("a=1", "b=2")),
+    "host": ("::", "::"),
+    "port": ("1", 1),
+    "api_key": ("k1,k2", ("k1", "k2")),
+    "cors_origin": ("*", ("*",)),
+    "raw_reasoning": ("hide", "hide"),
+    "max_running": ("2", 2),
+    "max_waiting": ("0", 0),
+    "max_body_bytes": ("1", 1),
+    "drain_seconds": ("0.5", 0.5),
+    "log_level": ("debug", "debug"),
+}
+
+
+@pytest.mark.parametrize("name", VARIABLES)
+def test_every_option_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, meant = VARIABLES[name]
+    monkeypatch.setenv(f"GPT_OSS_{name.upper()}", given)
+    assert getattr(Settings(), name) == meant
+
+
+def test_the_script_is_a_variable_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPT_OSS_SCRIPT", "s.jsonl")
+    monkeypatch.setenv("GPT_OSS_BACKEND", "scripted")
+    assert Settings().script == "s.jsonl"
+    assert {*VARIABLES, "script"} == {*Settings.model_fields}
+
+
+def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPT_OSS_API_KEY", "variable")
+    monkeypatch.setenv("GPT_OSS_PORT", "1")
+    settings = Settings(api_key=["flag"], port=2)
+    assert (settings.api_key, settings.port) == (("flag",), 2)
+
+
+def test_a_value_that_is_given_as_an_option_may_hold_commas() -> None:
+    assert Settings(backend_option=['a={"b":1,"c":2}']).backend_options == {"a": '{"b":1,"c":2}'}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"port": "70000"}, "port: Input should be less than or equal to 65535"),
+        ({"port": "http"}, "port: Input should be a valid integer"),
+        ({"raw_reasoning": "maybe"}, "raw_reasoning: Input should be 'show' or 'hide'"),
+        ({"max_running": 0}, "max_running: Input should be greater than or equal to 1"),
+        ({"max_waiting": -1}, "max_waiting: Input should be greater than or equal to 0"),
+        ({"drain_seconds": "inf"}, "drain_seconds: Input should be a finite number"),
+        ({"log_level": "loud"}, "log_level: Input should be 'debug'"),
+        ({"backend_option": ["x"]}, "backend_option: Value error, 'x' is not NAME=VALUE"),
+        ({"backend": "scripted"}, ": Value error, --backend scripted and --script FILE"),
+        ({"script": "s.jsonl"}, ": Value error, --backend scripted and --script FILE"),
+        ({"colour": "red"}, "colour: Extra inputs are not permitted"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(options: dict[str, Any], told: str) -> None:
+    assert problem(**options).startswith(told)
+
+
+def test_keys_are_never_shown() -> None:
+    assert "hunter2" not in repr(Settings(api_key=["hunter2"]))
+    with pytest.raises(ValidationError) as refusal:
+        Settings(api_key=["hunter2"], script="s.jsonl")
+    assert "hunter2" not in str(refusal.value)
+
+
+def test_served_names_are_the_names_that_clients_use() -> None:
+    assert Settings(model="m", served_model_name=["a", "b", "a"]).model_names == ("a", "b")
+
+
+def test_the_default_name_of_a_hub_model_is_the_hubs() -> None:
+    assert Settings(model="openai/gpt-oss-20b").model_names == ("openai/gpt-oss-20b",)
+
+
+def test_the_default_name_of_a_folder_is_the_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "checkpoint-7"
+    folder.mkdir()
+    assert Settings(model=f"{folder}/").model_names == ("checkpoint-7",)
+    monkeypatch.chdir(folder)
+    assert Settings(model=".").model_names == ("checkpoint-7",)
+
+
+def test_without_a_model_the_name_says_what_is_served() -> None:
+    assert Settings().model_names == (DEMO_NAME,)
+    assert Settings(backend="scripted", script="s.jsonl").model_names == ("scripted",)
+
+
+def test_the_script_is_an_option_of_its_backend() -> None:
+    settings = Settings(backend="scripted", script="s.jsonl", backend_option=["a=b=c"])
+    assert settings.backend_options == {"a": "b=c", "script": "s.jsonl"}
