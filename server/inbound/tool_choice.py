@@ -1,0 +1,83 @@
+"""Which tools the model may or must call: `tool_choice` of either API.
+
+Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from server.inbound.fields import array, invalid, mapping, optional_string, string
+from server.inbound.tools import Tools, recipient
+
+_NAMED = ("function", "custom")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """mode: `none` forbids calls, `required` wants at least one.
+
+    allowed: the recipients that may be called; None means all that are declared.
+    """
+
+    mode: Literal["none", "auto", "required"] = "auto"
+    allowed: frozenset[str] | None = None
+
+
+def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> ToolChoice:
+    """The choice, both in Responses' flat form and in Chat's nested one; null is auto.
+
+    Raises InvalidRequest where it names a tool that the request does not have, or wants a call
+    where there is nothing to call.
+    """
+    choice = _read(value, tools, param)
+    if choice.mode == "required" and not tools.served:
+        raise invalid(param, "a tool call is required, but there is no tool that can be called")
+    return choice
+
+
+def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
+    if value is None:
+        return ToolChoice()
+    if value in ("none", "auto", "required"):
+        return ToolChoice(value)
+    if not isinstance(value, dict):
+        raise invalid(param, "expected 'none', 'auto', 'required' or an object")
+    kind = string(value.get("type"), f"{param}.type")
+    if kind in _NAMED:
+        return ToolChoice("required", frozenset({_named(value, tools, param)}))
+    if kind == "allowed_tools":
+        return _allowed(value, tools, param)
+    raise invalid(f"{param}.type", f"'{kind}' is not a tool that this server can call")
+
+
+def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
+    if "allowed_tools" in value:
+        param = f"{param}.allowed_tools"
+        value = mapping(value["allowed_tools"], param)
+    mode = value.get("mode", "auto")
+    if mode not in ("none", "auto", "required"):
+        raise invalid(f"{param}.mode", "expected 'none', 'auto' or 'required'")
+    allowed = set()
+    for index, item in enumerate(array(value.get("tools"), f"{param}.tools")):
+        where = f"{param}.tools.{index}"
+        kind = string(mapping(item, where).get("type"), f"{where}.type")
+        if kind in _NAMED:
+            allowed.add(_named(item, tools, where))
+        elif kind not in tools.left_out:
+            raise invalid(f"{where}.type", f"the request has no tool of type '{kind}'")
+    if mode == "required" and not allowed:
+        raise invalid(f"{param}.tools", "a tool call is required, but no tool is allowed")
+    return ToolChoice(mode, frozenset(allowed))
+
+
+def _named(value: dict[str, Any], tools: Tools, param: str) -> str:
+    kind = value["type"]
+    if kind in value:
+        param = f"{param}.{kind}"
+        value = mapping(value[kind], param)
+    name = string(value.get("name"), f"{param}.name")
+    namespace = optional_string(value.get("namespace"), f"{param}.namespace")
+    to = recipient(name, namespace)
+    if not any(tool.declared.recipient == to for tool in tools.served):
+        raise invalid(f"{param}.name", f"the request has no tool named '{name}'")
+    return to

@@ -1,0 +1,85 @@
+"""`POST /v1/responses`: the request.
+
+`input`, `tools` and `tool_choice` are read by server.inbound, which names the offending field
+better than a union of some thirty item types can. Source:
+https://platform.openai.com/docs/api-reference/responses/create
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from server.schemas.base import WireModel
+
+Metadata = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
+    Field(max_length=16),
+]
+
+
+class Reasoning(WireModel):
+    """How the model reasons. Summaries are not made: the raw chain of thought is shown."""
+
+    effort: str | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
+
+
+class TextConfig(WireModel):
+    """What the answer's text looks like. `verbosity` is echoed."""
+
+    format: dict[str, Any] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class CreateResponse(WireModel):
+    """The body. Null means that a field is left out.
+
+    The sampling fields after `top_logprobs` are this server's extensions.
+    """
+
+    model: str | None = None
+    input: Any = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    tools: Any = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    max_tool_calls: Annotated[int, Field(ge=1)] | None = None
+    text: TextConfig | None = None
+    reasoning: Reasoning | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    include: list[str] | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    metadata: Metadata | None = None
+    service_tier: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    user: str | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    logit_bias: dict[str, float] | None = None
+    seed: int | None = None
+    stop: Any = None
+
+    access_programs: Any = None
+    client_metadata: Any = None
+    image: Any = None
+    prompt_cache_options: Any = None
+    prompt_cache_retention: Any = None
+
+    background: bool | None = None
+    context_management: Any = None
+    conversation: Any = None
+    moderation: Any = None
+    prompt: Any = None
