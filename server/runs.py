@@ -20,7 +20,7 @@ Emit = Callable[[Sequence[WireEvent]], None]
 class Producer(Protocol):
     """What a run does: emits wire events until it returns.
 
-    It is cancelled when nobody wants the rest; it may emit its last events while it is.
+    It is cancelled, once, when nobody wants the rest; it may emit its last events while it is.
     """
 
     def __call__(self, emit: Emit, /) -> Awaitable[None]:
@@ -39,6 +39,8 @@ class Run:
         self.error: APIError | None = None
         self._background = background
         self._readers: set[asyncio.Event] = set()
+        self._started = False
+        self._cancelled = False
         self._task = asyncio.ensure_future(self._run(produce))
         self._task.add_done_callback(lambda _: self._wake())
 
@@ -48,8 +50,13 @@ class Run:
         return self._task.done()
 
     def cancel(self) -> None:
-        """End the run; the producer gets its chance to emit last events."""
-        self._task.cancel()
+        """End the run; the producer gets its chance to emit last events. Safe to call twice."""
+        if self._cancelled:
+            return
+        self._cancelled = True
+        # A task that is cancelled before its first step never runs at all; see `_run`.
+        if self._started:
+            self._task.cancel()
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call back once, soon after the run is done (also when it is already)."""
@@ -79,9 +86,12 @@ class Run:
         finally:
             self._readers.discard(news)
             if not self._readers and not self._background:
-                self._task.cancel()
+                self.cancel()
 
     async def _run(self, produce: Producer) -> None:
+        self._started = True
+        if self._cancelled:
+            self._task.cancel()
         try:
             await produce(self._emit)
         except APIError as error:
@@ -112,9 +122,12 @@ class Runs:
         run.when_done(lambda: self._runs.discard(run))
         return run
 
+    def cancel(self) -> None:
+        """Cancel what still runs."""
+        for run in self._runs:
+            run.cancel()
+
     async def close(self) -> None:
         """Cancel what still runs and wait for it."""
-        runs = list(self._runs)
-        for run in runs:
-            run.cancel()
-        await asyncio.gather(*(run.wait() for run in runs))
+        self.cancel()
+        await asyncio.gather(*(run.wait() for run in self._runs))

@@ -1,0 +1,245 @@
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import pytest
+
+from server.errors import InvalidRequest, ServerFailed
+from server.runs import Emit, Run, Runs, WireEvent
+
+
+def events(*numbers: int) -> list[WireEvent]:
+    return [{"n": number} for number in numbers]
+
+
+class Source:
+    """A producer that is told what to emit and when to end."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self._told: asyncio.Queue[Sequence[WireEvent] | Exception | None] = asyncio.Queue()
+
+    async def __call__(self, emit: Emit) -> None:
+        try:
+            while (told := await self._told.get()) is not None:
+                if isinstance(told, Exception):
+                    raise told
+                emit(told)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            emit(events(-1))
+            raise
+
+    def say(self, *numbers: int) -> None:
+        self._told.put_nowait(events(*numbers))
+
+    def fail(self, error: Exception) -> None:
+        self._told.put_nowait(error)
+
+    def end(self) -> None:
+        self._told.put_nowait(None)
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def read(run: Run, start: int = 0) -> list[int]:
+    return [event["n"] async for batch in run.follow(start) for event in batch]
+
+
+async def first(follower: AsyncGenerator[Sequence[WireEvent], None]) -> list[int]:
+    return [event["n"] for event in await anext(follower)]
+
+
+async def test_a_follower_gets_each_event_as_it_comes(source: Source) -> None:
+    run = Run(source)
+    async with aclosing(run.follow()) as follower:
+        for number in range(3):
+            source.say(number)
+            assert await first(follower) == [number]
+        source.end()
+        with pytest.raises(StopAsyncIteration):
+            await anext(follower)
+    assert run.done
+
+
+async def test_a_slow_follower_gets_what_has_piled_up_at_once(source: Source) -> None:
+    run = Run(source)
+    async with aclosing(run.follow()) as follower:
+        source.say(0)
+        assert await first(follower) == [0]
+        source.say(1)
+        source.say(2, 3)
+        await settle()
+        assert await first(follower) == [1, 2, 3]
+
+
+async def test_a_late_follower_gets_all_events(source: Source) -> None:
+    run = Run(source)
+    early = asyncio.create_task(read(run))
+    source.say(0, 1)
+    await settle()
+    late = asyncio.create_task(read(run))
+    source.say(2)
+    source.end()
+    assert await early == await late == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("start", "rest"), [(0, [0, 1, 2]), (2, [2]), (3, []), (9, [])])
+async def test_a_follower_may_start_anywhere_after_the_end(
+    source: Source, start: int, rest: list[int]
+) -> None:
+    run = Run(source)
+    source.say(0, 1, 2)
+    source.end()
+    await run.wait()
+    assert await read(run, start) == rest
+
+
+async def test_a_follower_may_start_at_an_event_that_is_to_come(source: Source) -> None:
+    run = Run(source)
+    follower = asyncio.create_task(read(run, start=2))
+    source.say(0, 1)
+    await settle()
+    source.say(2, 3)
+    source.end()
+    assert await follower == [2, 3]
+
+
+async def test_the_last_follower_to_leave_cancels_a_foreground_run(source: Source) -> None:
+    run = Run(source)
+    source.say(0)
+    one, other = run.follow(), run.follow()
+    await anext(one)
+    await anext(other)
+    await one.aclose()
+    await settle()
+    assert not run.done
+    await other.aclose()
+    await run.wait()
+    assert source.cancelled
+    assert run.events == events(0, -1)
+
+
+async def test_nobody_need_follow_a_background_run(source: Source) -> None:
+    run = Run(source, background=True)
+    source.say(0)
+    async with aclosing(run.follow()) as follower:
+        await anext(follower)
+    source.say(1)
+    source.end()
+    await run.wait()
+    assert not source.cancelled
+    assert await read(run) == [0, 1]
+
+
+async def test_a_run_that_nobody_has_followed_yet_goes_on(source: Source) -> None:
+    run = Run(source)
+    source.say(0)
+    source.end()
+    await run.wait()
+    assert run.events == events(0)
+
+
+async def test_followers_of_a_cancelled_run_get_its_last_events(source: Source) -> None:
+    run = Run(source)
+    follower = asyncio.create_task(read(run))
+    source.say(0)
+    await settle()
+    run.cancel()
+    assert await follower == [0, -1]
+    assert run.error is None
+
+
+async def test_a_run_that_is_cancelled_before_it_began_still_says_its_last_words(
+    source: Source,
+) -> None:
+    run = Run(source)
+    follower = asyncio.create_task(read(run))
+    run.cancel()
+    assert await follower == [-1]
+
+
+async def test_the_last_words_of_a_cancelled_run_are_not_cut_short() -> None:
+    spoken = asyncio.Event()
+
+    async def produce(emit: Emit) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await spoken.wait()
+            emit(events(0))
+
+    run = Run(produce)
+    await settle()
+    run.cancel()
+    await settle()
+    run.cancel()
+    spoken.set()
+    assert await read(run) == [0]
+
+
+async def test_cancelling_a_run_that_is_done_changes_nothing(source: Source) -> None:
+    run = Run(source)
+    source.end()
+    await run.wait()
+    run.cancel()
+    assert (await read(run), run.error) == ([], None)
+
+
+async def test_an_api_error_ends_the_run(source: Source) -> None:
+    run = Run(source)
+    error = InvalidRequest("No.")
+    source.say(0)
+    source.fail(error)
+    assert await read(run) == [0]
+    assert run.error is error
+
+
+async def test_any_other_error_is_logged_and_the_servers_fault(
+    source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = Run(source)
+    source.fail(ValueError("a bug"))
+    assert await read(run) == []
+    assert isinstance(run.error, ServerFailed)
+    assert "a bug" not in run.error.message
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert record.exc_info is not None
+
+
+async def test_a_run_that_is_done_calls_back(source: Source) -> None:
+    called: list[str] = []
+    run = Run(source)
+    run.when_done(lambda: called.append("early"))
+    source.end()
+    await run.wait()
+    run.when_done(lambda: called.append("late"))
+    await settle()
+    assert called == ["early", "late"]
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_closing_cancels_what_runs_and_waits_for_it(background: bool) -> None:
+    runs = Runs()
+    sources = [Source() for _ in range(3)]
+    started = [runs.start(source, background=background) for source in sources]
+    sources[0].end()
+    await settle()
+    await runs.close()
+    assert [run.done for run in started] == [True] * 3
+    assert [source.cancelled for source in sources] == [False, True, True]
+
+
+async def test_closing_without_runs_returns() -> None:
+    await Runs().close()
