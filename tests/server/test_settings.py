@@ -55,12 +55,12 @@ def test_the_script_is_a_variable_too(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPT_OSS_API_KEY", "variable")
     monkeypatch.setenv("GPT_OSS_PORT", "1")
-    settings = Settings(api_key=["flag"], port=2)
+    settings = Settings(api_key=("flag",), port=2)
     assert (settings.api_key, settings.port) == (("flag",), 2)
 
 
 def test_a_value_that_is_given_as_an_option_may_hold_commas() -> None:
-    assert Settings(backend_option=['a={"b":1,"c":2}']).backend_options == {"a": '{"b":1,"c":2}'}
+    assert Settings(backend_option=('a={"b":1,"c":2}',)).backend_options == {"a": '{"b":1,"c":2}'}
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,21 @@ def test_a_bad_value_is_refused_by_name(options: dict[str, Any], told: str) -> N
 
 
 def test_keys_are_never_shown() -> None:
-    assert "hunter2" not in repr(Settings(api_key=["hunter2"]))
+    assert "hunter2" not in repr(Settings(api_key=("hunter2",)))
     with pytest.raises(ValidationError) as refusal:
-        Settings(api_key=["hunter2"], script="s.jsonl")
+        Settings(api_key=("hunter2",), script="s.jsonl")
     assert "hunter2" not in str(refusal.value)
 
 
 def test_served_names_are_the_names_that_clients_use() -> None:
-    assert Settings(model="m", served_model_name=["a", "b", "a"]).model_names == ("a", "b")
+    assert Settings(
+        model="m",
+        served_model_name=(
+            "a",
+            "b",
+            "a",
+        ),
+    ).model_names == ("a", "b")
 
 
 def test_the_default_name_of_a_hub_model_is_the_hubs() -> None:
@@ -114,5 +121,5 @@ def test_without_a_model_the_name_says_what_is_served() -> None:
 
 
 def test_the_script_is_an_option_of_its_backend() -> None:
-    settings = Settings(backend="scripted", script="s.jsonl", backend_option=["a=b=c"])
+    settings = Settings(backend="scripted", script="s.jsonl", backend_option=("a=b=c",))
     assert settings.backend_options == {"a": "b=c", "script": "s.jsonl"}
