@@ -15,17 +15,22 @@ class Library:
     """openai-harmony, asked in our terms."""
 
     def __init__(self, module: Any) -> None:
-        self._module = module
+        self.module = module
         self.encoding = module.load_harmony_encoding(module.HarmonyEncodingName.HARMONY_GPT_OSS)
 
     def render(self, messages: Iterable[Message], *, drop_analysis: bool = False) -> list[int]:
         """The prompt for the assistant's next message."""
-        config = self._module.RenderConversationConfig(auto_drop_analysis=drop_analysis)
-        conversation = self._module.Conversation.from_messages(map(self.message, messages))
+        config = self.module.RenderConversationConfig(auto_drop_analysis=drop_analysis)
+        conversation = self.module.Conversation.from_messages(map(self.message, messages))
         ids: list[int] = self.encoding.render_conversation_for_completion(
-            conversation, self._module.Role.ASSISTANT, config=config
+            conversation, self.module.Role.ASSISTANT, config=config
         )
         return ids
+
+    def text(self, messages: Iterable[Message]) -> str:
+        """The prompt in which the library has dropped what reasoning it drops."""
+        text: str = self.encoding.decode(self.render(messages, drop_analysis=True))
+        return text
 
     def render_message(self, message: Message) -> list[int]:
         ids: list[int] = self.encoding.render(self.message(message))
@@ -33,18 +38,18 @@ class Library:
 
     def type_of(self, schema: dict[str, Any]) -> str:
         """The type that the library declares for a function's parameters."""
-        tool = self._module.ToolDescription.new("f", "", schema)
-        content = self._module.DeveloperContent.new().with_function_tools([tool])
-        message = self._module.Message.from_role_and_content(self._module.Role.DEVELOPER, content)
+        tool = self.module.ToolDescription.new("f", "", schema)
+        content = self.module.DeveloperContent.new().with_function_tools([tool])
+        message = self.module.Message.from_role_and_content(self.module.Role.DEVELOPER, content)
         text: str = self.encoding.decode(self.encoding.render(message))
         _, _, declared = text.partition("type f = (_: ")
         return declared.removesuffix(") => any;\n\n} // namespace functions<|end|>")
 
     def message(self, message: Message) -> Any:
-        author = self._module.Author(
-            role=self._module.Role(message.author.role.value), name=message.author.name
+        author = self.module.Author(
+            role=self.module.Role(message.author.role.value), name=message.author.name
         )
-        made = self._module.Message.from_author_and_content(author, self._content(message.content))
+        made = self.module.Message.from_author_and_content(author, self._content(message.content))
         made.channel = None if message.channel is None else message.channel.value
         made.recipient = message.recipient
         made.content_type = message.content_type
@@ -53,18 +58,18 @@ class Library:
     def _content(self, content: str | SystemContent | DeveloperContent) -> Any:
         match content:
             case SystemContent():
-                return self._module.SystemContent(
+                return self.module.SystemContent(
                     model_identity=content.identity,
                     knowledge_cutoff=content.knowledge_cutoff,
                     conversation_start_date=content.start_date,
                     reasoning_effort=content.effort and content.effort.value.capitalize(),
-                    channel_config=self._module.ChannelConfig.require_channels(
+                    channel_config=self.module.ChannelConfig.require_channels(
                         [channel.value for channel in content.channels]
                     ),
                     tools=self._namespaces(content.tools),
                 )
             case DeveloperContent():
-                return self._module.DeveloperContent(
+                return self.module.DeveloperContent(
                     instructions=content.instructions, tools=self._namespaces(content.tools)
                 )
             case _:
@@ -72,11 +77,11 @@ class Library:
 
     def _namespaces(self, namespaces: Iterable[ToolNamespace]) -> Any:
         return {
-            namespace.name: self._module.ToolNamespaceConfig(
+            namespace.name: self.module.ToolNamespaceConfig(
                 name=namespace.name,
                 description=namespace.description,
                 tools=[
-                    self._module.ToolDescription.new(
+                    self.module.ToolDescription.new(
                         tool.name, tool.description or "", tool.parameters
                     )
                     for tool in namespace.tools
