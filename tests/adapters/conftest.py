@@ -1,11 +1,45 @@
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import torch
+from llguidance import LLTokenizer
+from llguidance.tiktoken import lltokenizer_from_encoding
 
+from adapters.base import BackendConfig
+from adapters.local.backend import LocalBackend
 from demo import checkpoint
+from harmony.tokenizer import decode, encode_with_control, encoding
+from harmony.vocab import ENDOFTEXT, VOCAB_SIZE
 
 
 @pytest.fixture(scope="session")
 def checkpoint_folder(request: pytest.FixtureRequest) -> Path:
-    """The small random gpt-oss, made once for each checkout."""
+    """The small gpt-oss that is served where none is named, made once for each checkout."""
     return checkpoint.ensure(request.config.cache.mkdir("checkpoint"))
+
+
+@pytest.fixture(scope="session")
+def mask_tokenizer() -> LLTokenizer:
+    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+
+
+@pytest.fixture(scope="session")
+def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> BackendConfig:
+    """A small cache, and float32: sums then differ so little between batches that no token does."""
+    return BackendConfig(
+        str(checkpoint_folder),
+        {"device": "cpu", "dtype": "float32", "cache_tokens": "1024", "batch_tokens": "128"},
+        encode_with_control,
+        decode,
+        lambda: mask_tokenizer,
+    )
+
+
+@pytest.fixture
+async def local(local_config: BackendConfig) -> AsyncIterator[LocalBackend]:
+    torch.set_num_threads(1)
+    backend = LocalBackend(local_config)
+    await backend.start()
+    yield backend
+    await backend.stop()

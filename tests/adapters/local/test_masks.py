@@ -1,0 +1,145 @@
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from llguidance import LLTokenizer
+
+from adapters.errors import InvalidGrammar
+from adapters.local import masks
+from adapters.local.masks import GrammarCompiler, MaskWorker, TokenMask
+from harmony.tokenizer import encode
+from harmony.vocab import CHANNEL, END, VOCAB_SIZE
+
+YES_OR_NO = 'start: ("yes" | "no") <[200007]>'
+TEXT = r"start: <[200005]> /(.|\n)*/ <[200007]>"
+
+
+@pytest.fixture
+def compiler(mask_tokenizer: LLTokenizer) -> Iterator[GrammarCompiler]:
+    compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
+    yield compiler
+    compiler.close()
+
+
+@pytest.fixture
+def worker() -> Iterator[MaskWorker]:
+    worker = MaskWorker()
+    yield worker
+    worker.close()
+
+
+def step(worker: MaskWorker, *sampled: tuple[TokenMask, int]) -> None:
+    worker.advance(sampled)
+    worker.wait()
+
+
+async def test_a_compiled_grammar_knows_its_first_tokens(compiler: GrammarCompiler) -> None:
+    mask = await compiler.compile(TEXT)
+    assert mask.allowed().tolist() == [CHANNEL]
+    assert mask.allows(CHANNEL)
+    assert not mask.allows(END)
+
+
+async def test_masks_follow_their_tokens(compiler: GrammarCompiler, worker: MaskWorker) -> None:
+    text, answer = await compiler.compile(TEXT), await compiler.compile(YES_OR_NO)
+    step(worker, (text, CHANNEL), (answer, encode("yes")[0]))
+    assert answer.allowed().tolist() == [END]
+    assert len(text.allowed()) > 150_000
+    assert text.allows(END)
+    step(worker, (answer, END))
+    assert answer.complete
+    assert not text.complete
+
+
+async def test_equal_grammars_are_compiled_once_and_followed_apart(
+    compiler: GrammarCompiler, worker: MaskWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await compiler.compile(TEXT)
+    monkeypatch.setattr(masks, "_compile", lambda *_: pytest.fail("compiled again"))
+    second = await compiler.compile(TEXT)
+    step(worker, (first, CHANNEL))
+    assert second.allowed().tolist() == [CHANNEL]
+    assert (await compiler.compile(TEXT)).allowed().tolist() == [CHANNEL]
+
+
+async def test_only_so_many_grammars_are_kept(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = []
+    compile_one = masks._compile
+
+    def count(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
+        compiled.append(grammar)
+        return compile_one(tokenizer, grammar, vocab_size)
+
+    monkeypatch.setattr(masks, "_compile", count)
+    monkeypatch.setattr(masks, "_KEPT_GRAMMARS", 2)
+    for grammar in ("a", "b", "a", "c", "a", "b"):
+        await compiler.compile(f'start: "{grammar}"')
+    assert [grammar[8] for grammar in compiled] == ["a", "b", "c", "b"]
+
+
+async def test_a_grammar_that_does_not_compile_is_refused_with_the_reason(
+    compiler: GrammarCompiler,
+) -> None:
+    with pytest.raises(InvalidGrammar, match="unknown name"):
+        await compiler.compile("start: nowhere")
+
+
+async def test_a_grammar_that_allows_nothing_is_refused(compiler: GrammarCompiler) -> None:
+    with pytest.raises(InvalidGrammar):
+        await compiler.compile("start: /[^\\x00-\\U0010FFFF]/")
+
+
+async def test_a_grammar_that_takes_too_long_is_refused(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setattr(masks, "_COMPILE_SECONDS", 0.01)
+    monkeypatch.setattr(masks, "_compile", lambda *_: done.wait())
+    try:
+        with pytest.raises(InvalidGrammar, match="too long"):
+            await compiler.compile(TEXT)
+    finally:
+        done.set()
+
+
+async def test_the_event_loop_runs_while_a_grammar_compiles(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proceed = threading.Event()
+    compile_one = masks._compile
+
+    def wait_then_compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
+        assert proceed.wait(30)
+        return compile_one(tokenizer, grammar, vocab_size)
+
+    monkeypatch.setattr(masks, "_compile", wait_then_compile)
+    waiting = asyncio.ensure_future(compiler.compile(TEXT))
+    await asyncio.sleep(0)
+    proceed.set()  # reached only if nothing above blocks
+    assert (await waiting).allows(CHANNEL)
+
+
+async def test_a_token_that_the_grammar_forbids_is_an_error_of_that_mask_alone(
+    compiler: GrammarCompiler, worker: MaskWorker
+) -> None:
+    good, bad = await compiler.compile(TEXT), await compiler.compile(TEXT)
+    step(worker, (bad, END), (good, CHANNEL))
+    assert bad.error is not None
+    assert "grammar" in bad.error
+    assert good.error is None
+    assert good.allows(END)
+
+
+def test_bits_are_read_in_tokens_order() -> None:
+    mask = TokenMask(None, np.array([0b101, -(2**31)], np.int32))
+    assert mask.allowed().tolist() == [0, 2, 63]
+    assert [token for token in range(64) if mask.allows(token)] == [0, 2, 63]
+
+
+def test_waiting_without_work_returns(worker: MaskWorker) -> None:
+    worker.advance([])
+    worker.wait()
