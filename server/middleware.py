@@ -1,7 +1,9 @@
-"""What surrounds every request: its id, the limit on its body, and a last answer to a crash."""
+"""What surrounds every request: its id and its line in the log, and the limit on its body."""
 
 import logging
+import time
 import uuid
+from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,7 +15,11 @@ logger = logging.getLogger(__name__)
 
 
 class RequestId:
-    """Gives every answer an `x-request-id`, and every crash a 500 with OpenAI's body."""
+    """Gives every answer an `x-request-id`, and every crash a 500 with OpenAI's body.
+
+    A request is logged when it ends, under the same id and without its query, which may hold
+    secrets.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -25,23 +31,34 @@ class RequestId:
             return
         request_id = f"req_{uuid.uuid4().hex}"
         scope.setdefault("state", {})["request_id"] = request_id
-        started = False
+        status: int | None = None
+        began = time.perf_counter()
 
         async def send_with_id(message: Message) -> None:
-            nonlocal started
+            nonlocal status
             if message["type"] == "http.response.start":
-                started = True
+                status = message["status"]
                 MutableHeaders(scope=message)["x-request-id"] = request_id
             await send(message)
 
         try:
             await self._app(scope, receive, send_with_id)
         except Exception:
-            logger.exception("request %s failed", request_id)
-            if started:
+            if status is not None:
+                # Too late for an answer: the ASGI server logs the error and breaks the connection.
                 raise
+            logger.exception("request %s failed", request_id)
             failure = ServerFailed("The server had an error while processing your request.")
             await json_response(failure.body(), failure.status)(scope, receive, send_with_id)
+        finally:
+            logger.info(
+                "%s %s %s %.3fs %s",
+                scope["method"],
+                quote(scope["path"]),
+                status or "unanswered",
+                time.perf_counter() - began,
+                request_id,
+            )
 
 
 class BodyLimit:
@@ -58,15 +75,18 @@ class BodyLimit:
             return
         read = 0
         declared = Headers(scope=scope).get("content-length", "")
+        promised = int(declared) if declared.isdecimal() else 0
 
         async def limited() -> Message:
             nonlocal read
-            if declared.isdecimal() and int(declared) > self._limit:
-                raise BodyTooLarge(f"The request body is larger than {self._limit} bytes.")
+            self._refuse_over_limit(promised)
             message = await receive()
             read += len(message.get("body", b""))
-            if read > self._limit:
-                raise BodyTooLarge(f"The request body is larger than {self._limit} bytes.")
+            self._refuse_over_limit(read)
             return message
 
         await self._app(scope, limited, send)
+
+    def _refuse_over_limit(self, size: int) -> None:
+        if size > self._limit:
+            raise BodyTooLarge(f"The request body is larger than {self._limit} bytes.")
