@@ -20,6 +20,7 @@ from server.middleware import BodyLimit, RequestId
 from server.respond import json_response
 from server.routes import chat, health, models, responses
 from server.settings import Settings
+from server.store.memory import MemoryStore
 
 
 def create_app(settings: Settings, backend: Backend) -> FastAPI:
@@ -38,7 +39,7 @@ def create_app(settings: Settings, backend: Backend) -> FastAPI:
         middleware=_middleware(settings),
         exception_handlers={APIError: _api_error, HTTPException: _http_error},
     )
-    app.state.context = Context(settings, gateway, created=int(time.time()))
+    app.state.context = Context(settings, gateway, created=int(time.time()), store=MemoryStore())
     for routes in (responses, chat, models, health):
         app.include_router(routes.router)
     return app

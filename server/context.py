@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 from server.errors import NotFound
 from server.gateway import Gateway
 from server.settings import Settings
+from server.store.base import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Context:
     settings: Settings
     gateway: Gateway
     created: int
+    store: Store
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harmony.messages import Message
-from server.auth import Principal
 
 Item = dict[str, Any]
 
@@ -26,11 +25,11 @@ class StoredItem:
 class StoredResponse:
     """A response that has ended, and all that continuing it takes.
 
-    response: the API's object, output included. start_date: the date that the system message
+    owner: the principal's id. response: the API's object, output included. start_date: the date that the system message
     names, `YYYY-MM-DD`. history: items of the earlier turns; input and output: of this one.
     """
 
-    owner: Principal
+    owner: str
     response: dict[str, Any]
     start_date: str
     history: tuple[StoredItem, ...]
@@ -49,20 +48,20 @@ class StoredResponse:
 
 
 class Store(Protocol):
-    """Keeps responses for their owners; nobody else's request finds them."""
+    """Keeps responses for their owners (principals' ids); nobody else's request finds them."""
 
     async def put(self, stored: StoredResponse) -> None:
         """Keep a response, in place of one with the same id."""
         ...
 
-    async def get(self, owner: Principal, response_id: str) -> StoredResponse | None:
+    async def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """The owner's response; None where there is none."""
         ...
 
-    async def delete(self, owner: Principal, response_id: str) -> bool:
+    async def delete(self, owner: str, response_id: str) -> bool:
         """Forget the owner's response; False where there is none."""
         ...
 
-    async def items(self, owner: Principal, ids: Collection[str]) -> Mapping[str, StoredItem]:
+    async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
         """Those of the owner's input and output items that have one of `ids`, by id."""
         ...

@@ -3,12 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 
-from server.auth import Principal
 from server.store.base import StoredItem, StoredResponse
 
 CAPACITY = 10_000
 
-_Key = tuple[Principal, str]
+_Key = tuple[str, str]
 
 
 class MemoryStore:
@@ -32,18 +31,18 @@ class MemoryStore:
         if len(self._responses) > self._capacity:
             self._forget(next(iter(self._responses)))
 
-    async def get(self, owner: Principal, response_id: str) -> StoredResponse | None:
+    async def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """The owner's response; it counts as used."""
         key = (owner, response_id)
         if key in self._responses:
             self._responses.move_to_end(key)
         return self._responses.get(key)
 
-    async def delete(self, owner: Principal, response_id: str) -> bool:
+    async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a response and its items."""
         return self._forget((owner, response_id))
 
-    async def items(self, owner: Principal, ids: Collection[str]) -> Mapping[str, StoredItem]:
+    async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
         """The owner's items among `ids`."""
         keys = ((owner, item_id) for item_id in ids)
         return {key[1]: self._items[key] for key in keys if key in self._items}

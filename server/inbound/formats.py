@@ -1,0 +1,59 @@
+"""The form of the final answer: Responses' `text.format`, Chat's `response_format`.
+
+Source: https://platform.openai.com/docs/guides/structured-outputs
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from harmony.messages import ResponseFormat
+from server.inbound.fields import (
+    invalid,
+    mapping,
+    optional_boolean,
+    optional_mapping,
+    optional_string,
+    string,
+)
+
+JSON_OBJECT = ResponseFormat("json_object", {"type": "object"})
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFormat:
+    """What the final answer must be. strict: as the request says, None where it does not."""
+
+    told: ResponseFormat
+    param: str
+    strict: bool | None = None
+
+
+def read_format(value: Any, param: str) -> AnswerFormat | None:
+    """The format, in Responses' flat form or Chat's nested one; None for plain text.
+
+    Raises InvalidRequest naming the field.
+    """
+    form = optional_mapping(value, param)
+    if not form:
+        return None
+    kind = string(form.get("type"), f"{param}.type")
+    match kind:
+        case "text":
+            return None
+        case "json_object":
+            return AnswerFormat(JSON_OBJECT, param)
+        case "json_schema":
+            return _schema(form, param)
+    raise invalid(f"{param}.type", "expected 'text', 'json_object' or 'json_schema'")
+
+
+def _schema(form: dict[str, Any], param: str) -> AnswerFormat:
+    if "json_schema" in form:
+        param = f"{param}.json_schema"
+        form = mapping(form["json_schema"], param)
+    told = ResponseFormat(
+        name=string(form.get("name"), f"{param}.name"),
+        schema=mapping(form.get("schema"), f"{param}.schema"),
+        description=optional_string(form.get("description"), f"{param}.description"),
+    )
+    return AnswerFormat(told, param, optional_boolean(form.get("strict"), f"{param}.strict"))
