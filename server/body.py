@@ -34,4 +34,12 @@ def validate(value: Any, schema: type[M]) -> M:
         first = error.errors(include_url=False, include_context=False)[0]
         param = ".".join(str(part) for part in first["loc"]) or None
         where = f" for '{param}'" if param else ""
-        raise InvalidRequest(f"Invalid value{where}: {first['msg']}.", param=param) from None
+        problem = _IN_JSONS_WORDS.get(first["type"], first["msg"])
+        raise InvalidRequest(f"Invalid value{where}: {problem}.", param=param) from None
+
+
+_IN_JSONS_WORDS = {
+    "dict_type": "Input should be an object",
+    "model_type": "Input should be an object",
+    "list_type": "Input should be an array",
+}

@@ -1,0 +1,71 @@
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.types import Message
+
+from server.body import parse, read_json, validate
+from server.errors import InvalidRequest
+
+
+class Inner(BaseModel):
+    size: int
+
+
+class Outer(BaseModel):
+    name: str
+    inner: list[Inner] = []
+
+
+def request(body: bytes) -> Request:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body}
+
+    return Request({"type": "http", "headers": []}, receive)
+
+
+async def test_a_body_that_fits_becomes_its_schema() -> None:
+    body = json.dumps({"name": "n", "inner": [{"size": 1}]}).encode()
+    assert await parse(request(body), Outer) == Outer(name="n", inner=[Inner(size=1)])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"{'a': 1}", b'{"a": 1} x', b'{"a": NaN}', b"\xff", b'"\\ud800"', b"[" * 5000],
+)
+async def test_a_body_that_is_no_json_is_a_400_that_says_so(body: bytes) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        await read_json(request(body))
+    assert refusal.value.code == "invalid_json"
+    assert refusal.value.message.startswith("We could not parse the JSON body of your request: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "param", "message"),
+    [
+        ({}, "name", "Invalid value for 'name': Field required."),
+        ({"name": 1}, "name", "Invalid value for 'name': Input should be a valid string."),
+        ({"name": "n", "inner": [{"size": 1}, {"size": "big"}]}, "inner.1.size", None),
+        (
+            {"name": "n", "inner": {}},
+            "inner",
+            "Invalid value for 'inner': Input should be an array.",
+        ),
+        ([], None, "Invalid value: Input should be an object."),
+    ],
+)
+def test_a_value_that_does_not_fit_is_a_400_that_names_the_field(
+    value: Any, param: str | None, message: str | None
+) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        validate(value, Outer)
+    assert refusal.value.param == param
+    assert message in (None, refusal.value.message)
+
+
+def test_what_was_sent_is_not_repeated() -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        validate({"name": {"secret": "hunter2"}}, Outer)
+    assert "hunter2" not in refusal.value.message
