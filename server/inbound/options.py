@@ -1,0 +1,183 @@
+"""How a request of either API wants its tokens drawn, and how hard the model should think.
+
+Sources: https://platform.openai.com/docs/api-reference/chat/create for ranges,
+https://openrouter.ai/docs/use-cases/reasoning-tokens for the `reasoning` object.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from adapters.base import SamplingParams
+from harmony.messages import Effort, SystemContent
+from harmony.vocab import VOCAB_SIZE
+from server.inbound.fields import invalid, mapping, optional_boolean, string
+
+TEMPERATURE = 1.0
+TOP_P = 1.0
+"""What the model's authors sample with (the checkpoint's model card), and the API's defaults."""
+
+MAX_STOPS = 4
+MAX_TOP_LOGPROBS = 20
+ASSUMED_ANSWER_TOKENS = 16_384
+"""The answer's length that a reasoning budget is measured by where the request names none."""
+
+_SMALLEST_TOP_P = 1e-9
+_EFFORTS: Mapping[str, Effort | None] = {
+    "none": None,
+    "minimal": Effort.LOW,
+    "low": Effort.LOW,
+    "medium": Effort.MEDIUM,
+    "high": Effort.HIGH,
+    "xhigh": Effort.HIGH,
+    "max": Effort.HIGH,
+}
+
+
+class SamplingFields(Protocol):
+    """The sampling fields of a request, as both schemas have them; None is left out."""
+
+    @property
+    def temperature(self) -> float | None: ...
+    @property
+    def top_p(self) -> float | None: ...
+    @property
+    def top_k(self) -> int | None: ...
+    @property
+    def min_p(self) -> float | None: ...
+    @property
+    def presence_penalty(self) -> float | None: ...
+    @property
+    def frequency_penalty(self) -> float | None: ...
+    @property
+    def repetition_penalty(self) -> float | None: ...
+    @property
+    def logit_bias(self) -> Mapping[str, float] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """How hard to think, and whether the client wants to see it.
+
+    effort: None for no analysis at all. budget: the most analysis tokens, >= 1, None is free.
+    """
+
+    effort: Effort | None = Effort.MEDIUM
+    budget: int | None = None
+    hidden: bool = False
+
+
+def read_sampling(request: SamplingFields) -> SamplingParams:
+    """The request's sampling, defaults filled in. Raises InvalidRequest naming the field."""
+    top_p = _between("top_p", request.top_p, 0, 1, TOP_P)
+    top_k = 0 if request.top_k is None else request.top_k
+    if top_k < -1:
+        raise invalid("top_k", "expected at least 1, or 0 or -1 for no limit")
+    repetition = 1.0 if request.repetition_penalty is None else request.repetition_penalty
+    if repetition <= 0:
+        raise invalid("repetition_penalty", "expected a number above 0")
+    return SamplingParams(
+        temperature=_between("temperature", request.temperature, 0, 2, TEMPERATURE),
+        # The API allows 0, which keeps the likeliest token alone; engines do not.
+        top_p=max(top_p, _SMALLEST_TOP_P),
+        top_k=max(top_k, 0),
+        min_p=_between("min_p", request.min_p, 0, 1, 0.0),
+        presence_penalty=_between("presence_penalty", request.presence_penalty, -2, 2, 0.0),
+        frequency_penalty=_between("frequency_penalty", request.frequency_penalty, -2, 2, 0.0),
+        repetition_penalty=repetition,
+        logit_bias=_logit_bias(request.logit_bias or {}),
+    )
+
+
+def read_stop(value: Any, param: str = "stop") -> tuple[str, ...]:
+    """Up to four non-empty stop strings, from one string or an array of them; null is none."""
+    if value is None:
+        return ()
+    if not isinstance(value, str | list):
+        raise invalid(param, "expected a string or an array of strings", "invalid_type")
+    stops = [value] if isinstance(value, str) else value
+    if len(stops) > MAX_STOPS:
+        raise invalid(param, f"expected at most {MAX_STOPS} stop strings")
+    for index, stop in enumerate(stops):
+        where = param if isinstance(value, str) else f"{param}.{index}"
+        if not string(stop, where):
+            raise invalid(where, "a stop string must not be empty")
+    return tuple(dict.fromkeys(stops))
+
+
+def read_effort(value: Any, param: str) -> Effort | None:
+    """The effort that gpt-oss knows for the API's; null is medium, `none` is None."""
+    if value is None:
+        return Effort.MEDIUM
+    if not isinstance(value, str) or value not in _EFFORTS:
+        raise invalid(param, f"expected one of {', '.join(_EFFORTS)}")
+    return _EFFORTS[value]
+
+
+def read_reasoning(
+    value: Any, *, effort: Any = None, include: Any = None, max_tokens: int | None = None
+) -> Reasoning:
+    """OpenRouter's `reasoning` object with `reasoning_effort` and `include_reasoning` beside it.
+
+    What the object says wins. max_tokens: the whole answer's, by which a budget is measured: of it
+    high is 0.8, medium 0.5, low 0.2, and the nearest is taken.
+    """
+    given = {} if value is None else mapping(value, "reasoning")
+    enabled = optional_boolean(given.get("enabled"), "reasoning.enabled")
+    exclude = optional_boolean(given.get("exclude"), "reasoning.exclude")
+    include = optional_boolean(include, "include_reasoning")
+    budget = _budget(given.get("max_tokens"))
+    if enabled is False or budget == 0:
+        level = None
+    elif given.get("effort") is not None:
+        level = read_effort(given["effort"], "reasoning.effort")
+    elif budget is not None:
+        level = _nearest(budget / (max_tokens or ASSUMED_ANSWER_TOKENS))
+    else:
+        level = read_effort(effort, "reasoning_effort")
+    hidden = (include is False) if exclude is None else exclude
+    return Reasoning(level, budget or None, hidden)
+
+
+def system_content(effort: Effort | None, date: str) -> SystemContent:
+    """The model's own system message. `date` is `YYYY-MM-DD`.
+
+    Without analysis the effort is low, the nearest that the model was trained on.
+    """
+    return SystemContent(start_date=date, effort=effort or Effort.LOW)
+
+
+def today() -> str:
+    """The date in UTC as `YYYY-MM-DD`."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def _between(param: str, value: float | None, least: float, most: float, default: float) -> float:
+    if value is None:
+        return default
+    if not least <= value <= most:
+        raise invalid(param, f"expected a number from {least} to {most}")
+    return float(value)
+
+
+def _logit_bias(given: Mapping[str, float]) -> dict[int, float]:
+    bias: dict[int, float] = {}
+    for token, value in given.items():
+        where = f"logit_bias.{token}"
+        if not (token.isascii() and token.isdecimal() and int(token) < VOCAB_SIZE):
+            raise invalid(where, f"expected a token id from 0 to {VOCAB_SIZE - 1}")
+        bias[int(token)] = _between(where, value, -100, 100, 0.0)
+    return bias
+
+
+def _budget(value: Any) -> int | None:
+    if value is not None and (type(value) is not int or value < 0):
+        raise invalid("reasoning.max_tokens", "expected an integer of at least 0")
+    return value
+
+
+def _nearest(share: float) -> Effort:
+    if share >= (0.8 + 0.5) / 2:
+        return Effort.HIGH
+    return Effort.MEDIUM if share >= (0.5 + 0.2) / 2 else Effort.LOW
