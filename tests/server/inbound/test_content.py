@@ -1,0 +1,64 @@
+"""Content fields as text."""
+
+from typing import Any
+
+import pytest
+
+from server.errors import InvalidRequest
+from server.inbound.content import text_of
+
+
+def test_a_string_is_its_own_text() -> None:
+    assert text_of("a\nb", "content") == "a\nb"
+
+
+def test_parts_are_joined() -> None:
+    parts = [
+        {"type": "input_text", "text": "a"},
+        {"type": "text", "text": "b"},
+        {"type": "refusal", "refusal": "c"},
+    ]
+    assert text_of(parts, "content") == "a\nb\nc"
+    assert text_of(parts, "content", separator="") == "abc"
+
+
+@pytest.mark.parametrize(
+    ("part", "note"),
+    [
+        (
+            {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+            "[image left out: this model reads text only]",
+        ),
+        (
+            {"type": "image_url", "image_url": {"url": "x"}},
+            "[image left out: this model reads text only]",
+        ),
+        (
+            {"type": "input_file", "filename": "a.pdf", "file_data": "…"},
+            "[file 'a.pdf' left out: this model reads text only]",
+        ),
+        (
+            {"type": "file", "file": {"filename": "a.pdf"}},
+            "[file 'a.pdf' left out: this model reads text only]",
+        ),
+    ],
+)
+def test_what_is_no_text_leaves_a_note_for_the_model(part: Any, note: str) -> None:
+    assert text_of([part], "content") == note
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        (None, "content"),
+        (3, "content"),
+        (["a"], "content.0"),
+        ([{"text": "a"}], "content.0.type"),
+        ([{"type": "text", "text": "a"}, {"type": "text"}], "content.1.text"),
+        ([{"type": "input_audio", "input_audio": {}}], "content.0.type"),
+    ],
+)
+def test_bad_content_is_refused_by_its_field(value: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        text_of(value, "content")
+    assert caught.value.param == param

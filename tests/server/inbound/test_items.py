@@ -1,0 +1,221 @@
+"""Responses' items as harmony messages."""
+
+from typing import Any
+
+import pytest
+
+from harmony.messages import Author, Channel, DeveloperContent, Message, Role
+from server.errors import InvalidRequest, NotFound
+from server.inbound import items
+from server.store.base import StoredItem
+
+USER = {"role": "user", "content": "hi"}
+CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": '{"a": 1}'}
+RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "sunny"}
+
+
+def read(value: Any, **known: StoredItem) -> list[Message]:
+    given = items.normalise(value)
+    return items.messages((), items.resolve(given, known))
+
+
+def text(message: Message) -> str:
+    content = message.content
+    return content.instructions or "" if isinstance(content, DeveloperContent) else str(content)
+
+
+def assistant(content: str, channel: Channel, **header: Any) -> Message:
+    return Message(Author(Role.ASSISTANT), content, channel, **header)
+
+
+def test_a_string_is_a_user_message() -> None:
+    (item,) = items.normalise("hello")
+    assert item["type"] == "message"
+    assert item["id"].startswith("msg_")
+    assert read("hello") == [Message(Author(Role.USER), "hello")]
+
+
+@pytest.mark.parametrize("nothing", [None, "", []])
+def test_empty_input_is_no_items(nothing: Any) -> None:
+    assert items.normalise(nothing) == []
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_system_and_developer_messages_are_harmonys_developer(role: str) -> None:
+    (message,) = read([{"role": role, "content": [{"type": "input_text", "text": "Be kind."}]}])
+    assert message == Message(Author(Role.DEVELOPER), DeveloperContent("Be kind."))
+
+
+@pytest.mark.parametrize(
+    ("phase", "channel"),
+    [("commentary", Channel.COMMENTARY), ("final_answer", Channel.FINAL)],
+)
+def test_a_phase_decides_the_channel(phase: str, channel: Channel) -> None:
+    parts = [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}]
+    assert read([{"role": "assistant", "content": parts, "phase": phase}]) == [
+        assistant("ab", channel)
+    ]
+
+
+def test_without_a_phase_a_message_before_a_call_is_commentary() -> None:
+    said = {"role": "assistant", "content": "…"}
+    read_items = read([said, USER, said, {"type": "reasoning", "summary": []}, CALL, RESULT, said])
+    assert [m.channel for m in read_items if m.author.role is Role.ASSISTANT] == [
+        Channel.FINAL,
+        Channel.COMMENTARY,
+        Channel.COMMENTARY,
+        Channel.FINAL,
+    ]
+
+
+def test_a_call_and_its_result() -> None:
+    assert read([CALL, RESULT]) == [
+        assistant('{"a": 1}', Channel.COMMENTARY, recipient="functions.f", content_type="json"),
+        Message(Author(Role.TOOL, "functions.f"), "sunny", Channel.COMMENTARY, "assistant"),
+    ]
+
+
+def test_results_go_to_their_own_calls() -> None:
+    other = CALL | {"call_id": "call_2", "name": "g"}
+    read_items = read([CALL, other, RESULT | {"call_id": "call_2"}, RESULT])
+    assert [m.author.name for m in read_items[2:]] == ["functions.g", "functions.f"]
+
+
+def test_a_namespaced_call_has_its_namespace_in_the_recipient() -> None:
+    (message,) = read([CALL | {"namespace": "mail"}])
+    assert message.recipient == "functions.mail__f"
+
+
+def test_a_custom_call_is_free_text() -> None:
+    call = {"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "select 1"}
+    result = {
+        "type": "custom_tool_call_output",
+        "call_id": "c",
+        "output": [{"type": "input_text", "text": "1"}],
+    }
+    assert read([call, result]) == [
+        assistant("select 1", Channel.COMMENTARY, recipient="functions.sql"),
+        Message(Author(Role.TOOL, "functions.sql"), "1", Channel.COMMENTARY, "assistant"),
+    ]
+
+
+def test_raw_reasoning_is_analysis() -> None:
+    content = [{"type": "reasoning_text", "text": "Hm."}]
+    assert read([{"type": "reasoning", "summary": [], "content": content}]) == [
+        assistant("Hm.", Channel.ANALYSIS)
+    ]
+
+
+@pytest.mark.parametrize("content", [{}, {"content": None}, {"content": []}])
+def test_reasoning_without_text_says_nothing(content: Any) -> None:
+    summary = [{"type": "summary_text", "text": "It thought."}]
+    item = {"type": "reasoning", "summary": summary, "encrypted_content": None, **content}
+    assert read([item]) == []
+
+
+def test_a_reference_stands_for_the_stored_item() -> None:
+    spoken = assistant("Hello.", Channel.FINAL, tokens=(1, 2))
+    stored = StoredItem({"type": "message", "id": "msg_1", "role": "assistant"}, spoken)
+    assert read([{"type": "item_reference", "id": "msg_1"}], msg_1=stored) == [spoken]
+    assert read([{"id": "msg_1"}], msg_1=stored) == [spoken]
+
+
+def test_a_reference_to_an_unknown_item_is_not_found() -> None:
+    with pytest.raises(NotFound) as caught:
+        read([USER, {"type": "item_reference", "id": "msg_9"}])
+    assert caught.value.param == "input.1.id"
+
+
+SPOKEN = {
+    "message": (
+        {"type": "message", "id": "x", "role": "assistant", "phase": "commentary"}
+        | {"content": [{"type": "output_text", "text": "one"}]},
+        assistant("one", Channel.COMMENTARY, tokens=(1,)),
+    ),
+    "reasoning": (
+        {"type": "reasoning", "id": "x", "summary": []}
+        | {"content": [{"type": "reasoning_text", "text": "one"}]},
+        assistant("one", Channel.ANALYSIS, tokens=(2,)),
+    ),
+    "function_call": (
+        CALL | {"id": "x"},
+        assistant('{"a": 1}', Channel.ANALYSIS, recipient="functions.f", tokens=(3,)),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPOKEN)
+def test_what_comes_back_unchanged_is_what_the_model_said(kind: str) -> None:
+    item, spoken = SPOKEN[kind]
+    assert read([item], x=StoredItem(item, spoken)) == [spoken]
+
+
+def test_a_message_may_come_back_without_its_phase() -> None:
+    item, spoken = SPOKEN["message"]
+    bare = {key: value for key, value in item.items() if key != "phase"}
+    assert read([bare], x=StoredItem(item, spoken)) == [spoken]
+
+
+def test_reasoning_that_comes_back_without_text_is_restored() -> None:
+    item, spoken = SPOKEN["reasoning"]
+    assert read([item | {"content": []}], x=StoredItem(item, spoken)) == [spoken]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("message", {"content": "two"}),
+        ("message", {"phase": "final_answer"}),
+        ("message", {"role": "user"}),
+        ("reasoning", {"content": [{"type": "reasoning_text", "text": "two"}]}),
+        ("function_call", {"arguments": '{"a":1}'}),
+        ("function_call", {"name": "g"}),
+        ("function_call", {"namespace": "n"}),
+    ],
+)
+def test_what_comes_back_changed_is_rendered_anew(kind: str, change: dict[str, Any]) -> None:
+    item, spoken = SPOKEN[kind]
+    (message,) = read([item | change], x=StoredItem(item, spoken))
+    assert message.tokens is None
+    assert message != spoken
+
+
+def test_an_item_that_the_model_did_not_make_is_read() -> None:
+    item = {"type": "message", "id": "x", **USER}
+    assert read([item], x=StoredItem(item)) == [Message(Author(Role.USER), "hi")]
+
+
+def test_a_result_follows_a_call_of_an_earlier_turn() -> None:
+    call, spoken = SPOKEN["function_call"]
+    given = items.resolve(items.normalise([RESULT]), {})
+    read_items = items.messages((StoredItem(call, spoken),), given)
+    assert [text(m) for m in read_items] == ['{"a": 1}', "sunny"]
+    assert read_items[1].author.name == "functions.f"
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        (3, "input"),
+        ([3], "input.0"),
+        ([{"type": 3}], "input.0.type"),
+        ([USER, {"type": "web_search_call", "id": "ws_1"}], "input.1.type"),
+        ([{"type": "item_reference"}], "input.0.id"),
+        ([USER | {"id": 3}], "input.0.id"),
+        ([{}], "input.0.role"),
+        ([{"role": "robot", "content": ""}], "input.0.role"),
+        ([{"role": "user"}], "input.0.content"),
+        ([USER, {"role": "user", "content": [{"type": "blob"}]}], "input.1.content.0.type"),
+        ([{"role": "assistant", "content": "", "phase": "x"}], "input.0.phase"),
+        ([{"type": "reasoning", "content": 3}], "input.0.content"),
+        ([CALL | {"call_id": None}], "input.0.call_id"),
+        ([CALL | {"name": None}], "input.0.name"),
+        ([CALL | {"arguments": {"a": 1}}], "input.0.arguments"),
+        ([RESULT], "input.0.call_id"),
+        ([CALL, RESULT | {"output": None}], "input.1.output"),
+    ],
+)
+def test_a_bad_item_is_refused_by_its_field(value: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read(value)
+    assert caught.value.param == param

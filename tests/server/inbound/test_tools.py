@@ -1,0 +1,211 @@
+"""Tools of both APIs, and the choice among them."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from harmony.messages import FunctionTool
+from server.errors import InvalidRequest
+from server.inbound.tool_choice import ToolChoice, read_tool_choice
+from server.inbound.tools import Tools, read_tools, recipient
+from server.plan import DeclaredTool
+
+WEATHER = {
+    "type": "function",
+    "name": "weather",
+    "description": "The weather.",
+    "parameters": {"type": "object"},
+    "strict": True,
+}
+CUSTOM: dict[str, Any] = {"type": "custom", "name": "sql"}
+
+
+def failing_param(function: Any, *args: Any) -> str | None:
+    with pytest.raises(InvalidRequest) as caught:
+        function(*args)
+    return caught.value.param
+
+
+def test_a_function_is_declared_and_told() -> None:
+    (tool,) = read_tools([WEATHER]).served
+    assert tool.declared == DeclaredTool("functions.weather", "weather")
+    assert tool.function == FunctionTool("weather", "The weather.", {"type": "object"})
+    assert tool.strict is True
+
+
+def test_chat_nests_what_responses_has_flat() -> None:
+    nested = {key: value for key, value in WEATHER.items() if key != "type"}
+    (chat,) = read_tools([{"type": "function", "function": nested}]).served
+    (flat,) = read_tools([WEATHER]).served
+    assert (chat.declared, chat.function, chat.strict) == (
+        flat.declared,
+        flat.function,
+        flat.strict,
+    )
+    assert chat.param == "tools.0.function"
+
+
+def test_all_tools_stand_in_one_namespace() -> None:
+    tools = read_tools([WEATHER, CUSTOM])
+    (namespace,) = tools.namespaces
+    assert namespace.name == "functions"
+    assert [tool.name for tool in namespace.tools] == ["weather", "sql"]
+
+
+@pytest.mark.parametrize("nothing", [None, []])
+def test_no_tools_are_no_namespace(nothing: Any) -> None:
+    assert read_tools(nothing) == Tools()
+    assert read_tools(nothing).namespaces == ()
+
+
+def test_a_custom_tool_takes_free_text() -> None:
+    (tool,) = read_tools([CUSTOM | {"format": {"type": "text"}}]).served
+    assert tool.declared.kind == "custom"
+    assert tool.function.freeform
+    assert tool.input_grammar is None
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"type": "grammar", "syntax": "regex", "definition": "[a-z]+"},
+        {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[a-z]+"}},
+    ],
+    ids=["responses", "chat"],
+)
+@pytest.mark.parametrize("description", [None, "Asks."])
+def test_a_custom_tools_grammar_is_told_to_the_model(form: Any, description: str | None) -> None:
+    (tool,) = read_tools([CUSTOM | {"format": form, "description": description}]).served
+    assert tool.input_grammar == {"syntax": "regex", "definition": "[a-z]+"}
+    told = tool.function.description or ""
+    assert told.endswith("The input must match this regex grammar:\n[a-z]+")
+    assert told.startswith(description or "The input")
+
+
+def test_a_namespace_is_expanded() -> None:
+    tools = read_tools([{"type": "namespace", "name": "mail", "tools": [WEATHER, CUSTOM]}])
+    assert tools.declared == (
+        DeclaredTool("functions.mail__weather", "weather", "function", "mail"),
+        DeclaredTool("functions.mail__sql", "sql", "custom", "mail"),
+    )
+    assert [tool.function.name for tool in tools.served] == ["mail__weather", "mail__sql"]
+
+
+def test_a_namespace_that_brings_its_joint_gets_no_other() -> None:
+    assert recipient("run", "mcp__box__") == "functions.mcp__box__run"
+
+
+def test_kinds_that_need_a_server_are_left_out_and_logged(caplog: Any) -> None:
+    caplog.set_level(logging.INFO)
+    tools = read_tools([{"type": "web_search"}, WEATHER, {"type": "web_search"}])
+    assert tools.left_out == ("web_search",)
+    assert [tool.declared.name for tool in tools.served] == ["weather"]
+    assert "web_search" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("tools", "param"),
+    [
+        ({}, "tools"),
+        (["x"], "tools.0"),
+        ([{}], "tools.0.type"),
+        ([{"type": "function"}], "tools.0.name"),
+        ([{"type": "function", "function": {"name": 1}}], "tools.0.function.name"),
+        ([WEATHER, WEATHER | {"name": "a b"}], "tools.1.name"),
+        ([WEATHER | {"name": ""}], "tools.0.name"),
+        ([WEATHER | {"description": 1}], "tools.0.description"),
+        ([WEATHER | {"parameters": "{}"}], "tools.0.parameters"),
+        ([WEATHER | {"strict": "yes"}], "tools.0.strict"),
+        ([WEATHER, WEATHER], "tools.1.name"),
+        ([CUSTOM | {"format": {"type": "xml"}}], "tools.0.format.type"),
+        ([CUSTOM | {"format": {"type": "grammar", "syntax": "peg"}}], "tools.0.format.syntax"),
+        (
+            [CUSTOM | {"format": {"type": "grammar", "syntax": "lark"}}],
+            "tools.0.format.definition",
+        ),
+        ([{"type": "namespace", "name": "n"}], "tools.0.tools"),
+        (
+            [{"type": "namespace", "name": "n", "tools": [{"type": "mcp"}]}],
+            "tools.0.tools.0.type",
+        ),
+    ],
+)
+def test_a_bad_tool_is_refused_by_its_field(tools: Any, param: str) -> None:
+    assert failing_param(read_tools, tools) == param
+
+
+TOOLS = read_tools(
+    [WEATHER, CUSTOM, {"type": "namespace", "name": "n", "tools": [WEATHER]}, {"type": "mcp"}]
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "choice"),
+    [
+        (None, ToolChoice()),
+        ("auto", ToolChoice("auto")),
+        ("none", ToolChoice("none")),
+        ("required", ToolChoice("required")),
+        (
+            {"type": "function", "name": "weather"},
+            ToolChoice("required", frozenset({"functions.weather"})),
+        ),
+        (
+            {"type": "function", "function": {"name": "weather"}},
+            ToolChoice("required", frozenset({"functions.weather"})),
+        ),
+        (
+            {"type": "function", "name": "weather", "namespace": "n"},
+            ToolChoice("required", frozenset({"functions.n__weather"})),
+        ),
+        (
+            {"type": "custom", "name": "sql"},
+            ToolChoice("required", frozenset({"functions.sql"})),
+        ),
+        (
+            {
+                "type": "allowed_tools",
+                "mode": "auto",
+                "tools": [{"type": "function", "name": "weather"}, {"type": "mcp"}],
+            },
+            ToolChoice("auto", frozenset({"functions.weather"})),
+        ),
+        (
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {
+                    "mode": "required",
+                    "tools": [{"type": "custom", "custom": {"name": "sql"}}],
+                },
+            },
+            ToolChoice("required", frozenset({"functions.sql"})),
+        ),
+    ],
+)
+def test_a_choice_is_read(value: Any, choice: ToolChoice) -> None:
+    assert read_tool_choice(value, TOOLS) == choice
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ("sometimes", "tool_choice"),
+        (3, "tool_choice"),
+        ({"type": "web_search_preview"}, "tool_choice.type"),
+        ({"type": "function", "name": "other"}, "tool_choice.name"),
+        ({"type": "function", "function": {"name": "other"}}, "tool_choice.function.name"),
+        ({"type": "allowed_tools", "mode": "never", "tools": []}, "tool_choice.mode"),
+        ({"type": "allowed_tools", "mode": "required", "tools": []}, "tool_choice.tools"),
+        (
+            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "shell"}]},
+            "tool_choice.tools.0.type",
+        ),
+    ],
+)
+def test_a_bad_choice_is_refused_by_its_field(value: Any, param: str) -> None:
+    assert failing_param(read_tool_choice, value, TOOLS) == param
+
+
+def test_a_call_cannot_be_required_without_a_tool() -> None:
+    assert failing_param(read_tool_choice, "required", Tools()) == "tool_choice"
