@@ -1,0 +1,348 @@
+"""The transformers backend on the small checkpoint, whole."""
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from adapters.base import (
+    BackendConfig,
+    GenerationChunk,
+    GenerationRequest,
+    SamplingParams,
+    SamplingPhase,
+)
+from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar
+from adapters.local.backend import LocalBackend
+from harmony.tokenizer import decode, encode
+from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
+
+GREEDY = SamplingParams(temperature=0)
+Opener = Callable[..., Any]
+
+
+def prompt(words: int, seed: int = 0) -> tuple[int, ...]:
+    return tuple(
+        torch.randint(0, 190_000, (words,), generator=torch.Generator().manual_seed(seed)).tolist()
+    )
+
+
+def ask(
+    ids: tuple[int, ...] = prompt(20), max_tokens: int = 12, **fields: Any
+) -> GenerationRequest:
+    fields.setdefault("sampling", GREEDY)
+    return GenerationRequest("r", ids, max_tokens, frozenset({RETURN}), **fields)
+
+
+async def drain(generator: AsyncIterator[GenerationChunk]) -> list[GenerationChunk]:
+    return [chunk async for chunk in generator]
+
+
+async def run(backend: LocalBackend, request: GenerationRequest) -> list[GenerationChunk]:
+    return await drain(backend.generate(request))
+
+
+async def sample(backend: LocalBackend, request: GenerationRequest) -> list[int]:
+    return [token for chunk in await run(backend, request) for token in chunk.token_ids]
+
+
+@pytest.fixture
+def opened(local_config: BackendConfig) -> Opener:
+    """Opens a backend whose options differ from the usual ones."""
+
+    @asynccontextmanager
+    async def open_backend(**options: str) -> AsyncIterator[LocalBackend]:
+        changed = {**local_config.options, **options}
+        backend = LocalBackend(dataclasses.replace(local_config, options=changed))
+        await backend.start()
+        try:
+            yield backend
+        finally:
+            await backend.stop()
+
+    return open_backend
+
+
+@pytest.fixture(scope="session")
+def expected(local_config: BackendConfig) -> Callable[[tuple[int, ...], int], list[int]]:
+    """What `model.generate` continues a prompt with, greedily."""
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        local_config.model, dtype=torch.float32, attn_implementation="eager"
+    )
+
+    def generate(ids: tuple[int, ...], max_tokens: int) -> list[int]:
+        output = model.generate(
+            torch.tensor([ids]),
+            attention_mask=torch.ones(1, len(ids), dtype=torch.int64),
+            max_new_tokens=max_tokens,
+            do_sample=False,
+            eos_token_id=RETURN,
+        )
+        return list(map(int, output[0, len(ids) :]))
+
+    return generate
+
+
+@pytest.mark.parametrize("length", [1, 20, 128, 300])
+async def test_greedy_tokens_are_those_of_generate(
+    local: LocalBackend, expected: Any, length: int
+) -> None:
+    """Below, at and over the sliding window, in one step and in several."""
+    ids = prompt(length)
+    assert await sample(local, ask(ids, 40)) == expected(ids, 40)
+
+
+async def test_concurrent_requests_get_the_tokens_that_they_get_alone(
+    local: LocalBackend, expected: Any
+) -> None:
+    prompts = [prompt(5 + 17 * i, seed=i) for i in range(6)]
+    results = await asyncio.gather(
+        *[sample(local, ask(ids, 10 + i)) for i, ids in enumerate(prompts)]
+    )
+    assert results == [expected(ids, 10 + i) for i, ids in enumerate(prompts)]
+
+
+async def test_a_repeated_prompt_comes_from_the_cache_and_goes_on_alike(
+    local: LocalBackend, expected: Any
+) -> None:
+    ids = prompt(200)
+    first, second = await run(local, ask(ids)), await run(local, ask(ids))
+    assert (first[0].cached_tokens, second[0].cached_tokens) == (0, 192)
+    longer = ids[:150] + prompt(50, seed=1)
+    third = await run(local, ask(longer))
+    assert third[0].cached_tokens == 128
+    assert [t for chunk in third for t in chunk.token_ids] == expected(longer, 12)
+
+
+async def test_what_was_sampled_is_cached_for_the_next_turn(local: LocalBackend) -> None:
+    ids = prompt(40)
+    answer = await sample(local, ask(ids, 60))
+    (chunk, *_) = await run(local, ask((*ids, *answer, *prompt(5))))
+    assert chunk.cached_tokens == 96
+
+
+async def test_more_than_the_cache_holds_is_done_one_after_another(
+    opened: Opener, expected: Any
+) -> None:
+    prompts = [prompt(40 + i, seed=i) for i in range(3)]
+    async with opened(cache_tokens="128", batch_tokens="64") as backend:
+        results = await asyncio.gather(*[sample(backend, ask(ids, 30)) for ids in prompts])
+    assert results == [expected(ids, 30) for ids in prompts]
+
+
+async def test_a_request_may_fill_the_whole_context(opened: Opener) -> None:
+    async with opened(cache_tokens="128", batch_tokens="64") as backend:
+        assert backend.info.context_length == 128
+        assert len(await sample(backend, ask(prompt(100), 28))) == 28
+        with pytest.raises(ContextTooLong):
+            await sample(backend, ask(prompt(100), 29))
+
+
+async def test_a_seed_repeats_the_tokens_whatever_runs_beside(local: LocalBackend) -> None:
+    warm = SamplingParams(temperature=1.0)
+    alone = await sample(local, ask(sampling=warm, seed=3))
+    crowd = [ask(prompt(9, seed=i), sampling=warm) for i in range(4)]
+    together = await asyncio.gather(
+        sample(local, ask(sampling=warm, seed=3)), *[sample(local, one) for one in crowd]
+    )
+    assert together[0] == alone
+    assert await sample(local, ask(sampling=warm, seed=4)) != alone
+
+
+async def test_without_a_seed_tokens_differ(local: LocalBackend) -> None:
+    request = ask(sampling=SamplingParams(temperature=2.0))
+    assert await sample(local, request) != await sample(local, request)
+
+
+async def test_requests_with_different_parameters_share_a_batch(local: LocalBackend) -> None:
+    greedy, biased, only, hot = await asyncio.gather(
+        sample(local, ask()),
+        sample(local, ask(sampling=SamplingParams(temperature=0, logit_bias={77: 100.0}))),
+        sample(local, ask(sampling=SamplingParams(temperature=1.5, top_k=1))),
+        sample(local, ask(sampling=SamplingParams(temperature=5.0), max_tokens=5)),
+    )
+    assert biased == [77] * 12
+    assert only == greedy
+    assert len(hot) == 5
+
+
+async def test_a_repetition_penalty_stops_repetition(local: LocalBackend) -> None:
+    params = SamplingParams(temperature=0, logit_bias={77: 60.0})
+    assert await sample(local, ask(sampling=params)) == [77] * 12
+    params = SamplingParams(temperature=0, repetition_penalty=1e9)
+    ids = await sample(local, ask(sampling=params))
+    assert len(set(ids)) == 12
+
+
+async def test_a_phase_changes_the_parameters_from_its_trigger_on(local: LocalBackend) -> None:
+    params = SamplingParams(temperature=0, logit_bias={77: 100.0})
+    before = await sample(local, ask(max_tokens=4))
+    phase = SamplingPhase(begin=((before[1], before[2]),), end=frozenset({77}), params=params)
+    after = await sample(local, ask(max_tokens=5, phases=(phase,)))
+    assert after[:4] == [*before[:3], 77]
+    assert after[4] != 77
+
+
+async def test_logprobs_are_those_of_the_model(local: LocalBackend, local_config: Any) -> None:
+    ids = prompt(20)
+    chunks = await run(local, ask(ids, 3, logprobs=2))
+    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        local_config.model, dtype=torch.float32, attn_implementation="eager"
+    )
+    sampled = [entry.token_id for entry in entries]
+    with torch.no_grad():
+        logits = model(torch.tensor([[*ids, *sampled]])).logits[0, 19:-1]
+    expected = logits.log_softmax(-1)
+    for entry, row in zip(entries, expected, strict=True):
+        assert entry.logprob == pytest.approx(float(row[entry.token_id]), abs=1e-3)
+        assert [token for token, _ in entry.top] == row.topk(2).indices.tolist()
+
+
+async def test_a_grammar_is_obeyed_at_any_temperature(local: LocalBackend) -> None:
+    grammar = f"start: <[{CHANNEL}]> /[a-z ]{{1,4}}/ <[{MESSAGE}]> /[0-9]{{2,5}}/ <[{END}]>"
+    hot = SamplingParams(temperature=2.0)
+    request = dataclasses.replace(
+        ask(max_tokens=30, sampling=hot, grammar=grammar), stop_token_ids=frozenset({END})
+    )
+    *constrained, free = await asyncio.gather(
+        *[sample(local, request) for _ in range(6)], sample(local, ask(sampling=hot))
+    )
+    texts = [decode(ids) for ids in constrained]
+    for text in texts:
+        assert re.fullmatch(r"<\|channel\|>[a-z ]{1,4}<\|message\|>[0-9]{2,5}<\|end\|>", text)
+    assert len(set(texts)) > 1
+    assert len(free) == 12
+
+
+async def test_a_grammar_without_a_stop_token_ends_with_itself(local: LocalBackend) -> None:
+    chunks = await run(local, ask(grammar='start: "yes"'))
+    assert [t for chunk in chunks for t in chunk.token_ids] == encode("yes")
+    assert chunks[-1].finish_reason == "stop"
+    assert len(await sample(local, ask())) == 12
+
+
+async def test_a_bad_grammar_is_refused_before_it_runs(local: LocalBackend) -> None:
+    with pytest.raises(InvalidGrammar):
+        await run(local, ask(grammar="start: nowhere"))
+
+
+async def test_a_cancelled_request_frees_its_slot(opened: Opener) -> None:
+    async with opened(batch_requests="1") as backend, asyncio.timeout(60):
+        hog = backend.generate(ask(max_tokens=900))
+        await anext(hog)
+        waiting = asyncio.ensure_future(sample(backend, ask()))
+        await anext(hog)
+        assert not waiting.done()
+        await hog.aclose()
+        assert len(await waiting) == 12
+
+
+async def test_a_request_cancelled_while_it_waits_never_runs(opened: Opener) -> None:
+    async with opened(batch_requests="1") as backend, asyncio.timeout(60):
+        hog = backend.generate(ask(max_tokens=200))
+        await anext(hog)
+        waiting = asyncio.ensure_future(run(backend, ask(max_tokens=900)))
+        await anext(hog)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (await drain(hog))[-1].finish_reason == "length"
+        assert len(await sample(backend, ask())) == 12
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), "out of memory"),
+        (ZeroDivisionError("boom"), "boom"),
+    ],
+)
+async def test_a_dead_engine_fails_what_runs_and_is_unhealthy(
+    local: LocalBackend, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    running = [local.generate(ask(max_tokens=900)) for _ in range(2)]
+    for generator in running:
+        await anext(generator)
+    waiting = asyncio.ensure_future(run(local, ask()))
+    await asyncio.sleep(0)
+    engine: Any = local._engine
+    monkeypatch.setattr(engine._manager.model, "forward", fail)
+    async with asyncio.timeout(60):
+        for generator in running:
+            with pytest.raises(BackendFailed, match=reason):
+                await drain(generator)
+        with pytest.raises(BackendFailed, match=reason):
+            await waiting
+    await asyncio.to_thread(engine._thread.join)
+    with pytest.raises(BackendFailed, match=reason):
+        await local.check()
+    with pytest.raises(BackendFailed, match=reason):
+        await run(local, ask())
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ask(ids=()),
+        ask(max_tokens=0),
+        ask(ids=(1, -1)),
+        ask(ids=(201_088,)),
+        ask(sampling=SamplingParams(logit_bias={201_088: 1.0})),
+    ],
+    ids=["empty", "nothing to sample", "negative", "too large", "bias"],
+)
+async def test_a_request_that_would_break_the_engine_is_refused(
+    local: LocalBackend, request_: GenerationRequest
+) -> None:
+    with pytest.raises(ValueError, match=r"token|prompt"):
+        await run(local, request_)
+    await local.check()
+
+
+async def test_several_backends_start_one_after_another_in_one_process(
+    opened: Opener, expected: Any
+) -> None:
+    for _ in range(2):
+        async with opened() as backend:
+            assert await sample(backend, ask()) == expected(prompt(20), 12)
+
+
+async def test_a_model_is_needed(local_config: BackendConfig) -> None:
+    backend = LocalBackend(dataclasses.replace(local_config, model=None))
+    with pytest.raises(BackendFailed, match="needs a model"):
+        await backend.start()
+
+
+async def test_there_is_no_info_before_the_start(local_config: BackendConfig) -> None:
+    with pytest.raises(BackendFailed, match="not been started"):
+        _ = LocalBackend(local_config).info
+
+
+async def test_a_cache_that_does_not_fit_the_memory_stops_the_start(
+    local_config: BackendConfig,
+) -> None:
+    options = {**local_config.options, "cache_tokens": "100000000"}
+    backend = LocalBackend(dataclasses.replace(local_config, options=options))
+    with pytest.raises(BackendFailed, match="cannot set up the cache"):
+        await backend.start()
+
+
+async def test_loading_reports_its_progress(local_config: BackendConfig) -> None:
+    stages: list[tuple[str, float]] = []
+    backend = LocalBackend(
+        dataclasses.replace(local_config, progress=lambda *stage: stages.append(stage))
+    )
+    await backend.start()
+    await backend.stop()
+    assert stages[-1] == ("weights loaded", 1.0)
+    assert any(stage == "loading weights" for stage, _ in stages)
+    assert all(0 <= fraction <= 1 for _, fraction in stages)
