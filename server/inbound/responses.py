@@ -1,37 +1,21 @@
 """A Responses request as a plan, with what the store remembers of the conversation."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from harmony.messages import SystemContent
 from server.errors import InvalidRequest, NotFound
 from server.inbound import items
 from server.inbound.conversation import conversation
-from server.inbound.fields import invalid
-from server.inbound.formats import AnswerFormat, read_format
+from server.inbound.formats import read_format
+from server.inbound.options import read_effort, read_sampling, read_stop, system_content
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
 from server.plan import TurnPlan
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
-from server.store.base import Item, Store, StoredItem, StoredResponse
+from server.store.base import Store, StoredItem, StoredResponse
 
 LOGPROBS = "message.output_text.logprobs"
 UNSERVED = ("background", "context_management", "conversation", "moderation", "prompt")
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """What the store has for a request: the response it continues, and items by id."""
-
-    previous: StoredResponse | None = None
-    items: Mapping[str, StoredItem] = field(default_factory=dict)
-
-    @property
-    def history(self) -> tuple[StoredItem, ...]:
-        """The items before the request's own."""
-        return self.previous.items if self.previous else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +42,59 @@ async def read(request: CreateResponse, store: Store, owner: str, *, today: str)
     if request.reasoning and request.reasoning.context == "all_turns":
         refuse("reasoning.context", request.reasoning.context)
     given = items.normalise(request.input)
-    remembered = await _recall(request.previous_response_id, given, store, owner)
-    if not given and remembered.previous is None:
+    if not given and request.previous_response_id is None:
         raise InvalidRequest("The request has no input.", param="input", code="missing_input")
-    return _compile(request, given, remembered, today)
-
-
-async def _recall(
-    previous_id: str | None, given: list[Item], store: Store, owner: str
-) -> Remembered:
+    previous = await _previous(request.previous_response_id, store, owner)
     known = await store.items(owner, items.ids_of(given))
-    if previous_id is None:
-        return Remembered(items=known)
-    previous = await store.get(owner, previous_id)
+    return _compile(request, previous, items.resolve(given, known), today)
+
+
+async def _previous(response_id: str | None, store: Store, owner: str) -> StoredResponse | None:
+    if response_id is None:
+        return None
+    previous = await store.get(owner, response_id)
     if previous is None:
         raise NotFound(
-            f"Previous response with id '{previous_id}' not found.",
+            f"Previous response with id '{response_id}' not found.",
             param="previous_response_id",
             code="previous_response_not_found",
         )
-    return Remembered(previous, known)
+    return previous
+
+
+def _compile(
+    request: CreateResponse,
+    previous: StoredResponse | None,
+    given: tuple[StoredItem, ...],
+    today: str,
+) -> Draft:
+    history = previous.items if previous else ()
+    date = previous.start_date if previous else today
+    tools = read_tools(request.tools)
+    choice = read_tool_choice(request.tool_choice, tools)
+    form = read_format(request.text and request.text.format, "text.format")
+    effort = read_effort(request.reasoning and request.reasoning.effort, "reasoning.effort")
+    plan = TurnPlan(
+        conversation=conversation(
+            system_content(effort, date),
+            items.messages(history, given),
+            instructions=request.instructions,
+            tools=tools.namespaces,
+            formats=(form.told,) if form else (),
+        ),
+        tools=tools.declared,
+        sampling=read_sampling(request),
+        max_tokens=request.max_output_tokens,
+        stop=read_stop(request.stop),
+        seed=request.seed,
+        top_logprobs=_top_logprobs(request),
+        effort=effort,
+        affinity=request.prompt_cache_key or (*history, *given)[0].item["id"],
+    )
+    return Draft(plan, tools, date, history, given)
+
+
+def _top_logprobs(request: CreateResponse) -> int | None:
+    if request.top_logprobs or LOGPROBS in (request.include or ()):
+        return request.top_logprobs or 0
+    return None

@@ -3,7 +3,7 @@
 Source: https://platform.openai.com/docs/api-reference/responses
 """
 
-from datetime import UTC, datetime
+import time
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -14,6 +14,7 @@ from server.auth import authenticate
 from server.context import context_of
 from server.errors import NotFound
 from server.ids import new_id
+from server.inbound.options import today
 from server.inbound.responses import read
 from server.outbound.envelope import created
 from server.outbound.fold import fold
@@ -34,10 +35,9 @@ async def create_response(request: Request) -> Response:
     wanted = await body.parse(request, CreateResponse)
     note_unknown(wanted, "Responses")
     model = context.model(wanted.model)
-    now = datetime.now(UTC)
-    draft = await read(wanted, context.store, owner, today=now.date().isoformat())
+    draft = await read(wanted, context.store, owner, today=today())
     response = created(
-        wanted, draft, response_id=new_id("resp"), model=model, created_at=int(now.timestamp())
+        wanted, draft, response_id=new_id("resp"), model=model, created_at=int(time.time())
     )
     hide = context.settings.raw_reasoning == "hide"
     outbound = ResponsesOutbound(response, draft.plan, hide_reasoning=hide)

@@ -25,8 +25,9 @@ class StoredItem:
 class StoredResponse:
     """A response that has ended, and all that continuing it takes.
 
-    owner: the principal's id. response: the API's object, output included. start_date: the date that the system message
-    names, `YYYY-MM-DD`. history: items of the earlier turns; input and output: of this one.
+    owner: the principal's id. response: the API's object, output included. start_date: what the
+    system message names, `YYYY-MM-DD`. history: items of the turns before; input and output: of
+    this one.
     """
 
     owner: str

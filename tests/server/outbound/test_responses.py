@@ -1,0 +1,350 @@
+"""Turn events as Responses' events, checked with the SDK's own types."""
+
+from typing import Any, get_args
+
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from adapters.base import TokenLogprobs
+from harmony.events import Header
+from harmony.messages import Author, Channel, Conversation, Message, Role
+from server.completion import (
+    MessageClosed,
+    MessageOpened,
+    TextDelta,
+    TurnEvent,
+    TurnFinished,
+    Usage,
+)
+from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
+from server.outbound.fold import fold
+from server.outbound.responses import ResponsesOutbound
+from server.plan import DeclaredTool, TurnPlan
+
+TOOLS = (
+    DeclaredTool("functions.f", "f"),
+    DeclaredTool("functions.mail__send", "send", namespace="mail"),
+    DeclaredTool("functions.sql", "sql", "custom"),
+)
+PLAN = TurnPlan(Conversation(()), tools=TOOLS)
+CREATED: dict[str, Any] = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "completed_at": None,
+    "status": "in_progress",
+    "incomplete_details": None,
+    "error": None,
+    "model": "m",
+    "output": [],
+    "tools": [],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "usage": None,
+}
+ANALYSIS = Header(Channel.ANALYSIS)
+FINAL = Header(Channel.FINAL)
+PREAMBLE = Header(Channel.COMMENTARY)
+CALL = Header(Channel.COMMENTARY, "functions.f", "json")
+
+# Told apart by their `type`, as every client does it: a plain union would take the next best.
+EVENT_TYPES = {
+    get_args(model.model_fields["type"].annotation)[0]: TypeAdapter(model)
+    for model in get_args(get_args(ResponseStreamEvent)[0])
+}
+
+
+def check(event: dict[str, Any]) -> None:
+    EVENT_TYPES[event["type"]].validate_python(event, strict=True)
+
+
+def message(header: Header, text: str, *, complete: bool = True) -> list[TurnEvent]:
+    said = Message(
+        Author(Role.ASSISTANT), text, header.channel, header.recipient, header.content_type
+    )
+    return [
+        MessageOpened(0, header),
+        *(TextDelta(0, character) for character in text),
+        MessageClosed(0, header, said, complete),
+    ]
+
+
+def finished(reason: Any = "stop") -> TurnFinished:
+    return TurnFinished(reason, Usage(input=10, cached=4, output=7, reasoning=3))
+
+
+def outbound(**options: Any) -> ResponsesOutbound:
+    return ResponsesOutbound(CREATED, PLAN, now=lambda: 5.0, **options)
+
+
+def play(out: ResponsesOutbound, *turn: TurnEvent) -> list[dict[str, Any]]:
+    return [*out.start(), *(wire for event in turn for wire in out.push(event))]
+
+
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events]
+
+
+def tell(*turn: TurnEvent, **options: Any) -> list[dict[str, Any]]:
+    events = play(outbound(**options), *turn)
+    for event in events:
+        check(event)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    return events
+
+
+def test_an_answer_is_told_in_the_specified_order() -> None:
+    events = tell(*message(ANALYSIS, "a"), *message(FINAL, "bc"), finished())
+    assert kinds(events) == [
+        "created",
+        "in_progress",
+        "output_item.added",
+        "content_part.added",
+        "reasoning_text.delta",
+        "reasoning_text.done",
+        "content_part.done",
+        "output_item.done",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "completed",
+    ]
+    assert [e["output_index"] for e in events if "output_index" in e] == [0] * 6 + [1] * 7
+
+
+def test_the_completed_response_holds_all() -> None:
+    response = tell(*message(ANALYSIS, "a"), *message(FINAL, "bc"), finished())[-1]["response"]
+    Response.model_validate(response, strict=True)
+    assert response["status"] == "completed"
+    assert response["completed_at"] == 5
+    assert response["usage"] == {
+        "input_tokens": 10,
+        "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+        "output_tokens": 7,
+        "output_tokens_details": {"reasoning_tokens": 3},
+        "total_tokens": 17,
+    }
+    reasoning, answer = response["output"]
+    assert reasoning | {"id": ""} == {
+        "type": "reasoning",
+        "id": "",
+        "status": "completed",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": "a"}],
+    }
+    part = {"type": "output_text", "text": "bc", "annotations": [], "logprobs": []}
+    assert answer | {"id": ""} == {
+        "type": "message",
+        "id": "",
+        "status": "completed",
+        "role": "assistant",
+        "phase": "final_answer",
+        "content": [part],
+    }
+
+
+def test_the_fold_of_the_events_is_the_terminal_response() -> None:
+    events = tell(*message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
+    assert fold(events) == events[-1]["response"]
+    assert fold(events[:-1])["output"] == events[-1]["response"]["output"]
+
+
+def test_events_of_an_item_have_its_id() -> None:
+    events = tell(*message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
+    for index, item in enumerate(events[-1]["response"]["output"]):
+        ids = {
+            event.get("item_id") or event["item"]["id"]
+            for event in events
+            if event.get("output_index") == index
+        }
+        assert ids == {item["id"]}
+
+
+def test_an_item_is_added_without_its_text() -> None:
+    added = [
+        event["item"]
+        for event in tell(*message(ANALYSIS, "a"), *message(FINAL, "b"), *message(CALL, "{}"))
+        if event["type"] == "response.output_item.added"
+    ]
+    assert [item["status"] for item in added] == ["in_progress"] * 3
+    assert [item.get("content", item.get("arguments")) for item in added] == [[], [], ""]
+
+
+def test_a_preamble_is_a_message_with_its_phase() -> None:
+    events = tell(*message(PREAMBLE, "Let me see."), *message(CALL, "{}"), finished())
+    preamble, call = events[-1]["response"]["output"]
+    assert preamble["phase"] == "commentary"
+    assert preamble["content"][0]["text"] == "Let me see."
+    assert call["type"] == "function_call"
+
+
+def test_a_call_streams_its_arguments() -> None:
+    events = tell(*message(CALL, '{"a":1}'), finished())
+    deltas = [e["delta"] for e in events if e["type"].endswith("arguments.delta")]
+    assert "".join(deltas) == '{"a":1}'
+    done = next(e for e in events if e["type"].endswith("arguments.done"))
+    assert (done["arguments"], done["name"]) == ('{"a":1}', "f")
+    (item,) = events[-1]["response"]["output"]
+    assert item["arguments"] == '{"a":1}'
+    assert item["call_id"].startswith("call_")
+    assert "namespace" not in item
+
+
+def test_a_namespaced_call_has_the_bare_name() -> None:
+    header = Header(Channel.COMMENTARY, "functions.mail__send", "json")
+    (item,) = tell(*message(header, "{}"), finished())[-1]["response"]["output"]
+    assert (item["namespace"], item["name"]) == ("mail", "send")
+
+
+def test_a_custom_call_streams_its_input() -> None:
+    events = tell(*message(Header(Channel.COMMENTARY, "functions.sql"), "select"), finished())
+    assert kinds(events)[2:-1] == [
+        "output_item.added",
+        *["custom_tool_call_input.delta"] * 6,
+        "custom_tool_call_input.done",
+        "output_item.done",
+    ]
+    (item,) = events[-1]["response"]["output"]
+    assert item | {"id": "", "call_id": ""} == {
+        "type": "custom_tool_call",
+        "id": "",
+        "call_id": "",
+        "status": "completed",
+        "name": "sql",
+        "input": "select",
+    }
+
+
+def test_the_recipient_decides_and_not_the_channel() -> None:
+    header = Header(Channel.ANALYSIS, "functions.f", "json")
+    (item,) = tell(*message(header, "{}"), finished())[-1]["response"]["output"]
+    assert item["type"] == "function_call"
+
+
+def test_an_undeclared_tool_is_a_function_call() -> None:
+    header = Header(Channel.COMMENTARY, "python")
+    (item,) = tell(*message(header, "1+1"), finished())[-1]["response"]["output"]
+    assert (item["type"], item["name"], item["arguments"]) == ("function_call", "python", "1+1")
+
+
+def test_a_message_without_text_has_an_empty_part() -> None:
+    events = tell(*message(FINAL, ""), finished())
+    assert "output_text.delta" not in kinds(events)
+    (item,) = events[-1]["response"]["output"]
+    assert [part["text"] for part in item["content"]] == [""]
+
+
+def test_reasoning_without_text_has_no_content() -> None:
+    events = tell(*message(ANALYSIS, ""), finished())
+    assert kinds(events)[2:-1] == ["output_item.added", "output_item.done"]
+    assert events[-1]["response"]["output"][0]["content"] == []
+
+
+def test_an_answer_may_be_nothing() -> None:
+    events = tell(finished())
+    assert kinds(events) == ["created", "in_progress", "completed"]
+    assert events[-1]["response"]["output"] == []
+
+
+def test_hidden_reasoning_is_kept_but_not_told() -> None:
+    out = outbound(hide_reasoning=True)
+    events = play(out, *message(ANALYSIS, "secret"), *message(FINAL, "x"), finished())
+    for event in events:
+        check(event)
+    assert "secret" not in str(events).replace("', '", "")
+    assert not any("reasoning_text" in event["type"] for event in events)
+    reasoning = events[-1]["response"]["output"][0]
+    assert (reasoning["type"], reasoning["content"]) == ("reasoning", [])
+    assert out.spoken[reasoning["id"]].content == "secret"
+
+
+def test_truncation_is_incomplete() -> None:
+    events = tell(*message(ANALYSIS, "a"), *message(FINAL, "b", complete=False), finished("length"))
+    assert events[-1]["type"] == "response.incomplete"
+    response = events[-1]["response"]
+    Response.model_validate(response, strict=True)
+    assert response["status"] == "incomplete"
+    assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert response["completed_at"] is None
+    assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ServerFailed("broke"), "server_error"),
+        (RateLimited("full"), "rate_limit_exceeded"),
+        (InvalidRequest("bad", param="seed", code="x"), "invalid_prompt"),
+    ],
+)
+def test_an_error_is_told_and_the_response_has_failed(error: APIError, code: str) -> None:
+    out = outbound()
+    opened, *_ = message(FINAL, "b")
+    events = [*play(out, opened, TextDelta(0, "half")), *out.fail(error)]
+    assert kinds(events)[-5:] == [
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "error",
+        "failed",
+    ]
+    for event in events:
+        check(event)
+    told, failed = events[-2:]
+    assert told["error"] == error.body()["error"]
+    assert {told[key] == told["error"][key] for key in ("code", "message", "param")} == {True}
+    assert failed["response"]["status"] == "failed"
+    assert failed["response"]["error"] == {"code": code, "message": error.message}
+    assert failed["response"]["output"][0]["status"] == "incomplete"
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+
+
+def test_what_is_cancelled_says_so() -> None:
+    out = outbound()
+    opened, *_ = message(CALL, "{}")
+    events = [*play(out, opened, TextDelta(0, '{"a')), *out.cancel()]
+    for event in events:
+        check(event)
+    response = events[-1]["response"]
+    Response.model_validate(response, strict=True)
+    assert response["status"] == "cancelled"
+    assert response["output"][0]["arguments"] == '{"a'
+    assert response["output"][0]["status"] == "incomplete"
+
+
+def test_cancelled_between_items_is_just_the_end() -> None:
+    out = outbound()
+    assert kinds([*play(out, *message(FINAL, "x")), *out.cancel()])[-2:] == [
+        "output_item.done",
+        "incomplete",
+    ]
+
+
+def test_logprobs_are_told_with_deltas_and_part() -> None:
+    opened, closed = message(FINAL, "")
+    sampled = TokenLogprobs(13225, -0.5, ((13225, -0.5), (12194, -1.0)))
+    events = tell(opened, TextDelta(0, "Hello", (sampled,)), closed, finished())
+    entry = {
+        "token": "Hello",
+        "logprob": -0.5,
+        "bytes": list(b"Hello"),
+        "top_logprobs": [
+            {"token": "Hello", "logprob": -0.5, "bytes": list(b"Hello")},
+            {"token": "Hi", "logprob": -1.0, "bytes": list(b"Hi")},
+        ],
+    }
+    with_logprobs = [event["logprobs"] for event in events if "logprobs" in event]
+    assert with_logprobs == [[entry], [entry]]
+    assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == [entry]
+
+
+def test_what_was_said_is_kept_by_item() -> None:
+    out = outbound()
+    events = play(out, *message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
+    items = events[-1]["response"]["output"]
+    assert [out.spoken[item["id"]].content for item in items] == ["a", "{}"]
