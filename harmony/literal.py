@@ -3,8 +3,6 @@
 import json
 from collections.abc import Mapping
 
-_LONGEST_ASIDE = 400
-
 
 def json_text(value: object) -> str:
     """`value` as compact JSON; what JSON cannot hold is text, what cannot be walked `"…"`."""
@@ -37,6 +35,5 @@ def one_line(text: str) -> str:
 
 
 def aside(text: str) -> str:
-    """`text`, cut where it is long, as a comment within a line."""
-    short = text if len(text) <= _LONGEST_ASIDE else text[:_LONGEST_ASIDE] + "…"
-    return f"/* {one_line(short).replace('*/', '* /')} */"
+    """`text` as a comment within a line."""
+    return f"/* {one_line(text).replace('*/', '* /')} */"

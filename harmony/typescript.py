@@ -22,8 +22,7 @@ T11. Strings are JSON literals, and so are property names that are no identifier
 T12. Examples of any JSON value are listed. The library lists strings.
 T13. Descriptions of array items are kept in `/* */`. The library drops them.
 T14. Numbers in defaults are written as Python's json does (`1e-05`). The library writes `0.00001`.
-T15. A schema that has no type of its own and says something all the same is quoted in the comment
-     after `any`.
+T15. A schema that says something and names no type is quoted in a comment after `any`.
 """
 
 import re
@@ -35,6 +34,7 @@ from urllib.parse import unquote
 from harmony.literal import aside, comment, json_text, one_line
 
 _DEEPEST = 40
+_LONGEST_QUOTE = 400
 _MOST_REFERENCED = 200_000  # characters of schema that references may repeat: they can double
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
@@ -150,12 +150,11 @@ class _Writer:
         found = self._root
         for step in pointer.split("/")[1:]:
             key = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping):
-                found = found.get(key)
-            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
-            else:
+            if isinstance(found, list):
+                found = {str(index): item for index, item in enumerate(found)}
+            if not isinstance(found, Mapping):
                 return None
+            found = found.get(key)
         return found
 
     def _union(self, schema: _Schema, key: str, place: _Place) -> _Type:
@@ -341,7 +340,8 @@ def _reference(ref: object, place: _Place) -> str:
 
 
 def _unsaid(what: str) -> _Type:
-    return _Type(f"any {aside(what)}", compound=True)
+    short = what if len(what) <= _LONGEST_QUOTE else what[:_LONGEST_QUOTE] + "…"
+    return _Type(f"any {aside(short)}", compound=True)
 
 
 def _name(name: object) -> str:

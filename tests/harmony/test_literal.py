@@ -62,7 +62,3 @@ def test_lines_are_joined_by_spaces() -> None:
 
 def test_an_aside_cannot_be_left_from_within() -> None:
     assert aside("a */ b") == "/* a * / b */"
-
-
-def test_a_long_aside_is_cut() -> None:
-    assert aside("x" * 1000) == f"/* {'x' * 400}… */"

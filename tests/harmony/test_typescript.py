@@ -422,7 +422,16 @@ def test_a_reference_to_the_whole_is_recursive() -> None:
 
 
 @pytest.mark.parametrize(
-    "ref", ["https://example.com/s.json", "#anchor", "#/$defs/none", "#/required/9", "#/type/x", 7]
+    "ref",
+    [
+        "https://example.com/s.json",
+        "#anchor",
+        "#/$defs/none",
+        "#/required/9",
+        "#/required/x",
+        "#/type/x",
+        7,
+    ],
 )
 def test_a_reference_to_nothing_is_quoted(ref: object) -> None:
     schema = {**prop({"$ref": ref}), "required": ["a"]}
@@ -436,6 +445,15 @@ def test_a_pointer_may_be_escaped_and_may_count() -> None:
         "$defs": {"a/b c": {"anyOf": [{}, {"type": "boolean"}]}},
     }
     assert type_of(schema) == "{\na?: boolean,\n}"
+
+
+def test_a_pointer_may_count_as_far_as_it_likes() -> None:
+    schema = prop({"$ref": f"#/anyOf/{'9' * 5000}"}) | {"anyOf": [{}]}
+    assert type_of(schema).startswith('{\na?: any /* {"$ref":"#/anyOf/99')
+
+
+def test_what_is_quoted_is_cut_where_it_is_long() -> None:
+    assert type_of("x" * 1000) == f'any /* "{"x" * 399}… */'
 
 
 def test_a_reference_to_a_boolean_schema_is_that() -> None:
