@@ -29,23 +29,35 @@ def load(model: str, options: Options, progress: Progress) -> Any:
 
     Raises BackendFailed with the reason: no such checkpoint, not a gpt-oss, out of memory.
     """
-    device = pick_device(options.device)
     try:
-        config = AutoConfig.from_pretrained(model)
-        if config.model_type != "gpt_oss":
-            raise BackendFailed(f"{model} is a {config.model_type} checkpoint, not a gpt-oss")
-        with _reported(progress):
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                model,
-                config=config,
-                dtype=options.dtype,
-                attn_implementation=options.attention or pick_attention(device),
-                **_quantization(config, device),
-            )
-        progress("weights loaded", 1.0)
-        return loaded.to(device).eval()
-    except (OSError, ValueError, RuntimeError, ImportError) as error:
+        return _load(model, options, progress)
+    except BackendFailed:
+        raise
+    except Exception as error:  # what goes wrong inside transformers comes as anything
         raise BackendFailed(f"cannot load {model}: {error}") from error
+
+
+def _load(model: str, options: Options, progress: Progress) -> Any:
+    device = pick_device(options.device)
+    config = AutoConfig.from_pretrained(model)
+    if config.model_type != "gpt_oss":
+        raise BackendFailed(f"{model} is a {config.model_type} checkpoint, not a gpt-oss")
+    with _reported(progress):
+        result: Any = AutoModelForCausalLM.from_pretrained(
+            model,
+            config=config,
+            dtype=options.dtype,
+            attn_implementation=options.attention or pick_attention(device),
+            device_map={"": device},
+            output_loading_info=True,
+            **_quantization(config, device),
+        )
+    loaded, report = result
+    missing = sorted(report["missing_keys"])
+    if missing:  # and filled with noise by transformers
+        raise BackendFailed(f"{model} lacks the weights {', '.join(missing)}")
+    progress("weights loaded", 1.0)
+    return loaded.eval()
 
 
 def pick_device(name: str) -> torch.device:

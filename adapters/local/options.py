@@ -1,5 +1,6 @@
 """The backend's own options, as given by `--backend-option NAME=VALUE`."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -41,6 +42,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
             )
         values[name] = _count(name, text) if kinds[name] is int else text
     options = Options(**values)
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", options.device):
+        raise BackendFailed(f"there is no device {options.device}")
     if options.dtype not in _DTYPES:
         raise BackendFailed(f"dtype must be one of {', '.join(_DTYPES)}, not {options.dtype}")
     if not options.batch_requests:
