@@ -1,0 +1,205 @@
+"""A Responses request as a plan."""
+
+from typing import Any
+
+import pytest
+
+from harmony.messages import (
+    Author,
+    Channel,
+    DeveloperContent,
+    Effort,
+    Message,
+    Role,
+    SystemContent,
+)
+from server.body import validate
+from server.errors import InvalidRequest, NotFound
+from server.inbound.responses import Draft, read
+from server.schemas.responses import CreateResponse
+from server.store.base import StoredItem, StoredResponse
+from server.store.memory import MemoryStore
+
+TODAY = "2026-01-31"
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+SAID = Message(Author(Role.ASSISTANT), "Hello.", Channel.FINAL, tokens=(1, 2, 3))
+
+
+async def compiled(store: MemoryStore | None = None, owner: str = "a", **fields: Any) -> Draft:
+    request = validate({"input": "hi"} | fields, CreateResponse)
+    return await read(request, store or MemoryStore(), owner, today=TODAY)
+
+
+async def refused(**fields: Any) -> InvalidRequest | NotFound:
+    with pytest.raises((InvalidRequest, NotFound)) as caught:
+        await compiled(**fields)
+    return caught.value
+
+
+async def with_previous() -> MemoryStore:
+    store = MemoryStore()
+    asked = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": "hi"})
+    content = [{"type": "output_text", "text": "Hello."}]
+    item = {"type": "message", "id": "msg_2", "role": "assistant", "content": content}
+    response = {"id": "resp_1", "instructions": "Old."}
+    await store.put(
+        StoredResponse("a", response, "2025-12-31", (), (asked,), (StoredItem(item, SAID),))
+    )
+    return store
+
+
+def said(draft: Draft) -> list[Any]:
+    return [message.content for message in draft.plan.conversation.messages]
+
+
+async def test_a_bare_question_takes_the_defaults() -> None:
+    draft = await compiled()
+    assert said(draft) == [SystemContent(start_date=TODAY, effort=Effort.MEDIUM), "hi"]
+    plan = draft.plan
+    assert (plan.tools, plan.stop, plan.max_tokens, plan.seed) == ((), (), None, None)
+    assert plan.top_logprobs is None
+    assert draft.start_date == TODAY
+
+
+async def test_nulls_are_as_good_as_nothing() -> None:
+    nulls = {name: None for name in CreateResponse.model_fields if name != "input"}
+    bare, nulled = await compiled(), await compiled(**nulls)
+    assert nulled.plan.conversation == bare.plan.conversation
+    assert nulled.plan.sampling == bare.plan.sampling
+
+
+async def test_what_clients_send_without_meaning_changes_nothing() -> None:
+    draft = await compiled(
+        text={}, include=[], client_metadata={"a": "b"}, unheard_of=1, stream_options={}, tools=[]
+    )
+    assert said(draft)[1:] == ["hi"]
+
+
+async def test_instructions_tools_and_format_are_the_developer_message() -> None:
+    form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+    draft = await compiled(instructions="Be kind.", tools=[TOOL], text={"format": form})
+    developer = said(draft)[1]
+    assert isinstance(developer, DeveloperContent)
+    assert developer.instructions == "Be kind."
+    assert [tool.name for tool in developer.tools[0].tools] == ["f"]
+    assert developer.response_formats[0].name == "n"
+    assert draft.plan.tools[0].recipient == "functions.f"
+
+
+async def test_options_reach_the_plan() -> None:
+    plan = (
+        await compiled(
+            temperature=0.5,
+            top_p=0.9,
+            max_output_tokens=20,
+            stop=["END"],
+            seed=7,
+            reasoning={"effort": "high"},
+            prompt_cache_key="key",
+        )
+    ).plan
+    assert (plan.sampling.temperature, plan.sampling.top_p) == (0.5, 0.9)
+    assert (plan.max_tokens, plan.stop, plan.seed) == (20, ("END",), 7)
+    assert plan.effort is Effort.HIGH
+    assert plan.affinity == "key"
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({}, None),
+        ({"top_logprobs": 0}, None),
+        ({"top_logprobs": 2}, 2),
+        ({"include": ["message.output_text.logprobs"]}, 0),
+        ({"include": ["message.output_text.logprobs"], "top_logprobs": 3}, 3),
+    ],
+)
+async def test_logprobs_are_asked_for_in_two_ways(
+    fields: dict[str, Any], wanted: int | None
+) -> None:
+    assert (await compiled(**fields)).plan.top_logprobs == wanted
+
+
+async def test_a_continuation_repeats_what_was_said() -> None:
+    draft = await compiled(
+        await with_previous(), previous_response_id="resp_1", input="And?", instructions="New."
+    )
+    system, developer, *rest = draft.plan.conversation.messages
+    assert isinstance(system.content, SystemContent)
+    assert system.content.start_date == "2025-12-31"
+    assert developer.content == DeveloperContent("New.")
+    assert [message.content for message in rest] == ["hi", "Hello.", "And?"]
+    assert rest[1] is SAID
+    assert draft.start_date == "2025-12-31"
+    assert [stored.item["id"] for stored in draft.history] == ["msg_1", "msg_2"]
+    assert len(draft.input) == 1
+    assert draft.plan.affinity == "msg_1"
+
+
+async def test_instructions_of_the_previous_response_are_not_carried() -> None:
+    draft = await compiled(await with_previous(), previous_response_id="resp_1")
+    assert not any(isinstance(content, DeveloperContent) for content in said(draft))
+
+
+async def test_a_continuation_needs_no_new_input() -> None:
+    draft = await compiled(await with_previous(), previous_response_id="resp_1", input=None)
+    assert said(draft)[1:] == ["hi", "Hello."]
+
+
+@pytest.mark.parametrize(("response_id", "owner"), [("resp_2", "a"), ("resp_1", "b")])
+async def test_a_previous_response_that_is_not_there(response_id: str, owner: str) -> None:
+    error = await refused(
+        store=await with_previous(), owner=owner, previous_response_id=response_id
+    )
+    assert (error.status, error.param) == (404, "previous_response_id")
+    assert error.code == "previous_response_not_found"
+
+
+async def test_an_item_that_comes_back_by_id_is_replayed() -> None:
+    item = {"id": "msg_2", "role": "assistant", "content": "Hello."}
+    user = {"role": "user", "content": "And?"}
+    draft = await compiled(await with_previous(), input=[item, user])
+    assert draft.plan.conversation.messages[1] is SAID
+    theirs = await compiled(await with_previous(), owner="b", input=[item, user])
+    assert theirs.plan.conversation.messages[1].tokens is None
+
+
+@pytest.mark.parametrize("nothing", [None, "", []])
+async def test_a_request_without_input_is_refused(nothing: Any) -> None:
+    error = await refused(input=nothing)
+    assert error.param == "input"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"background": True}, "background"),
+        ({"context_management": [{"type": "compaction"}]}, "context_management"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"moderation": {"model": "m"}}, "moderation"),
+        ({"prompt": {"id": "p"}}, "prompt"),
+        ({"reasoning": {"context": "all_turns"}}, "reasoning.context"),
+        ({"reasoning": {"effort": "extreme"}}, "reasoning.effort"),
+        ({"reasoning": "high"}, "reasoning"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
+        ({"text": {"verbosity": "chatty"}}, "text.verbosity"),
+        ({"tools": [{"type": "function"}]}, "tools.0.name"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"input": [{"role": "user", "content": [{}]}]}, "input.0.content.0.type"),
+        ({"max_output_tokens": 0}, "max_output_tokens"),
+        ({"max_output_tokens": "many"}, "max_output_tokens"),
+        ({"top_logprobs": 21}, "top_logprobs"),
+        ({"temperature": 3}, "temperature"),
+        ({"stop": [""]}, "stop.0"),
+        ({"stream": "yes"}, "stream"),
+        ({"metadata": {"a": 1}}, "metadata.a"),
+        ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
+    ],
+)
+async def test_what_cannot_be_served_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+    error = await refused(**fields)
+    assert (error.status, error.param) == (400, param)
+
+
+async def test_unserved_features_that_are_off_are_no_error() -> None:
+    await compiled(background=False, conversation=None, context_management=[], moderation=None)
