@@ -14,16 +14,28 @@ class Repair(StrEnum):
     """A departure from legal harmony that the parser read through; each names what was wrong."""
 
     MISSING_START = "missing_start"
+    """No `<|start|>assistant` opened the message."""
+    STRAY_TOKENS = "stray_tokens"
+    """What stood before the message belonged to none and was dropped."""
+    UNEXPECTED_ROLE = "unexpected_role"
+    """Something other than `assistant`, said once, stood where the role stands."""
     MISSING_CHANNEL = "missing_channel"
     UNKNOWN_CHANNEL = "unknown_channel"
     REPEATED_CHANNEL = "repeated_channel"
     REPEATED_RECIPIENT = "repeated_recipient"
     GLUED_RECIPIENT = "glued_recipient"
-    UNEXPECTED_ROLE = "unexpected_role"
+    """A declared name ran into what followed it."""
+    RENAMED_RECIPIENT = "renamed_recipient"
+    """A declared name stood without its namespace, or in the wrong one."""
+    MISPLACED_RECIPIENT = "misplaced_recipient"
+    """A declared name stood where no name may, without `to=`."""
     HEADER_WORDS = "header_words"
+    """The header held more, or other spacing, than a header does."""
     HEADERLESS_TEXT = "headerless_text"
+    """No `<|message|>` parted the text from the header."""
     CONTROL_IN_BODY = "control_in_body"
     UNEXPECTED_END = "unexpected_end"
+    """Another token ended the message than one of its kind ends with."""
     INVALID_UTF8 = "invalid_utf8"
 
 
@@ -66,9 +78,12 @@ class MessageEnded:
     """The message is closed.
 
     `tokens` are all its ids from `<|start|>` on, including those that the prompt had given (so
-    that they can be replayed) and the token that ended it; `end` is that token's id, None where
-    sampling stopped before one came. `repairs` is empty exactly when the message was legal harmony.
-    `body_tokens` counts the sampled ids between `<|message|>` and the end.
+    that they can be replayed) and the token that ended it; parsed again they give this message.
+    `end` is the control token that closed it, None where sampling stopped before one came; a
+    control token that opens something new closes too, but is not among `tokens`.
+    `repairs` is empty exactly when the message, and what led up to it, was legal harmony.
+    `body_tokens` counts the sampled ids between `<|message|>` and the end; where no `<|message|>`
+    came, all that were sampled.
     """
 
     index: int
@@ -81,7 +96,7 @@ class MessageEnded:
 
     @property
     def complete(self) -> bool:
-        """True when a token of harmony's own ended the message."""
+        """True when a control token closed the message."""
         return self.end is not None
 
 

@@ -68,14 +68,21 @@ class Utf8Decoder:
     The pieces' texts, with `finish()` last, join to the whole's `bytes.decode(errors="replace")`.
     """
 
-    __slots__ = ("_decode",)
+    __slots__ = ("_decode", "_state")
 
     def __init__(self) -> None:
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decode = decoder.decode
+        self._state = decoder.getstate
 
     def push(self, data: bytes) -> str:
         """The characters that `data` completes."""
         return self._decode(data)
+
+    @property
+    def held(self) -> int:
+        """How many of the last bytes await the rest of their character: 0 to 3."""
+        return len(self._state()[0])
 
     def finish(self) -> str:
         """What an unfinished character leaves: U+FFFD or nothing. The decoder is new again."""

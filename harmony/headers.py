@@ -1,0 +1,295 @@
+"""Reads the header of a sampled message: legal ones as they are, all others as they were meant.
+
+A header is read from its tokens, without `<|start|>` and `<|message|>`. Nothing here fails: what
+cannot be understood is left out and named as a repair.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from harmony.events import Header, Repair
+from harmony.messages import Channel, Role
+from harmony.tokenizer import decode
+from harmony.vocab import CHANNEL, CONSTRAIN, FIRST_SPECIAL
+
+# Control tokens are spelled as lone surrogates, which no tokens' bytes can decode to.
+_CHANNEL, _CONSTRAIN, _OTHER = "\ud800", "\ud801", "\ud802"
+_SPELLED = {CHANNEL: _CHANNEL, CONSTRAIN: _CONSTRAIN}
+
+CONTENT_TYPES = frozenset({"json", "code", "text"})
+"""Words that may stand for a content type without `<|constrain|>`."""
+
+_CHANNEL_NAMES = frozenset(Channel)
+_CHANNELS = "|".join(Channel)
+_TYPES = "|".join(sorted(CONTENT_TYPES))
+_NAME = r"[\w.:/-]+"
+_LEGAL = re.compile(
+    rf"assistant(?: to=(?P<to_first>{_NAME}))?"
+    rf"{_CHANNEL}(?P<channel>{_CHANNELS})(?: to=(?P<to>{_NAME}))?"
+    rf"(?: ?{_CONSTRAIN} ?(?P<constrained>[\w.+/-]+)| (?P<type>{_TYPES}))? ?"
+)
+# What a legal header goes on with after its role, as far as a text does so.
+_LEGAL_START = re.compile(
+    rf"(?:(?:assistant)* ?to={_NAME}|(?:assistant)*(?={_CHANNEL}|\Z))?"
+    rf"(?:{_CHANNEL}(?:{_CHANNELS})?(?: to={_NAME})?"
+    rf"(?: ?{_CONSTRAIN} ?(?:{_TYPES})?| (?:{_TYPES})(?!\w))?)*"
+)
+_ITEM = re.compile(r"(?:(?!to=)\S)*(?P<to>to=\s*(?P<name>\S*))?")
+_NOT_IN_NAME = re.compile(r"[^\w.-]")
+
+_NOBODY = frozenset({"", "all", *Role, *Channel})
+_OTHER_AUTHORS = frozenset(Role) - {Role.ASSISTANT}
+_FUNCTION_NAMESPACES = ("functions.", "function.")
+_SHORTEST_STEM = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The recipient that a name in a header means, what was glued to it, and how it was mended."""
+
+    recipient: str
+    glued: str = ""
+    repair: Repair | None = None
+
+
+class Recipients:
+    """The declared tools' full names, such as `functions.f`, `browser.search` and `python`."""
+
+    def __init__(self, declared: Iterable[str]) -> None:
+        self._longest_first = sorted(declared, key=len, reverse=True)
+        self._declared = frozenset(self._longest_first)
+        bare = {name.partition(".")[2] or name: name for name in self._longest_first}
+        ours = {
+            name.removeprefix(_FUNCTION_NAMESPACES[0]): name
+            for name in self._longest_first
+            if name.startswith(_FUNCTION_NAMESPACES[0])
+        }
+        self._by_bare_name = bare | ours
+
+    def resolve(self, name: str) -> Resolved:
+        """What `to=name` calls; a name that means no declared tool is kept as it is."""
+        return self.known(name) or self._unglued(name) or Resolved(name)
+
+    def known(self, name: str) -> Resolved | None:
+        """The declared tool that goes by `name`, if one does."""
+        if name in self._declared:
+            return Resolved(name)
+        full = self._by_bare_name.get(_bare(name))
+        return None if full is None else Resolved(full, repair=Repair.RENAMED_RECIPIENT)
+
+    def _unglued(self, name: str) -> Resolved | None:
+        for declared in self._longest_first:
+            for spelled in (declared, _bare(declared)):
+                rest = name[len(spelled) :]
+                if name.startswith(spelled) and _is_glue(rest):
+                    return Resolved(declared, rest, Repair.GLUED_RECIPIENT)
+        return None
+
+
+def _bare(name: str) -> str:
+    for namespace in _FUNCTION_NAMESPACES:
+        if name.startswith(namespace):
+            return name[len(namespace) :]
+    return name
+
+
+def _is_glue(rest: str) -> bool:
+    return rest in CONTENT_TYPES or rest in _NOBODY or bool(_NOT_IN_NAME.match(rest))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A header as understood, and what had to be mended for it; `text` is what it had swallowed."""
+
+    header: Header
+    repairs: tuple[Repair, ...] = ()
+    text: str = ""
+
+
+def read(tokens: Sequence[int], recipients: Recipients, fallback: Channel) -> Reading:
+    """The header that `tokens` mean; `fallback` is the channel where they name none."""
+    return _read(_spell(tokens), recipients, fallback)
+
+
+def read_stranded(
+    tokens: Sequence[int], recipients: Recipients, fallback: Channel
+) -> Reading | None:
+    """The header and the text of a message that ended before its `<|message|>`.
+
+    None where there is no text: all is a legal header, or the beginning of one.
+    """
+    spelled = _spell(tokens)
+    role = len(Role.ASSISTANT) if spelled.startswith(Role.ASSISTANT) else 0
+    start = _LEGAL_START.match(spelled, role)
+    split = start.end() if start else role
+    head, text = spelled[:split], _without_control(spelled[split:])
+    if any(word.startswith(text) for word in _next_words(head)):
+        return None
+    reading = _read(head, recipients, fallback)
+    return Reading(reading.header, (*reading.repairs, Repair.HEADERLESS_TEXT), text)
+
+
+def _next_words(head: str) -> Iterable[str]:
+    """The words that a legal header may go on with after `head`."""
+    match head[-1:]:
+        case "":
+            return (Role.ASSISTANT,)
+        case last if last == _CHANNEL:
+            return Channel
+        case last if last == _CONSTRAIN:
+            return CONTENT_TYPES
+        case _:
+            return (" to=", *(f" {word}" for word in CONTENT_TYPES))
+
+
+def _read(spelled: str, recipients: Recipients, fallback: Channel) -> Reading:
+    return _legal(spelled, recipients) or _Mending(recipients, fallback).read(spelled)
+
+
+def _spell(tokens: Sequence[int]) -> str:
+    """The header's text; tokens that are no text stand as surrogates."""
+    parts = []
+    words: list[int] = []
+    for token in tokens:
+        if 0 <= token < FIRST_SPECIAL:
+            words.append(token)
+        else:
+            parts += [decode(words), _SPELLED.get(token, _OTHER)]
+            words = []
+    return "".join([*parts, decode(words)])
+
+
+def _without_control(spelled: str) -> str:
+    return re.sub(f"[{_CHANNEL}-{_OTHER}]", "", spelled)
+
+
+def _legal(spelled: str, recipients: Recipients) -> Reading | None:
+    match = _LEGAL.fullmatch(spelled)
+    if match is None:
+        return None
+    role_part, channel, channel_part, constrained, word = match.groups()
+    recipient = role_part or channel_part
+    if recipient is not None:
+        if (role_part and channel_part) or recipient in _NOBODY:
+            return None
+        if recipients.resolve(recipient) != Resolved(recipient):
+            return None
+    if constrained in _NOBODY:
+        return None
+    return Reading(Header(Channel(channel), recipient, constrained or word))
+
+
+class _Mending:
+    """One malformed header while it is read, part by part."""
+
+    def __init__(self, recipients: Recipients, fallback: Channel) -> None:
+        self._recipients = recipients
+        self._fallback = fallback
+        self._channel: Channel | None = None
+        self._addressed: list[Resolved] = []
+        self._mentioned: list[Resolved] = []
+        self._content_type: str | None = None
+        self._repairs: dict[Repair, None] = {}
+
+    def read(self, spelled: str) -> Reading:
+        """The header that was meant: last channel, first real recipient, first content type."""
+        role, *channels = spelled.replace(_OTHER, "").split(_CHANNEL)
+        self._role_part(role)
+        for part in channels:
+            self._channel_part(part)
+        if len(channels) > 1:
+            self._note(Repair.REPEATED_CHANNEL)
+        recipient = self._recipient()
+        if self._channel is None:
+            self._note(Repair.MISSING_CHANNEL)
+            self._channel = Channel.COMMENTARY if recipient else self._fallback
+        if not self._repairs:
+            self._note(Repair.HEADER_WORDS)
+        header = Header(self._channel, recipient, self._content_type)
+        return Reading(header, tuple(self._repairs))
+
+    def _note(self, repair: Repair) -> None:
+        self._repairs[repair] = None
+
+    def _role_part(self, part: str) -> None:
+        words = list(self._words(part))
+        role = words[0] if words else ""
+        if not role:
+            self._note(Repair.MISSING_START)
+        elif role != Role.ASSISTANT:
+            self._note(Repair.UNEXPECTED_ROLE)
+        while role.startswith(Role.ASSISTANT):
+            role = role[len(Role.ASSISTANT) :]
+        if role in _OTHER_AUTHORS:
+            self._fallback = Channel.ANALYSIS
+        elif not self._mention(role):
+            self._channel = _channel_like(role)
+        self._further(words[1:])
+
+    def _channel_part(self, part: str) -> None:
+        words = list(self._words(part))
+        name = words[0] if words else ""
+        if name and (name in _CHANNEL_NAMES or not self._mention(name)):
+            self._channel = _channel_like(name) or Channel.FINAL
+            if name != self._channel:
+                self._note(Repair.UNKNOWN_CHANNEL)
+        self._further(words[1:])
+
+    def _words(self, part: str) -> Iterator[str]:
+        """The plain words before `<|constrain|>`; takes what is said with `to=` or after it."""
+        plain, constrain, constrained = part.partition(_CONSTRAIN)
+        yield from self._unaddressed(plain)
+        if constrain:
+            self._typed(" ".join(self._unaddressed(constrained.replace(_CONSTRAIN, " "))))
+
+    def _unaddressed(self, text: str) -> Iterator[str]:
+        for item in _ITEM.finditer(text):
+            if item["to"]:
+                self._addressed.append(self._recipients.resolve(item["name"]))
+            if word := item[0].removesuffix(item["to"] or ""):
+                yield word
+
+    def _further(self, words: Iterable[str]) -> None:
+        for word in words:
+            if word in CONTENT_TYPES:
+                self._typed(word)
+            elif not self._mention(word):
+                self._note(Repair.HEADER_WORDS)
+
+    def _typed(self, content_type: str) -> None:
+        if content_type in _NOBODY or self._content_type is not None:
+            self._note(Repair.HEADER_WORDS)
+        else:
+            self._content_type = content_type
+
+    def _mention(self, word: str) -> bool:
+        tool = self._recipients.known(word)
+        if tool is not None:
+            self._mentioned.append(tool)
+        return tool is not None
+
+    def _recipient(self) -> str | None:
+        if len(self._addressed) > 1:
+            self._note(Repair.REPEATED_RECIPIENT)
+        real = [tool for tool in self._addressed if tool.recipient not in _NOBODY]
+        if len(real) < len(self._addressed):
+            self._note(Repair.HEADER_WORDS)
+        if self._mentioned:
+            self._note(Repair.MISPLACED_RECIPIENT)
+        tool = next(iter([*real, *self._mentioned]), None)
+        if tool is None:
+            return None
+        if tool.repair:
+            self._note(tool.repair)
+        if tool.glued in CONTENT_TYPES:
+            self._content_type = self._content_type or tool.glued
+        return tool.recipient
+
+
+def _channel_like(word: str) -> Channel | None:
+    """The channel that `word` begins with, or else shares a stem with."""
+    lowered = word.lower()
+    return next((c for c in Channel if lowered.startswith(c)), None) or next(
+        (c for c in Channel if lowered.startswith(c[:_SHORTEST_STEM])), None
+    )

@@ -1,0 +1,309 @@
+"""Sampled tokens to messages, as they arrive.
+
+Total: any ids are read, in any order. Every character of a body reaches its message, no control
+token or header word does, and whatever was not legal harmony is named (`events.Repair`). No
+decision waits for a later message.
+
+A header stands from `<|start|>` (or from whatever stands in its place) to `<|message|>`, a body
+from there to the next control token. A header that a stop token ends is text after all, unless it
+is legal as far as it goes; until then it is withheld.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from harmony import headers
+from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageStarted, Repair
+from harmony.headers import Reading, Recipients
+from harmony.messages import Channel
+from harmony.tokenizer import Utf8Decoder
+from harmony.vocab import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    END,
+    FIRST_SPECIAL,
+    MESSAGE,
+    RETURN,
+    START,
+    STOP_TOKENS,
+    token_bytes,
+)
+
+ASSISTANT = (START, 173781)
+"""`<|start|>assistant`, with which every prompt for a sampling ends."""
+
+_ENDS = STOP_TOKENS | {END}
+_OPENS = frozenset({START, CHANNEL, CONSTRAIN, MESSAGE})
+_ENDS_OF_CALL = frozenset({CALL})
+_ENDS_OF_TEXT = {
+    Channel.ANALYSIS: frozenset({END}),
+    Channel.COMMENTARY: frozenset({END}),
+    Channel.FINAL: frozenset({END, RETURN}),
+}
+
+
+class Parser:
+    """Reads one sampling.
+
+    declared: the tools' full recipient names, such as `functions.f`, `browser.search`, `python`.
+    prefix: what the prompt already gave of the first message; part of its tokens, not sampled.
+    """
+
+    def __init__(self, declared: Iterable[str] = (), prefix: Sequence[int] = ASSISTANT) -> None:
+        self._recipients = Recipients(declared)
+        self._index = 0
+        self._events: list[Event] = []
+        self._position = -len(prefix)
+        self._open: _OpenHeader | _OpenMessage = _OpenHeader(self._position)
+        self._read(prefix)
+
+    def push(self, token: int) -> Sequence[Event]:
+        """The events that the next sampled token completes. Any int is read."""
+        return self.push_many((token,))
+
+    def push_many(self, tokens: Sequence[int]) -> Sequence[Event]:
+        """The events of the next tokens: those of `push`, adjacent deltas of a message merged."""
+        self._read(tokens)
+        return self._taken()
+
+    def finish(self) -> Sequence[Event]:
+        """The events that the end of sampling completes, whether a stop token came or not."""
+        if isinstance(self._open, _OpenMessage):
+            self._close(self._open, None)
+        return self._taken()
+
+    def _taken(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def _read(self, tokens: Sequence[int]) -> None:
+        at = 0
+        while at < len(tokens):
+            stop = at + 1
+            if isinstance(self._open, _OpenHeader):
+                self._read_header(self._open, tokens[at])
+            elif stop_of_text := _text_run(tokens, at):
+                stop = stop_of_text
+                self._events += self._open.add(tokens[at:stop], self._position)
+            else:
+                self._read_control(self._open, tokens[at])
+            self._position += stop - at
+            at = stop
+
+    def _read_header(self, header: "_OpenHeader", token: int) -> None:
+        if token == MESSAGE:
+            self._start(header)
+        elif token == START:
+            self._open = header.restarted(self._position)
+        elif token in STOP_TOKENS:
+            self._strand(header, token)
+        else:
+            header.add(token)
+
+    def _read_control(self, message: "_OpenMessage", token: int) -> None:
+        if token in _ENDS:
+            self._close(message, token)
+        elif token in _OPENS:
+            self._close(message, token)
+            self._open = header = _OpenHeader(self._position, message.fallback(token))
+            self._read_header(header, token)
+        else:
+            message.skip(token)
+
+    def _start(self, header: "_OpenHeader") -> None:
+        reading = header.read(self._recipients)
+        self._events.append(MessageStarted(self._index, reading.header))
+        tokens = [*header.own_tokens, MESSAGE]
+        self._open = _OpenMessage(self._index, reading, tokens, self._position + 1)
+
+    def _close(self, message: "_OpenMessage", end: int | None) -> None:
+        self._events += message.ended(end, self._position)
+        self._index += 1
+        self._open = _OpenHeader(self._position + 1)
+
+    def _strand(self, header: "_OpenHeader", end: int) -> None:
+        if events := header.stranded(self._index, end, self._position, self._recipients):
+            self._events += events
+            self._index += 1
+        self._open = _OpenHeader(self._position + 1)
+
+
+def _text_run(tokens: Sequence[int], start: int) -> int:
+    """Where the run of ordinary tokens ends that begins at `start`; 0 where none does."""
+    stop = start
+    for stop in range(start, len(tokens)):
+        if not 0 <= tokens[stop] < FIRST_SPECIAL:
+            break
+    else:
+        return len(tokens)
+    return stop if stop > start else 0
+
+
+class _OpenHeader:
+    """All that has come since the last message: a header, after whatever strayed before it.
+
+    position: of its first token. fallback: the channel where it names none.
+    stray: tokens were dropped before it.
+    """
+
+    def __init__(
+        self, position: int, fallback: Channel = Channel.FINAL, *, stray: bool = False
+    ) -> None:
+        self._position = position
+        self._fallback = fallback
+        self._stray = stray
+        self._tokens: list[int] = []
+        self._own = 0
+
+    @property
+    def own_tokens(self) -> list[int]:
+        """The header's, from `<|start|>` on; before them stands text that came to nothing yet."""
+        return self._tokens[self._own :]
+
+    def add(self, token: int) -> None:
+        """Take a token that neither completes nor restarts the header."""
+        if token == CHANNEL and self._own:
+            self._tokens, self._own, self._stray = self.own_tokens, 0, True
+        self._tokens.append(token)
+        if token == END:
+            self._own = len(self._tokens)
+
+    def restarted(self, position: int) -> "_OpenHeader":
+        """The header that `<|start|>` opens in this one's place."""
+        header = _OpenHeader(position, stray=self._stray or bool(self._tokens))
+        header.add(START)
+        return header
+
+    def read(self, recipients: Recipients) -> Reading:
+        """What the header says; `<|message|>` has come."""
+        reading = headers.read(_words(self.own_tokens), recipients, self._fallback)
+        return self._with_own_repairs(reading, self.own_tokens)
+
+    def stranded(self, index: int, end: int, position: int, recipients: Recipients) -> list[Event]:
+        """The message that the header turns out to be as the stop token `end` comes, if any."""
+        reading = headers.read_stranded(_words(self._tokens), recipients, self._fallback)
+        if reading is None:
+            return []
+        reading = self._with_own_repairs(reading, self._tokens)
+        header = reading.header
+        span = (max(self._position, 0), max(position, 0))
+        ended = MessageEnded(
+            index,
+            header,
+            reading.text,
+            (*self._tokens, end),
+            end,
+            _unique(*reading.repairs, *_end_repairs(header, end)),
+            body_tokens=span[1] - span[0],
+        )
+        return [MessageStarted(index, header), ContentDelta(index, reading.text, span), ended]
+
+    def _with_own_repairs(self, reading: Reading, tokens: list[int]) -> Reading:
+        own = []
+        if self._stray or len(tokens) < len(self._tokens):
+            own.append(Repair.STRAY_TOKENS)
+        if tokens[:1] != [START]:
+            own.append(Repair.MISSING_START)
+        return replace(reading, repairs=_unique(*own, *reading.repairs)) if own else reading
+
+
+class _OpenMessage:
+    """A message whose header is known and whose body is being sampled.
+
+    tokens: from `<|start|>` to `<|message|>`. position: of the body's first token.
+    """
+
+    def __init__(self, index: int, reading: Reading, tokens: list[int], position: int) -> None:
+        self._index = index
+        self._header = reading.header
+        self._repairs = list(reading.repairs)
+        self._tokens = tokens
+        self._body = len(tokens)
+        self._position = position
+        self._unspoken = position
+        self._content: list[str] = []
+        self._decoder = Utf8Decoder()
+
+    def fallback(self, token: int) -> Channel:
+        """The channel of a header that `token` opens in this body, where it names none."""
+        return Channel.FINAL if token == CHANNEL else self._header.channel
+
+    def add(self, tokens: Sequence[int], position: int) -> Sequence[Event]:
+        """The delta that ordinary tokens complete, the first of them at `position`."""
+        self._tokens += tokens
+        pieces = token_bytes()
+        text = self._decoder.push(b"".join([pieces[token] for token in tokens]))
+        if not text:
+            return ()
+        held = _holding(tokens, self._decoder.held)
+        return (self._delta(text, position + len(tokens) - held),)
+
+    def skip(self, token: int) -> None:
+        """Leave out a token that is neither text nor of harmony's."""
+        self._tokens.append(token)
+        self._repairs.append(Repair.CONTROL_IN_BODY)
+
+    def ended(self, end: int | None, position: int) -> list[Event]:
+        """The last delta, if one is left, and the end, at `position`, by the token `end`."""
+        events: list[Event] = []
+        if text := self._decoder.finish():
+            events.append(self._delta(text, position))
+        content = "".join(self._content)
+        if "\N{REPLACEMENT CHARACTER}" in content and not self._is_utf8():
+            self._repairs.append(Repair.INVALID_UTF8)
+        events.append(
+            MessageEnded(
+                self._index,
+                self._header,
+                content,
+                (*self._tokens, end) if end in _ENDS else tuple(self._tokens),
+                end,
+                _unique(*self._repairs, *_end_repairs(self._header, end)),
+                max(position, 0) - max(self._position, 0),
+            )
+        )
+        return events
+
+    def _delta(self, text: str, stop: int) -> ContentDelta:
+        self._content.append(text)
+        span = (max(self._unspoken, 0), max(stop, 0))
+        self._unspoken = stop
+        return ContentDelta(self._index, text, span)
+
+    def _is_utf8(self) -> bool:
+        pieces = token_bytes()
+        body = [pieces[t] for t in self._tokens[self._body :] if 0 <= t < FIRST_SPECIAL]
+        try:
+            b"".join(body).decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+
+def _words(tokens: list[int]) -> list[int]:
+    return tokens[1:] if tokens[:1] == [START] else tokens
+
+
+def _holding(tokens: Sequence[int], held: int) -> int:
+    """How many of the last tokens lie wholly within the `held` last bytes."""
+    count = 0
+    while held and count < len(tokens):
+        held -= len(token_bytes()[tokens[-1 - count]])
+        if held < 0:
+            break
+        count += 1
+    return count
+
+
+def _end_repairs(header: Header, end: int | None) -> Sequence[Repair]:
+    if end is None:
+        return ()
+    if end not in _ENDS:
+        return (Repair.CONTROL_IN_BODY,)
+    legal = _ENDS_OF_TEXT[header.channel] if header.recipient is None else _ENDS_OF_CALL
+    return () if end in legal else (Repair.UNEXPECTED_END,)
+
+
+def _unique(*repairs: Repair) -> tuple[Repair, ...]:
+    return tuple(dict.fromkeys(repairs))
