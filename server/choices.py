@@ -1,0 +1,104 @@
+"""Several answers to one request: a run for each choice, and one run that merges them.
+
+Each choice is admitted, sampled and cancelled like any other request, so that neither the queue
+nor the engine needs to know of choices. A lone one is spared the merging.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
+
+from server.completion import TurnEvent, TurnFinished
+from server.gateway import Gateway
+from server.outbound.base import Outbound
+from server.plan import TurnPlan
+from server.runs import Emit, Journal, Run, WireEvent
+
+LastEvents = Callable[[], Sequence[WireEvent]]
+Followers = list[AsyncGenerator[Sequence[WireEvent], None]]
+
+
+async def start(
+    gateway: Gateway,
+    plans: Sequence[TurnPlan],
+    outbounds: Sequence[Outbound],
+    request_id: str,
+    last_events: LastEvents,
+    *,
+    journal: Journal | None = None,
+) -> Run:
+    """Admit and start all choices: a plan and an outbound for each, at least one.
+
+    last_events: asked for when all choices have finished, and emitted last. The run fails with the
+    first choice that does. Raises APIError for all that can be known before sampling.
+    """
+    if len(plans) == 1:
+        alone = _Alone(outbounds[0], last_events)
+        return await gateway.start(plans[0], alone, request_id, journal=journal)
+    runs: list[Run] = []
+    try:
+        for index, (plan, outbound) in enumerate(zip(plans, outbounds, strict=True)):
+            runs.append(await gateway.start(plan, outbound, f"{request_id}-{index}"))
+    except BaseException:
+        _cancel(runs)
+        raise
+    return gateway.runs.start(_Merged(runs, last_events), journal=journal)
+
+
+class _Alone:
+    """A lone choice's outbound, which ends with the last events of all."""
+
+    def __init__(self, outbound: Outbound, last_events: LastEvents) -> None:
+        self._last_events = last_events
+        self._outbound = outbound
+        self.start = outbound.start
+        self.fail = outbound.fail
+        self.cancel = outbound.cancel
+
+    def push(self, event: TurnEvent) -> list[WireEvent]:
+        events = self._outbound.push(event)
+        return [*events, *self._last_events()] if isinstance(event, TurnFinished) else events
+
+
+class _Merged:
+    """The producer of all choices' events: each choice's in order, and their first ones first."""
+
+    def __init__(self, runs: Sequence[Run], last_events: LastEvents) -> None:
+        self._runs = runs
+        self._last_events = last_events
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, emit: Emit) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                opened = [aclosing(run.follow()) for run in self._runs]
+                followers = [await stack.enter_async_context(each) for each in opened]
+                for follower in followers:
+                    # The SDK counts choices in the order in which it first sees them.
+                    await emit(await anext(follower, ()))
+                await self._forward_all(followers, emit)
+            await emit(self._last_events())
+        finally:
+            _cancel(self._runs)
+
+    async def _forward_all(self, followers: Followers, emit: Emit) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for run, follower in zip(self._runs, followers, strict=True):
+                    tasks.create_task(self._forward(run, follower, emit))
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _forward(
+        self, run: Run, follower: AsyncGenerator[Sequence[WireEvent], None], emit: Emit
+    ) -> None:
+        async for batch in follower:
+            async with self._turn:
+                await emit(batch)
+        if run.error is not None:
+            raise run.error
+
+
+def _cancel(runs: Sequence[Run]) -> None:
+    for run in runs:
+        run.cancel()

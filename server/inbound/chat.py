@@ -1,0 +1,116 @@
+"""A Chat Completions request as a plan."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from server.errors import InvalidRequest
+from server.inbound.conversation import conversation
+from server.inbound.fields import array, invalid, mapping
+from server.inbound.formats import read_format
+from server.inbound.messages import read_messages
+from server.inbound.options import (
+    read_reasoning,
+    read_sampling,
+    read_stop,
+    system_content,
+)
+from server.inbound.tool_choice import ToolChoice, read_tool_choice
+from server.inbound.tools import Tools, read_tools
+from server.plan import TurnPlan
+from server.schemas.base import refuse
+from server.schemas.chat import CreateChatCompletion
+
+_SEEDS = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDraft:
+    """A request that can be sampled.
+
+    plans: one for each choice; they differ in their seeds alone. hidden: the client does not want
+    to see the reasoning. legacy: calls are answered in the deprecated `function_call`.
+    """
+
+    plans: tuple[TurnPlan, ...]
+    tools: Tools
+    hidden: bool = False
+    legacy: bool = False
+
+
+def read(request: CreateChatCompletion, *, today: str) -> ChatDraft:
+    """Compile a request. `today` is `YYYY-MM-DD`. Raises InvalidRequest naming the field."""
+    _refuse_unserved(request)
+    legacy = request.tools is None and request.functions is not None
+    tools = _legacy_tools(request.functions) if legacy else read_tools(request.tools)
+    _tool_choice(request, tools)
+    max_tokens = request.max_completion_tokens or request.max_tokens
+    reasoning = read_reasoning(
+        request.reasoning,
+        effort=request.reasoning_effort,
+        include=request.include_reasoning,
+        max_tokens=max_tokens,
+    )
+    form = read_format(request.response_format, "response_format")
+    plan = TurnPlan(
+        conversation=conversation(
+            system_content(reasoning.effort, today),
+            read_messages(request.messages),
+            tools=tools.namespaces,
+            formats=(form.told,) if form else (),
+        ),
+        tools=tools.declared,
+        sampling=read_sampling(request),
+        max_tokens=max_tokens,
+        stop=read_stop(request.stop),
+        top_logprobs=_top_logprobs(request),
+        effort=reasoning.effort,
+        affinity=request.prompt_cache_key,
+        prompt_param="messages",
+    )
+    return ChatDraft(_choices(plan, request), tools, reasoning.hidden, legacy)
+
+
+def _choices(plan: TurnPlan, request: CreateChatCompletion) -> tuple[TurnPlan, ...]:
+    """With a seed each choice has one of its own, derived from it; the first has it as it is."""
+    n, seed = request.n or 1, request.seed
+    if seed is None:
+        return (plan,) * n
+    return tuple(replace(plan, seed=(seed + i + _SEEDS) % (2 * _SEEDS) - _SEEDS) for i in range(n))
+
+
+def _refuse_unserved(request: CreateChatCompletion) -> None:
+    refuse("moderation", request.moderation)
+    for field in ("audio", "web_search_options"):
+        # An empty object asks for them with all defaults.
+        refuse(field, getattr(request, field) is not None)
+    if set(request.modalities or ()) - {"text"}:
+        refuse("modalities", request.modalities)
+
+
+def _legacy_tools(value: Any) -> Tools:
+    functions = [
+        {**mapping(item, f"functions.{index}"), "type": "function"}
+        for index, item in enumerate(array(value, "functions"))
+    ]
+    return read_tools(functions, "functions")
+
+
+def _tool_choice(request: CreateChatCompletion, tools: Tools) -> ToolChoice:
+    legacy = request.function_call
+    if request.tool_choice is not None or legacy is None:
+        return read_tool_choice(request.tool_choice, tools)
+    if legacy == "required":
+        raise invalid("function_call", "expected 'none', 'auto' or an object with a name")
+    named = {**legacy, "type": "function"} if isinstance(legacy, dict) else legacy
+    return read_tool_choice(named, tools, "function_call")
+
+
+def _top_logprobs(request: CreateChatCompletion) -> int | None:
+    if request.logprobs:
+        return request.top_logprobs or 0
+    if request.top_logprobs:
+        raise InvalidRequest(
+            "Invalid value for 'top_logprobs': it needs 'logprobs' to be true.",
+            param="top_logprobs",
+        )
+    return None

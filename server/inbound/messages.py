@@ -1,0 +1,151 @@
+"""Chat's messages as harmony messages.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages, and
+https://openrouter.ai/docs/use-cases/reasoning-tokens for reasoning that comes back.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harmony.messages import Author, Channel, Message, Role
+from server.errors import InvalidRequest
+from server.inbound.content import text_of
+from server.inbound.conversation import developer
+from server.inbound.fields import array, invalid, mapping, optional_string, string
+from server.inbound.tools import recipient
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
+_CALL_BODIES = {"function": "arguments", "custom": "input"}
+
+
+def read_messages(value: Any, param: str = "messages") -> list[Message]:
+    """The request's messages in order. Raises InvalidRequest naming the message's field."""
+    given = array(value, param)
+    if not given:
+        raise InvalidRequest(
+            f"Invalid value for '{param}': expected at least one message.",
+            param=param,
+            code="missing_messages",
+        )
+    checked = [mapping(message, f"{param}.{index}") for index, message in enumerate(given)]
+    before_call = _before_call(checked)
+    recipients: dict[str, str] = {}
+    read: list[Message] = []
+    for index, message in enumerate(checked):
+        where = f"{param}.{index}"
+        match message.get("role"):
+            case "system" | "developer":
+                read.append(developer(text_of(message.get("content"), f"{where}.content")))
+            case "user":
+                read.append(_user(message, where))
+            case "assistant":
+                read.extend(_assistant(message, where, recipients, before_call[index]))
+            case "tool" | "function":
+                read.append(_result(message, where, recipients))
+            case _:
+                raise invalid(f"{where}.role", f"expected one of {', '.join(ROLES)}")
+    return read
+
+
+def _before_call(messages: list[dict[str, Any]]) -> list[bool]:
+    """For each message, whether a call comes in or after it, before the next user message."""
+    before: list[bool] = []
+    ahead = False
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            ahead = False
+        elif message.get("tool_calls") or message.get("function_call"):
+            ahead = True
+        before.append(ahead)
+    return before[::-1]
+
+
+def _user(message: dict[str, Any], where: str) -> Message:
+    name = optional_string(message.get("name"), f"{where}.name")
+    if name is not None and not _USER_NAME.fullmatch(name):
+        raise invalid(f"{where}.name", "expected 1 to 64 characters without white space or <|\\/>")
+    return Message(Author(Role.USER, name), text_of(message.get("content"), f"{where}.content"))
+
+
+def _assistant(
+    message: dict[str, Any], where: str, recipients: dict[str, str], before_call: bool
+) -> Iterator[Message]:
+    """Reasoning, then text, then calls: the order in which the model speaks them."""
+    author = Author(Role.ASSISTANT)
+    if reasoning := _reasoning(message, where):
+        yield Message(author, reasoning, Channel.ANALYSIS)
+    calls = list(_calls(message, where, recipients))
+    text = _text(message, where)
+    if text or (text is not None and not calls):
+        yield Message(author, text, Channel.COMMENTARY if before_call else Channel.FINAL)
+    yield from calls
+
+
+def _text(message: dict[str, Any], where: str) -> str | None:
+    for field in ("content", "refusal"):
+        if (value := message.get(field)) is not None:
+            return text_of(value, f"{where}.{field}", separator="")
+    return None
+
+
+def _reasoning(message: dict[str, Any], where: str) -> str | None:
+    """The raw chain of thought; clients send it back in up to three fields, of which one counts."""
+    for field in ("reasoning", "reasoning_content"):
+        if text := optional_string(message.get(field), f"{where}.{field}"):
+            return text
+    details = message.get("reasoning_details")
+    if details is None:
+        return None
+    return "".join(_details(array(details, f"{where}.reasoning_details"), where))
+
+
+def _details(details: list[Any], where: str) -> Iterator[str]:
+    """Summaries and encrypted reasoning are other models': nothing that this one has said."""
+    for index, item in enumerate(details):
+        param = f"{where}.reasoning_details.{index}"
+        detail = mapping(item, param)
+        if detail.get("type") == "reasoning.text":
+            yield optional_string(detail.get("text"), f"{param}.text") or ""
+
+
+def _calls(message: dict[str, Any], where: str, recipients: dict[str, str]) -> Iterator[Message]:
+    if (legacy := message.get("function_call")) is not None:
+        yield _call("function", legacy, f"{where}.function_call")
+    tool_calls = message.get("tool_calls")
+    for index, item in enumerate(array(tool_calls, f"{where}.tool_calls") if tool_calls else ()):
+        param = f"{where}.tool_calls.{index}"
+        wrapped = mapping(item, param)
+        kind = wrapped.get("type", "function")
+        if kind not in _CALL_BODIES:
+            raise invalid(f"{param}.type", "expected 'function' or 'custom'")
+        call = _call(kind, wrapped.get(kind), f"{param}.{kind}")
+        recipients[string(wrapped.get("id"), f"{param}.id")] = call.recipient or ""
+        yield call
+
+
+def _call(kind: str, value: Any, where: str) -> Message:
+    """The arguments stay the string that they were: encoded anew, they were not what was said."""
+    call, body = mapping(value, where), _CALL_BODIES[kind]
+    return Message(
+        Author(Role.ASSISTANT),
+        string(call.get(body), f"{where}.{body}"),
+        Channel.COMMENTARY,
+        recipient(string(call.get("name"), f"{where}.name")),
+        "json" if kind == "function" else None,
+    )
+
+
+def _result(message: dict[str, Any], where: str, recipients: Mapping[str, str]) -> Message:
+    text = text_of(message.get("content"), f"{where}.content")
+    if message["role"] == "function":
+        caller = recipient(string(message.get("name"), f"{where}.name"))
+    else:
+        call_id = string(message.get("tool_call_id"), f"{where}.tool_call_id")
+        if call_id not in recipients:
+            raise invalid(
+                f"{where}.tool_call_id", f"no tool call with id '{call_id}' comes before it"
+            )
+        caller = recipients[call_id]
+    return Message(Author(Role.TOOL, caller), text, Channel.COMMENTARY, "assistant")

@@ -1,0 +1,181 @@
+"""Turn events -> chat completion chunks.
+
+One outbound is one choice. What they used is the last chunk of all, without choices; who has not
+asked for it does not get to see it (`encoder`), but a fold does.
+
+Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for `reasoning` and
+`reasoning_details`, https://openrouter.ai/docs/use-cases/reasoning-tokens.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from harmony.events import Header
+from harmony.messages import Channel
+from server import sse
+from server.completion import (
+    MessageClosed,
+    MessageOpened,
+    TextDelta,
+    TurnEvent,
+    TurnFinished,
+    Usage,
+)
+from server.errors import APIError
+from server.outbound.deltas import Content, Delta, Field, LegacyCall, Reasoning, ToolCall
+from server.outbound.logprobs import entries
+from server.plan import TurnPlan
+from server.runs import WireEvent
+
+
+def head(completion_id: str, *, created: int, model: str, include_usage: bool) -> dict[str, Any]:
+    """What all chunks of a completion have in common. `created` is in Unix seconds."""
+    shared = {
+        "id": completion_id,
+        "object": "chat.completion.chunk",
+        "created": created,
+        "model": model,
+        "service_tier": "default",
+        "system_fingerprint": None,
+    }
+    return {**shared, "usage": None} if include_usage else shared
+
+
+def encoder(*, include_usage: bool) -> sse.Encode:
+    """How the chunks of a stream are written."""
+    return sse.unnamed if include_usage else _without_usage
+
+
+def _without_usage(chunk: WireEvent) -> bytes:
+    return b"" if chunk.get("choices") == [] else sse.unnamed(chunk)
+
+
+def usage_chunk(shared: dict[str, Any], choices: Iterable["ChatOutbound"]) -> WireEvent:
+    """The last chunk: what the choices sampled, added up; their prompt is one and counted once."""
+    each = [choice.usage for choice in choices]
+    output = sum(used.output for used in each)
+    usage = {
+        "prompt_tokens": each[0].input,
+        "completion_tokens": output,
+        "total_tokens": each[0].input + output,
+        "prompt_tokens_details": {"cached_tokens": each[0].cached, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(used.reasoning for used in each),
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+    return {**shared, "choices": [], "usage": usage}
+
+
+class ChatOutbound:
+    """One choice.
+
+    shared: from `head`. index: the choice's. hide_reasoning: raw chain of thought is counted, and
+    not shown. legacy: a call goes to the deprecated `function_call`.
+    """
+
+    def __init__(
+        self,
+        shared: dict[str, Any],
+        plan: TurnPlan,
+        *,
+        index: int = 0,
+        hide_reasoning: bool = False,
+        legacy: bool = False,
+    ) -> None:
+        self.usage: Usage
+        """Set when the turn has finished."""
+        self._shared = shared
+        self._plan = plan
+        self._index = index
+        self._hide_reasoning = hide_reasoning
+        self._legacy = legacy
+        self._content = Content()
+        self._reasoning = Reasoning()
+        self._calls = 0
+        self._field: Field | None = None
+        self._shows_logprobs = False
+
+    def start(self) -> list[WireEvent]:
+        """The role. Content is null until there is some: it stays null beside calls alone."""
+        return [self._chunk({"role": "assistant", "content": None, "refusal": None})]
+
+    def push(self, event: TurnEvent) -> list[WireEvent]:
+        """Chunks; none where the event does not show."""
+        match event:
+            case TextDelta():
+                return self._text(event)
+            case MessageOpened():
+                return self._opened(event.header)
+            case MessageClosed():
+                return []
+            case TurnFinished():
+                return self._finished(event)
+
+    def fail(self, error: APIError) -> list[WireEvent]:
+        """OpenAI's error body."""
+        return [error.body()]
+
+    def cancel(self) -> list[WireEvent]:
+        """Nothing: the API has no event for it."""
+        return []
+
+    def _text(self, event: TextDelta) -> list[WireEvent]:
+        if self._field is None:
+            return []
+        logprobs = None
+        if self._shows_logprobs:
+            logprobs = {"content": entries(event.logprobs), "refusal": None}
+        return [self._chunk(self._field.delta(event.text), logprobs=logprobs)]
+
+    def _opened(self, header: Header) -> list[WireEvent]:
+        self._shows_logprobs = False
+        if header.recipient is not None:
+            return [self._chunk(self._open_call(header.recipient))]
+        if header.channel is Channel.ANALYSIS:
+            self._reasoning.next_message()
+            self._field = None if self._hide_reasoning else self._reasoning
+        else:
+            self._content.next_message()
+            self._field = self._content
+            answers = header.channel is Channel.FINAL
+            self._shows_logprobs = answers and self._plan.top_logprobs is not None
+        return []
+
+    def _open_call(self, recipient: str) -> Delta:
+        tool = self._plan.tool(recipient)
+        # The whole name, a namespace included: Chat has no other field for it.
+        name = tool.recipient.removeprefix("functions.")
+        legacy = self._legacy and self._calls == 0
+        call = LegacyCall() if legacy else ToolCall(self._calls, tool.kind)
+        self._calls += 1
+        self._field = call
+        return call.opened(name)
+
+    def _finished(self, event: TurnFinished) -> list[WireEvent]:
+        self.usage = event.usage
+        silent = not (self._calls or self._content.said)
+        return [self._chunk({"content": ""} if silent else {}, self._finish_reason(event))]
+
+    def _finish_reason(self, event: TurnFinished) -> str:
+        if event.reason == "length":
+            return "length"
+        if self._calls:
+            return "function_call" if self._legacy else "tool_calls"
+        return "stop"
+
+    def _chunk(
+        self,
+        delta: Delta,
+        finish_reason: str | None = None,
+        logprobs: dict[str, Any] | None = None,
+    ) -> WireEvent:
+        choice = {
+            "index": self._index,
+            "delta": delta,
+            "logprobs": logprobs,
+            "finish_reason": finish_reason,
+        }
+        return {**self._shared, "choices": [choice]}

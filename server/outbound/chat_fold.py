@@ -1,0 +1,94 @@
+"""Chat completion chunks -> the completion that they tell of."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from server.outbound.deltas import reasoning_detail
+from server.runs import WireEvent
+
+
+def fold(chunks: Sequence[WireEvent]) -> dict[str, Any]:
+    """The completion, which is what joining all deltas gives; the last chunk holds the usage."""
+    choices: dict[int, _Choice] = {}
+    for chunk in chunks:
+        for choice in chunk["choices"]:
+            choices.setdefault(choice["index"], _Choice()).add(choice)
+    ordered = [{"index": index, **choices[index].whole()} for index in sorted(choices)]
+    return {**chunks[-1], "object": "chat.completion", "choices": ordered}
+
+
+class _Choice:
+    """One choice's deltas so far."""
+
+    def __init__(self) -> None:
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: dict[int, _Call] = {}
+        self._legacy: _Call | None = None
+        self._logprobs: list[dict[str, Any]] | None = None
+        self._finish_reason: str | None = None
+
+    def add(self, choice: dict[str, Any]) -> None:
+        delta = choice["delta"]
+        if (text := delta.get("content")) is not None:
+            self._content.append(text)
+        if (text := delta.get("reasoning")) is not None:
+            self._reasoning.append(text)
+        for part in delta.get("tool_calls", ()):
+            self._calls.setdefault(part["index"], _Call()).add(part)
+        if (part := delta.get("function_call")) is not None:
+            self._legacy = self._legacy or _Call()
+            self._legacy.add({"function": part})
+        if choice["logprobs"] is not None:
+            self._logprobs = self._logprobs or []
+            self._logprobs += choice["logprobs"]["content"]
+        self._finish_reason = choice["finish_reason"] or self._finish_reason
+
+    def whole(self) -> dict[str, Any]:
+        logprobs = self._logprobs
+        return {
+            "message": self._message(),
+            "logprobs": None if logprobs is None else {"content": logprobs, "refusal": None},
+            "finish_reason": self._finish_reason,
+        }
+
+    def _message(self) -> dict[str, Any]:
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": "".join(self._content) if self._content else None,
+            "refusal": None,
+            "annotations": [],
+        }
+        if self._reasoning:
+            text = "".join(self._reasoning)
+            message |= {"reasoning": text, "reasoning_details": [reasoning_detail(text)]}
+        if self._calls:
+            message["tool_calls"] = [self._calls[index].whole() for index in sorted(self._calls)]
+        if self._legacy is not None:
+            message["function_call"] = self._legacy.whole()["function"]
+        return message
+
+
+class _Call:
+    """One call's deltas so far: the first says what it is, all add to its body."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, Any] = {}
+        self._text: list[str] = []
+
+    def add(self, part: dict[str, Any]) -> None:
+        self._first = self._first or part
+        self._text.append(part[self._kind][self._body])
+
+    def whole(self) -> dict[str, Any]:
+        opened = {key: value for key, value in self._first.items() if key != "index"}
+        body = {**opened[self._kind], self._body: "".join(self._text)}
+        return {**opened, self._kind: body}
+
+    @property
+    def _kind(self) -> str:
+        return "custom" if "custom" in self._first else "function"
+
+    @property
+    def _body(self) -> str:
+        return "input" if self._kind == "custom" else "arguments"

@@ -1,0 +1,52 @@
+"""`POST /v1/chat/completions`.
+
+Source: https://platform.openai.com/docs/api-reference/chat
+"""
+
+import time
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server import body, choices
+from server.auth import authenticate
+from server.context import context_of
+from server.ids import new_id
+from server.inbound.chat import read
+from server.inbound.options import today
+from server.outbound.chat import ChatOutbound, encoder, head, usage_chunk
+from server.outbound.chat_fold import fold
+from server.respond import respond
+from server.schemas.base import note_unknown
+from server.schemas.chat import CreateChatCompletion
+
+router = APIRouter()
+
+
+@router.post("/v1/chat/completions")
+async def create_chat_completion(request: Request) -> Response:
+    """Sample a completion; streamed where the request says so."""
+    authenticate(request)
+    context = context_of(request)
+    wanted = await body.parse(request, CreateChatCompletion)
+    note_unknown(wanted, "Chat")
+    model = context.model(wanted.model)
+    draft = read(wanted, today=today())
+    completion_id = new_id("chatcmpl")
+    include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
+    shared = head(completion_id, created=int(time.time()), model=model, include_usage=include_usage)
+    hide = draft.hidden or context.settings.raw_reasoning == "hide"
+    outbounds = [
+        ChatOutbound(shared, plan, index=index, hide_reasoning=hide, legacy=draft.legacy)
+        for index, plan in enumerate(draft.plans)
+    ]
+    run = await choices.start(
+        context.gateway,
+        draft.plans,
+        outbounds,
+        completion_id,
+        lambda: [usage_chunk(shared, outbounds)],
+    )
+    encode = encoder(include_usage=include_usage)
+    return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold)

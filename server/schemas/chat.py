@@ -1,0 +1,77 @@
+"""`POST /v1/chat/completions`: the request.
+
+`messages`, tools, choices and formats are read by server.inbound, which names the offending field
+better than unions of message and part types can. Source:
+https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from server.schemas.base import WireModel
+from server.schemas.responses import Metadata
+
+MAX_CHOICES = 128
+
+
+class StreamOptions(WireModel):
+    """What a stream has beside its deltas. Obfuscation is never added."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class CreateChatCompletion(WireModel):
+    """The body. Null means that a field is left out."""
+
+    model: str
+    messages: Any
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: Any = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    tools: Any = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    functions: Any = None
+    function_call: Any = None
+    response_format: Any = None
+    reasoning_effort: Any = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    metadata: Metadata | None = None
+    store: bool | None = None
+    prompt_cache_key: str | None = None
+
+    # OpenRouter's.
+    reasoning: Any = None
+    include_reasoning: Any = None
+
+    # Those of other servers of open models.
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+
+    # Accepted, and without effect here.
+    prediction: Any = None
+    prompt_cache_options: Any = None
+    prompt_cache_retention: Any = None
+    safety_identifier: str | None = None
+    service_tier: str | None = None
+    user: str | None = None
+
+    # Refused where they ask for what is not served.
+    audio: Any = None
+    modalities: list[str] | None = None
+    moderation: Any = None
+    web_search_options: Any = None
