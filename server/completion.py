@@ -1,13 +1,12 @@
 """Reads one completion as it is sampled: tokens in; text, messages and usage out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-
-from harmony.parser import Parser
 
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
 from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageStarted, Repair
 from harmony.messages import Author, Channel, Message, Role
+from harmony.parser import Parser
 from server.stops import StopStrings
 
 
@@ -74,22 +73,22 @@ class CompletionReader:
         self._parser = parser
         self._prompt_tokens = prompt_tokens
         self._stop = stop
-        self._stops = StopStrings(())
-        self._open = MessageOpened(0, Header(Channel.FINAL))
-        self._content: list[str] = []
-        self._unsent: int | None = None
         self._logprobs: list[TokenLogprobs] = []
         self._sampled = 0
         self._reasoning = 0
         self._cached = 0
+        self._message: _OpenMessage
         self.stopped = False
 
     def push(self, chunk: GenerationChunk) -> list[TurnEvent]:
         """The events that a chunk's tokens complete."""
         self._sampled += len(chunk.token_ids)
         self._cached = chunk.cached_tokens or self._cached
-        self._logprobs.extend(chunk.logprobs or ())
-        return self._read(self._parser.push_many(chunk.token_ids))
+        if chunk.logprobs is None:
+            return self._read(self._parser.push_many(chunk.token_ids))
+        self._logprobs.extend(chunk.logprobs)
+        # Token by token, so that each text comes with the logprobs of its own tokens.
+        return self._read(event for token in chunk.token_ids for event in self._parser.push(token))
 
     def finish(self, reason: FinishReason) -> list[TurnEvent]:
         """The events that the generation's end completes; `TurnFinished` is the last."""
@@ -97,75 +96,80 @@ class CompletionReader:
         usage = Usage(self._prompt_tokens, self._cached, self._sampled, self._reasoning)
         return [*events, TurnFinished("stop" if self.stopped else reason, usage)]
 
-    def _read(self, parsed: Sequence[Event]) -> list[TurnEvent]:
+    def _read(self, parsed: Iterable[Event]) -> list[TurnEvent]:
         events: list[TurnEvent] = []
         for event in parsed:
             match event:
-                case MessageStarted():
-                    events.append(self._opened(event))
+                case MessageStarted(index, header):
+                    self._message = _OpenMessage(index, header, self._stop)
+                    events.append(MessageOpened(index, header))
                 case ContentDelta():
-                    events.extend(self._delta(event))
+                    events += self._delta(event)
                 case MessageEnded():
-                    events.extend(self._closed(event))
+                    events += self._ended(event)
             if self.stopped:
                 break
         return events
 
-    def _opened(self, event: MessageStarted) -> MessageOpened:
-        answers = event.header.channel is Channel.FINAL and event.header.recipient is None
-        self._stops = StopStrings(self._stop if answers else ())
-        self._content = []
-        self._unsent = None
-        self._open = MessageOpened(event.index, event.header)
-        return self._open
-
-    def _delta(self, event: ContentDelta) -> list[TurnEvent]:
-        start, end = event.span
-        if self._unsent is None:
-            self._unsent = start
-        text, self.stopped = self._stops.push(event.text)
-        events = self._send(text, end)
+    def _delta(self, event: ContentDelta) -> Iterator[TurnEvent]:
+        text, self.stopped = self._message.push(event)
+        yield from self._message.send(text, self._logprobs)
         if self.stopped:
-            events.append(self._close("".join(self._content), complete=True))
-        return events
+            yield self._message.close_at_stop()
 
-    def _closed(self, event: MessageEnded) -> list[TurnEvent]:
+    def _ended(self, event: MessageEnded) -> Iterator[TurnEvent]:
         if event.header.channel is Channel.ANALYSIS and event.header.recipient is None:
             self._reasoning += event.body_tokens
+        yield from self._message.send(self._message.flush(), self._logprobs)
+        yield self._message.close(event)
+
+
+class _OpenMessage:
+    """The message that is being sampled: what was sent of it, and what is still held back."""
+
+    def __init__(self, index: int, header: Header, stop: tuple[str, ...]) -> None:
+        answers = header.channel is Channel.FINAL and header.recipient is None
+        self._index = index
+        self._header = header
+        self._stops = StopStrings(stop if answers else ())
+        self._sent: list[str] = []
+        self._unsent = (0, 0)
+
+    def push(self, delta: ContentDelta) -> tuple[str, bool]:
+        """The text that can be sent now, and whether a stop string came right after it."""
+        first, last = self._unsent
+        start, end = delta.span
+        self._unsent = (start if first == last else first, end)
+        return self._stops.push(delta.text)
+
+    def flush(self) -> str:
+        """What was held back: no stop string came."""
+        return self._stops.flush()
+
+    def send(self, text: str, logprobs: Sequence[TokenLogprobs]) -> Iterator[TextDelta]:
+        """The text, unless it is empty, with the logprobs of the tokens that begin in it."""
+        if text:
+            first, last = self._unsent
+            self._unsent = (last, last)
+            self._sent.append(text)
+            yield TextDelta(self._index, text, tuple(logprobs[first:last]))
+
+    def close(self, event: MessageEnded) -> MessageClosed:
+        """The message as the parser read it, with its ids where they are worth repeating."""
         replayable = event.complete and not event.repairs
-        return [
-            *self._send(self._stops.flush(), None),
-            self._close(
-                event.content,
-                complete=event.complete,
-                tokens=event.tokens if replayable else None,
-                repairs=event.repairs,
-            ),
-        ]
+        message = self._said(event.content, event.tokens if replayable else None)
+        return MessageClosed(self._index, self._header, message, event.complete, event.repairs)
 
-    def _send(self, text: str, end: int | None) -> list[TurnEvent]:
-        if not text:
-            return []
-        logprobs = tuple(self._logprobs[self._unsent : end])
-        self._content.append(text)
-        self._unsent = None
-        return [TextDelta(self._open.index, text, logprobs)]
+    def close_at_stop(self) -> MessageClosed:
+        """The message up to the stop string."""
+        return MessageClosed(self._index, self._header, self._said("".join(self._sent)), True)
 
-    def _close(
-        self,
-        content: str,
-        *,
-        complete: bool,
-        tokens: tuple[int, ...] | None = None,
-        repairs: tuple[Repair, ...] = (),
-    ) -> MessageClosed:
-        header = self._open.header
-        message = Message(
+    def _said(self, content: str, tokens: tuple[int, ...] | None = None) -> Message:
+        return Message(
             author=Author(Role.ASSISTANT),
             content=content,
-            channel=header.channel,
-            recipient=header.recipient,
-            content_type=header.content_type,
+            channel=self._header.channel,
+            recipient=self._header.recipient,
+            content_type=self._header.content_type,
             tokens=tokens,
         )
-        return MessageClosed(self._open.index, header, message, complete, repairs)
