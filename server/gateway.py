@@ -1,42 +1,25 @@
 """From a plan to a running answer: the one path that every request of either API takes.
 
 `Gateway.start` refuses what can be refused (429, 400, 500 before anything was sent), then starts
-a run whose producer samples and appends wire events; the caller follows the run.
+a run whose producer samples and emits wire events; the caller follows the run.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
-from functools import partial
-from typing import Protocol
 
 from adapters.base import Backend
 from adapters.errors import BackendError
 from server.admission import Admission, Ticket
-from server.completion import TurnFinished
+from server.completion import TurnEvent, TurnFinished
 from server.errors import APIError, ServerFailed, from_backend
 from server.outbound.base import Outbound
 from server.plan import TurnPlan
-from server.runs import Emit, Run, Runs, WireEvent
+from server.runs import Emit, Journal, Run, Runs
 from server.turn import Turn, prepare
 
 logger = logging.getLogger(__name__)
-
-
-class Journal(Protocol):
-    """What keeps a run's events; it is written before any subscriber sees them."""
-
-    async def write(self, events: Sequence[WireEvent]) -> None:
-        """Keep the next events of the run."""
-        ...
-
-
-class NoJournal:
-    """Keeps nothing: for answers that are not stored."""
-
-    async def write(self, events: Sequence[WireEvent]) -> None:
-        """Forget them."""
 
 
 class Gateway:
@@ -44,8 +27,8 @@ class Gateway:
 
     def __init__(self, backend: Backend, admission: Admission) -> None:
         self.backend = backend
+        self.admission = admission
         self.runs = Runs()
-        self._admission = admission
 
     async def start(
         self,
@@ -57,58 +40,62 @@ class Gateway:
         background: bool = False,
     ) -> Run:
         """Admit and start. Raises APIError for all that can be known before sampling."""
-        ticket = self._admission.enter()
+        ticket = self.admission.enter()
         try:
-            await self.backend.check()
-            turn = await prepare(plan, self.backend, request_id)
-        except BackendError as error:
-            ticket.leave()
-            raise from_backend(error) from error
+            turn = await self._prepare(plan, request_id)
         except BaseException:
             ticket.leave()
             raise
-        answer = _Answer(turn, outbound, ticket, journal or NoJournal())
-        run = self.runs.start(answer, background=background)
+        answer = _Answer(turn, outbound, ticket)
+        run = self.runs.start(answer, journal=journal, background=background)
         run.when_done(ticket.leave)
         return run
+
+    async def _prepare(self, plan: TurnPlan, request_id: str) -> Turn:
+        try:
+            await self.backend.check()
+        except BackendError as error:
+            raise from_backend(error) from error
+        return await prepare(plan, self.backend, request_id)
 
 
 class _Answer:
     """The producer of one answer's events."""
 
-    def __init__(self, turn: Turn, outbound: Outbound, ticket: Ticket, journal: Journal) -> None:
+    def __init__(self, turn: Turn, outbound: Outbound, ticket: Ticket) -> None:
         self._turn = turn
         self._outbound = outbound
         self._ticket = ticket
-        self._journal = journal
         self._finished = False
 
     async def __call__(self, emit: Emit) -> None:
         try:
-            await self._keep(self._outbound.start(), emit)
+            await emit(self._outbound.start())
             async with self._ticket.slot(), aclosing(self._turn.events()) as batches:
                 async for batch in batches:
-                    events = [wire for event in batch for wire in self._outbound.push(event)]
-                    await self._keep(events, emit)
-                    self._finished = any(isinstance(event, TurnFinished) for event in batch)
+                    await self._push(batch, emit)
         except asyncio.CancelledError:
-            await self._break_off(self._outbound.cancel, emit)
-            raise
-        except APIError as error:
-            await self._break_off(partial(self._outbound.fail, error), emit)
+            if not self._finished:
+                await emit(self._outbound.cancel())
             raise
         except Exception as error:
-            logger.exception("request %s failed", self._turn.request.request_id)
-            failure = ServerFailed("The server had an error while processing the request.")
-            await self._break_off(partial(self._outbound.fail, failure), emit)
-            raise failure from error
+            failure = self._told(error)
+            if not self._finished:
+                await emit(self._outbound.fail(failure))
+                raise failure from error
 
-    async def _break_off(self, last_events: Callable[[], list[WireEvent]], emit: Emit) -> None:
-        # A client that leaves on the terminal event cancels a run that has nothing more to say.
-        if not self._finished:
-            await self._keep(last_events(), emit)
+    async def _push(self, batch: Sequence[TurnEvent], emit: Emit) -> None:
+        # From its last event on the answer is whole, whatever happens to the engine after it.
+        self._finished = any(isinstance(event, TurnFinished) for event in batch)
+        if events := [wire for event in batch for wire in self._outbound.push(event)]:
+            await emit(events)
 
-    async def _keep(self, events: Sequence[WireEvent], emit: Emit) -> None:
-        if events:
-            await self._journal.write(events)
-            emit(events)
+    def _told(self, error: Exception) -> APIError:
+        request_id = self._turn.request.request_id
+        if not isinstance(error, APIError):
+            logger.error("request %s failed", request_id, exc_info=error)
+            return ServerFailed("The server had an error while processing the request.")
+        if error.status >= 500:
+            # Without the reason, which may quote the prompt; an engine logs what broke in it.
+            logger.error("request %s failed in the engine", request_id)
+        return error

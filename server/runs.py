@@ -1,7 +1,8 @@
 """Runs and their subscribers.
 
 A run is a task that appends wire events to its ledger; HTTP streams and whole answers only read
-it. A foreground run dies with its last subscriber, a background run does not.
+it. A foreground run dies with its last subscriber, a background run does not. A journal, where
+there is one, gets the events before any subscriber sees them.
 """
 
 import asyncio
@@ -14,13 +15,21 @@ from server.errors import APIError, ServerFailed
 logger = logging.getLogger(__name__)
 
 WireEvent = dict[str, Any]
-Emit = Callable[[Sequence[WireEvent]], None]
+Emit = Callable[[Sequence[WireEvent]], Awaitable[None]]
+
+
+class Journal(Protocol):
+    """What keeps a run's events."""
+
+    async def write(self, events: Sequence[WireEvent]) -> None:
+        """Keep the next events of the run. What it raises ends the run."""
+        ...
 
 
 class Producer(Protocol):
     """What a run does: emits wire events until it returns.
 
-    It is cancelled, once, when nobody wants the rest; it may emit its last events while it is.
+    It is cancelled, at most once, when nobody wants the rest; it may emit its last events then.
     """
 
     def __call__(self, emit: Emit, /) -> Awaitable[None]:
@@ -34,13 +43,19 @@ class Run:
     events: the ledger so far. error: what ended the run before its time, None where nothing did.
     """
 
-    def __init__(self, produce: Producer, *, background: bool = False) -> None:
+    def __init__(
+        self, produce: Producer, *, journal: Journal | None = None, background: bool = False
+    ) -> None:
         self.events: list[WireEvent] = []
         self.error: APIError | None = None
+        self._journal = journal
         self._background = background
         self._readers: set[asyncio.Event] = set()
-        self._started = False
+        self._cancel_wanted = False
         self._cancelled = False
+        # While True a cancel has to wait: a task that is cancelled before its first step never
+        # runs at all, and events that a journal is writing must not be torn off.
+        self._busy = True
         self._task = asyncio.ensure_future(self._run(produce))
         self._task.add_done_callback(lambda _: self._wake())
 
@@ -51,12 +66,8 @@ class Run:
 
     def cancel(self) -> None:
         """End the run; the producer gets its chance to emit last events. Safe to call twice."""
-        if self._cancelled:
-            return
-        self._cancelled = True
-        # A task that is cancelled before its first step never runs at all; see `_run`.
-        if self._started:
-            self._task.cancel()
+        self._cancel_wanted = True
+        self._deliver_cancel()
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call back once, soon after the run is done (also when it is already)."""
@@ -89,9 +100,8 @@ class Run:
                 self.cancel()
 
     async def _run(self, produce: Producer) -> None:
-        self._started = True
-        if self._cancelled:
-            self._task.cancel()
+        self._busy = False
+        self._deliver_cancel()
         try:
             await produce(self._emit)
         except APIError as error:
@@ -100,9 +110,27 @@ class Run:
             logger.exception("a run failed")
             self.error = ServerFailed("The server had an error while processing the request.")
 
-    def _emit(self, events: Sequence[WireEvent]) -> None:
-        self.events.extend(events)
-        self._wake()
+    async def _emit(self, events: Sequence[WireEvent]) -> None:
+        try:
+            if self._journal is not None:
+                await self._write(self._journal, events)
+        finally:
+            # What could not be kept is shown all the same: else nobody learns what went wrong.
+            self.events.extend(events)
+            self._wake()
+
+    async def _write(self, journal: Journal, events: Sequence[WireEvent]) -> None:
+        self._busy = True
+        try:
+            await journal.write(events)
+        finally:
+            self._busy = False
+            self._deliver_cancel()
+
+    def _deliver_cancel(self) -> None:
+        if self._cancel_wanted and not self._cancelled and not self._busy:
+            self._cancelled = True
+            self._task.cancel()
 
     def _wake(self) -> None:
         for news in self._readers:
@@ -115,9 +143,11 @@ class Runs:
     def __init__(self) -> None:
         self._runs: set[Run] = set()
 
-    def start(self, produce: Producer, *, background: bool = False) -> Run:
+    def start(
+        self, produce: Producer, *, journal: Journal | None = None, background: bool = False
+    ) -> Run:
         """Start a run; it is remembered until it is done."""
-        run = Run(produce, background=background)
+        run = Run(produce, journal=journal, background=background)
         self._runs.add(run)
         run.when_done(lambda: self._runs.discard(run))
         return run

@@ -25,10 +25,10 @@ class Source:
             while (told := await self._told.get()) is not None:
                 if isinstance(told, Exception):
                     raise told
-                emit(told)
+                await emit(told)
         except asyncio.CancelledError:
             self.cancelled = True
-            emit(events(-1))
+            await emit(events(-1))
             raise
 
     def say(self, *numbers: int) -> None:
@@ -39,6 +39,18 @@ class Source:
 
     def end(self) -> None:
         self._told.put_nowait(None)
+
+
+class SlowJournal:
+    """A journal that writes when it is told to."""
+
+    def __init__(self) -> None:
+        self.written: list[int] = []
+        self.go = asyncio.Event()
+
+    async def write(self, batch: Sequence[WireEvent]) -> None:
+        await self.go.wait()
+        self.written += [event["n"] for event in batch]
 
 
 @pytest.fixture
@@ -177,7 +189,7 @@ async def test_the_last_words_of_a_cancelled_run_are_not_cut_short() -> None:
             await asyncio.Event().wait()
         finally:
             await spoken.wait()
-            emit(events(0))
+            await emit(events(0))
 
     run = Run(produce)
     await settle()
@@ -227,6 +239,43 @@ async def test_a_run_that_is_done_calls_back(source: Source) -> None:
     run.when_done(lambda: called.append("late"))
     await settle()
     assert called == ["early", "late"]
+
+
+async def test_nobody_sees_an_event_before_the_journal_has_it(source: Source) -> None:
+    journal = SlowJournal()
+    run = Run(source, journal=journal)
+    follower = asyncio.create_task(read(run))
+    source.say(0, 1)
+    await settle()
+    assert run.events == []
+    journal.go.set()
+    source.end()
+    assert await follower == journal.written == [0, 1]
+
+
+async def test_what_the_journal_is_writing_is_not_torn_off_by_a_cancel(source: Source) -> None:
+    journal = SlowJournal()
+    run = Run(source, journal=journal)
+    follower = asyncio.create_task(read(run))
+    source.say(0)
+    await settle()
+    run.cancel()
+    await settle()
+    assert not run.done
+    journal.go.set()
+    assert await follower == journal.written == [0, -1]
+
+
+async def test_what_the_journal_cannot_write_is_shown_and_ends_the_run(source: Source) -> None:
+    class Broken:
+        async def write(self, batch: Sequence[WireEvent]) -> None:
+            raise OSError("the disk is full")
+
+    run = Run(source, journal=Broken())
+    source.say(0)
+    source.say(1)
+    assert await read(run) == [0]
+    assert isinstance(run.error, ServerFailed)
 
 
 @pytest.mark.parametrize("background", [False, True])
