@@ -17,7 +17,13 @@ Source: https://platform.openai.com/docs/guides/error-codes
 import math
 from typing import Any, ClassVar
 
-from adapters.errors import BackendError, ContextTooLong, Overloaded, Unsupported
+from adapters.errors import (
+    BackendError,
+    ContextTooLong,
+    InvalidGrammar,
+    Overloaded,
+    Unsupported,
+)
 
 
 class APIError(Exception):
@@ -122,12 +128,16 @@ class Unavailable(APIError):
     default_code = "server_unavailable"
 
 
-def from_backend(error: BackendError) -> APIError:
-    """The client's view of a backend's error."""
-    if isinstance(error, Overloaded):
-        return RateLimited(str(error), error.retry_after)
-    if isinstance(error, ContextTooLong):
-        return ContextLengthExceeded(str(error))
-    if isinstance(error, Unsupported):
-        return InvalidRequest(str(error), code="unsupported_parameter")
-    return ServerFailed(str(error))
+def from_backend(error: BackendError, *, prompt_param: str | None = None) -> APIError:
+    """The client's view of a backend's error; `prompt_param` is the field that holds the prompt."""
+    match error:
+        case Overloaded():
+            return RateLimited(str(error), error.retry_after)
+        case ContextTooLong():
+            return ContextLengthExceeded(str(error), param=prompt_param)
+        case Unsupported():
+            return InvalidRequest(str(error), param=error.feature, code="unsupported_parameter")
+        case InvalidGrammar():
+            return InvalidRequest(str(error), code="invalid_grammar")
+        case _:
+            return ServerFailed(str(error))

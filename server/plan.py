@@ -33,6 +33,7 @@ class TurnPlan:
     grammar: llguidance Lark text that masks the sampling, None where it is free.
     prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
     affinity: requests with the same value share a prompt prefix.
+    prompt_param: the request's field that holds the prompt, named where that is too long.
     """
 
     conversation: Conversation
@@ -46,6 +47,7 @@ class TurnPlan:
     grammar: str | None = None
     prefill: tuple[int, ...] = ()
     affinity: str | None = None
+    prompt_param: str = "input"
 
     def tool(self, recipient: str) -> DeclaredTool:
         """The declared tool that a sampled recipient calls.

@@ -7,27 +7,19 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-
-from harmony.parser import Parser
-from harmony.render import render
+from functools import cache
 
 from adapters.base import Backend, BackendInfo, GenerationRequest, SamplingParams, SamplingPhase
-from adapters.errors import BackendError, BackendFailed, Unsupported
+from adapters.errors import BackendError, BackendFailed, ContextTooLong, Unsupported
+from harmony.parser import ASSISTANT, Parser
+from harmony.render import render
 from harmony.tokenizer import encode_with_control
-from harmony.vocab import CALL, END, MESSAGE, RETURN, START, STOP_TOKENS
+from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
 from server.completion import CompletionReader, TurnEvent
-from server.errors import ContextLengthExceeded, from_backend
+from server.errors import from_backend
 from server.plan import TurnPlan
 
-FINAL_HEADERS = tuple(
-    tuple(encode_with_control(header))
-    for header in (
-        "<|channel|>final<|message|>",
-        "<|channel|>final <|constrain|>json<|message|>",
-        "<|channel|>final json<|message|>",
-    )
-)
-ASSISTANT = tuple(encode_with_control("<|start|>assistant"))
+_AFTER_FINAL = frozenset({END, RETURN, CALL, START})
 
 
 class Turn:
@@ -39,7 +31,7 @@ class Turn:
         self._backend = backend
 
     async def events(self) -> AsyncGenerator[list[TurnEvent], None]:
-        """Sample; each list holds what one chunk of tokens completed.
+        """Sample; each list holds what one chunk of tokens completed, never nothing.
 
         Closing the generator frees the engine's slot. Raises APIError.
         """
@@ -51,13 +43,14 @@ class Turn:
         try:
             async with aclosing(self._backend.generate(self.request)) as chunks:
                 async for chunk in chunks:
-                    yield reader.push(chunk)
+                    if events := reader.push(chunk):
+                        yield events
                     if reason := "stop" if reader.stopped else chunk.finish_reason:
                         yield reader.finish(reason)
                         return
             raise BackendFailed("the engine ended without a finish reason")
         except BackendError as error:
-            raise from_backend(error) from error
+            raise from_backend(error, prompt_param=self._plan.prompt_param) from error
 
 
 async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
@@ -66,16 +59,17 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     Raises ContextLengthExceeded when the prompt leaves no room for a token, InvalidRequest when
     the engine lacks what the plan needs.
     """
+    info = backend.info
+    sampling, phases = _scope_to_final(plan)
     rendered = await asyncio.to_thread(render, plan.conversation)
     prompt = (*rendered, *plan.prefill)
-    info = backend.info
     room = info.context_length - len(prompt)
-    if room < 1:
-        raise ContextLengthExceeded(
-            f"This model's maximum context length is {info.context_length} tokens, "
-            f"but the input has {len(prompt)}."
-        )
-    sampling, phases = _scope_to_final(plan)
+    try:
+        _refuse_unsupported(plan, info, scoped=bool(phases))
+        if room < 1:
+            raise ContextTooLong(len(prompt), info.context_length)
+    except BackendError as error:
+        raise from_backend(error, prompt_param=plan.prompt_param) from error
     request = GenerationRequest(
         request_id=request_id,
         prompt_token_ids=prompt,
@@ -88,11 +82,11 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
         grammar=plan.grammar,
         affinity=plan.affinity,
     )
-    _refuse_unsupported(request, plan.sampling, info)
     return Turn(plan, backend, request)
 
 
 def _scope_to_final(plan: TurnPlan) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
+    """What holds for every token, and the phases in which the plan's own sampling does."""
     scoped = plan.sampling
     free = replace(
         scoped,
@@ -101,26 +95,44 @@ def _scope_to_final(plan: TurnPlan) -> tuple[SamplingParams, tuple[SamplingPhase
         repetition_penalty=1.0,
         logit_bias={},
     )
-    if scoped == free or MESSAGE in plan.prefill:
+    prefill, headers = plan.prefill, final_headers()
+    if scoped == free or any(prefill[-len(header) :] == header for header in headers):
         return scoped, ()
-    ends = frozenset({END, RETURN, CALL, START})
-    return free, (SamplingPhase(begin=FINAL_HEADERS, end=ends, params=scoped),)
+    # A header that the prompt has begun is sampled only from there on.
+    begin = tuple(
+        header[given:]
+        for header in headers
+        for given in range(len(header))
+        if prefill[len(prefill) - given :] == header[:given]
+    )
+    return free, (SamplingPhase(begin=begin, end=_AFTER_FINAL, params=scoped),)
 
 
-def _refuse_unsupported(
-    request: GenerationRequest, sampling: SamplingParams, info: BackendInfo
-) -> None:
-    penalties = (sampling.presence_penalty, sampling.frequency_penalty)
-    needs = {
-        "grammar": request.grammar is not None,
-        "logit_bias": bool(sampling.logit_bias),
-        "penalties": any(penalties) or sampling.repetition_penalty != 1.0,
-        "phases": bool(request.phases),
-        "seed": request.seed is not None,
-        "logprobs": request.logprobs is not None,
-        "top_k": sampling.top_k > 0,
-        "min_p": sampling.min_p > 0,
-    }
-    for feature, needed in needs.items():
-        if needed and feature not in info.features:
-            raise from_backend(Unsupported(feature, info.name))
+@cache
+def final_headers() -> tuple[tuple[int, ...], ...]:
+    """The ways in which gpt-oss opens a final message."""
+    words = ("final", "final <|constrain|>json", "final json")
+    return tuple(tuple(encode_with_control(f"<|channel|>{word}<|message|>")) for word in words)
+
+
+def _refuse_unsupported(plan: TurnPlan, info: BackendInfo, *, scoped: bool) -> None:
+    """Raises Unsupported with the name of an option that the engine cannot follow.
+
+    scoped: penalties and logit bias have to begin half-way.
+    """
+    sampling = plan.sampling
+    phases = {"phases"} if scoped else set()
+    options: tuple[tuple[str, bool, set[str]], ...] = (
+        ("logit_bias", bool(sampling.logit_bias), {"logit_bias", *phases}),
+        ("presence_penalty", sampling.presence_penalty != 0, {"penalties", *phases}),
+        ("frequency_penalty", sampling.frequency_penalty != 0, {"penalties", *phases}),
+        ("repetition_penalty", sampling.repetition_penalty != 1, {"penalties", *phases}),
+        ("top_k", sampling.top_k > 0, {"top_k"}),
+        ("min_p", sampling.min_p > 0, {"min_p"}),
+        ("seed", plan.seed is not None, {"seed"}),
+        ("top_logprobs", plan.top_logprobs is not None, {"logprobs"}),
+        ("grammar", plan.grammar is not None, {"grammar"}),
+    )
+    for option, used, features in options:
+        if used and not features <= info.features:
+            raise Unsupported(option, info.name)
