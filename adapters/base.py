@@ -39,11 +39,16 @@ class SamplingPhase:
     The phase begins when the last sampled tokens equal one of `begin` (its params first apply to
     the token after that) and ends after a token of `end` was sampled; it may begin again.
     Penalties count only tokens sampled within the phase's stretches.
+
+    begin: each has at least one id.
+    grammar: what of the request's grammar is left once the phase has begun, for engines that need
+    a new request where the parameters change; None where that is not known.
     """
 
     begin: tuple[tuple[int, ...], ...]
     end: frozenset[int]
     params: SamplingParams
+    grammar: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,7 @@ class GenerationRequest:
     logprobs: None for none; n >= 0 for each sampled token's own logprob and the n likeliest.
     grammar: llguidance Lark text over token ids that masks every sampled token; None is free.
     affinity: requests with equal affinity share a prompt prefix; a pool may route by it.
+    priority: lower is served earlier; engines that know none serve in order of arrival.
     """
 
     request_id: str
@@ -92,8 +98,8 @@ class GenerationChunk:
     token_ids: may be empty only on the last chunk.
     logprobs: one entry a token where they were asked for, else None.
     finish_reason: set on the last chunk alone: `stop` when a stop token ended it, else `length`.
-    cached_tokens: prompt tokens that the engine took from its prefix cache; set on the first
-    chunk by engines that know it.
+    cached_tokens: prompt tokens that the engine took from its prefix cache; set by engines that
+    know it on one chunk: the first, or the last where only that tells.
     """
 
     token_ids: tuple[int, ...]

@@ -4,6 +4,7 @@ BackendError
   + Overloaded       the engine's queue is full; trying again later may work
   + ContextTooLong   prompt and max tokens do not fit the context
   + Unsupported      the request needs what this engine lacks; names it
+  + Rejected         the engine refused the request for another reason; it would again
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
   + InvalidGrammar   the request's grammar does not compile; says why
   + UnknownBackend   no backend has that name; lists those that exist
@@ -43,6 +44,10 @@ class Unsupported(BackendError):
         super().__init__(f"the {backend} backend does not support {feature}")
         self.feature = feature
         self.backend = backend
+
+
+class Rejected(BackendError):
+    """The engine refused this request, and would refuse it again; the message says why."""
 
 
 class BackendFailed(BackendError):

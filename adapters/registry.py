@@ -14,6 +14,8 @@ GROUP = "gpt_oss_server.backends"
 _BUILT_IN = (
     EntryPoint("scripted", "adapters.scripted:ScriptedBackend", GROUP),
     EntryPoint("transformers", "adapters.local.backend:LocalBackend", GROUP),
+    EntryPoint("vllm", "adapters.vllm.backend:VLLMBackend", GROUP),
+    EntryPoint("vllm-http", "adapters.vllm.http:open_vllm_http", GROUP),
 )
 
 

@@ -1,0 +1,192 @@
+"""One running inference server as a backend: token ids in and out over HTTP."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+import orjson
+
+from adapters.base import BackendInfo, GenerationChunk, GenerationRequest
+from adapters.errors import BackendError, BackendFailed, ContextTooLong, Overloaded, Unsupported
+from adapters.http.options import Options
+from adapters.http.sse import EventLines
+from adapters.http.wire import JSON, Reader, Served, Wire
+from adapters.phases import split_by_phase
+
+# Rows of gpt-oss's logits: a fact of the family, which no server tells.
+VOCAB_SIZE = 201_088
+_QUOTED_BYTES = 500
+
+
+class HTTPEngine:
+    """Implements `adapters.base.Backend` for the server at `url`, of the kind that `wire` knows."""
+
+    def __init__(self, url: str, wire: Wire, options: Options) -> None:
+        self.name = url
+        self._wire = wire
+        self._options = options
+        self._served: Served | None = None
+        self._client: httpx.AsyncClient | None = None
+
+    @property
+    def info(self) -> BackendInfo:
+        served = self._served
+        if served is None:
+            raise BackendFailed(f"{self.name} has not been reached")
+        wire = self._wire
+        return BackendInfo(
+            wire.name, served.model, served.context_length, VOCAB_SIZE, wire.features
+        )
+
+    async def start(self) -> None:
+        """Connect, and ask what is served. Raises BackendFailed; may be called again then."""
+        if self._client is None:
+            self._client = self._connect()
+        try:
+            self._served = await self._wire.describe(self._client)
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            raise BackendFailed(f"{self.name} answered {status} to {error.request.url}") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._failed(error) from error
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise BackendFailed(f"{self.name} is no {self._wire.name} server: {error!r}") from error
+
+    def _connect(self) -> httpx.AsyncClient:
+        options = self._options
+        key = {"authorization": f"Bearer {options.api_key}"} if options.api_key else {}
+        try:
+            return httpx.AsyncClient(
+                base_url=self.name,
+                headers={"accept-encoding": "identity", **key},
+                timeout=httpx.Timeout(options.timeout_seconds, connect=options.connect_seconds),
+                # As many as the gateway admits; idle ones stay open for the next turn.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+                trust_env=False,
+            )
+        except httpx.InvalidURL as error:
+            raise BackendFailed(f"{self.name} is no URL: {error}") from error
+
+    async def stop(self) -> None:
+        client, self._client = self._client, None
+        self._served = None
+        if client is not None:
+            await client.aclose()
+
+    async def check(self) -> None:
+        client = self._running()
+        try:
+            answer = await client.get("/health", timeout=self._options.health_timeout_seconds)
+        except httpx.HTTPError as error:
+            raise self._failed(error) from error
+        if answer.status_code != httpx.codes.OK:
+            raise BackendFailed(f"{self.name} is not healthy: it answered {answer.status_code}")
+
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        if request.phases:
+            return split_by_phase(self._generate, request, self._wire.name)
+        return self._generate(request)
+
+    async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        client = self._running()
+        body = self._body(request)
+        reader = self._wire.reader(request)
+        try:
+            async with client.stream(
+                "POST",
+                self._wire.path,
+                content=body,
+                headers={"content-type": "application/json", "x-request-id": request.request_id},
+            ) as response:
+                if response.status_code != httpx.codes.OK:
+                    raise await self._refusal(response, request)
+                async for chunk in self._chunks(response, reader):
+                    yield chunk
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise self._failed(error) from error
+
+    async def _chunks(
+        self, response: httpx.Response, reader: Reader
+    ) -> AsyncIterator[GenerationChunk]:
+        lines = EventLines()
+        async for received in response.aiter_raw():
+            chunks = [
+                chunk
+                for line in lines.push(received)
+                if line != b"[DONE]" and (chunk := self._read(line, reader)) is not None
+            ]
+            if chunks:
+                yield _joined(chunks)
+        yield reader.finish()
+
+    def _read(self, line: bytes, reader: Reader) -> GenerationChunk | None:
+        try:
+            return reader.push(orjson.loads(line))
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            start = line[:_QUOTED_BYTES].decode(errors="replace")
+            raise BackendFailed(f"{self.name} sent what cannot be read: {start}") from error
+
+    def _body(self, request: GenerationRequest) -> bytes:
+        info = self.info
+        length = len(request.prompt_token_ids)
+        if length + request.max_tokens > info.context_length:
+            raise ContextTooLong(length, info.context_length)
+        if request.grammar is not None and "grammar" not in info.features:
+            raise Unsupported("a grammar", info.name)
+        assert self._served is not None
+        return orjson.dumps(self._wire.body(request, self._served), option=orjson.OPT_NON_STR_KEYS)
+
+    async def _refusal(self, response: httpx.Response, request: GenerationRequest) -> BackendError:
+        message = message_of(await response.aread())
+        status = response.status_code
+        if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
+            wait = response.headers.get("retry-after", "")
+            return Overloaded(
+                f"{self.name} is busy: {message}", float(wait) if wait.isdecimal() else 1.0
+            )
+        return self._wire.refusal(status, f"{self.name} answered {status}: {message}", request)
+
+    def _running(self) -> httpx.AsyncClient:
+        if self._client is None:
+            raise BackendFailed(f"the connection to {self.name} is closed")
+        return self._client
+
+    def _failed(self, error: Exception) -> BackendFailed:
+        if self._client is None:
+            return BackendFailed(f"the connection to {self.name} was closed")
+        return BackendFailed(f"{self.name} cannot be reached: {type(error).__name__}: {error}")
+
+
+def message_of(body: bytes) -> str:
+    """The message in a server's error answer, whatever its shape; shortened."""
+    try:
+        found: Any = orjson.loads(body)
+        for key in ("error", "message", "detail"):
+            if isinstance(found, Mapping) and key in found:
+                found = found[key]
+    except ValueError:
+        found = body.decode(errors="replace")
+    return str(found)[:_QUOTED_BYTES]
+
+
+def _joined(chunks: list[GenerationChunk]) -> GenerationChunk:
+    """What arrived at once as one chunk; none of them is the last of its generation."""
+    if len(chunks) == 1:
+        return chunks[0]
+    logprobs = [one.logprobs for one in chunks if one.logprobs is not None]
+    return GenerationChunk(
+        tuple(token_id for chunk in chunks for token_id in chunk.token_ids),
+        tuple(entry for part in logprobs for entry in part) if logprobs else None,
+        cached_tokens=next((one.cached_tokens for one in chunks if one.cached_tokens), None),
+    )
+
+
+def error_in(event: JSON) -> tuple[int, str] | None:
+    """Status and message of an event that tells of an error, as OpenAI-like servers send them."""
+    error = event.get("error")
+    if error is None:
+        return None
+    if isinstance(error, Mapping):
+        code = error.get("code")
+        return code if isinstance(code, int) else 500, str(error.get("message", error))
+    return 500, str(error)

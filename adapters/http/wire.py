@@ -1,0 +1,92 @@
+"""What an inference server's HTTP interface looks like, as far as `HTTPEngine` must know."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httpx
+
+from adapters.base import FinishReason, GenerationChunk, GenerationRequest
+from adapters.errors import BackendError, BackendFailed
+
+JSON = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a server serves: the model's name there, and the context's length in tokens."""
+
+    model: str
+    context_length: int
+
+
+class Reader(Protocol):
+    """Reads the events of one generation."""
+
+    def push(self, event: JSON) -> GenerationChunk | None:
+        """The tokens that an event brings; the last ones may be held for `finish`.
+
+        Raises BackendError where the event tells of one. A KeyError, TypeError, ValueError or
+        IndexError means that the event is not what such a server sends.
+        """
+        ...
+
+    def finish(self) -> GenerationChunk:
+        """The last chunk, once all events are read. Raises BackendFailed where there is none."""
+        ...
+
+
+class Wire(Protocol):
+    """One kind of server: where to ask, how, and how to read the answer.
+
+    name: the backend's; features: as in BackendInfo. path: where completions are asked for.
+    """
+
+    name: str
+    features: frozenset[str]
+    path: str
+
+    async def describe(self, client: httpx.AsyncClient) -> Served:
+        """Ask what is served. Raises BackendFailed where it cannot be used, httpx's errors."""
+        ...
+
+    def body(self, request: GenerationRequest, served: Served) -> JSON:
+        """The request as JSON (orjson, keys need not be strings); it has no phases."""
+        ...
+
+    def reader(self, request: GenerationRequest) -> Reader:
+        """A reader for the request's answer."""
+        ...
+
+    def refusal(self, status: int, message: str, request: GenerationRequest) -> BackendError:
+        """What an error status of the server means; `message` is the server's."""
+        ...
+
+
+class Ending:
+    """Holds a generation's last tokens until all is known about it."""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._last: GenerationChunk | None = None
+
+    def hold(self, chunk: GenerationChunk) -> None:
+        """Keep the chunk that has the finish reason."""
+        self._last = chunk
+
+    def release(self, cached_tokens: int | None) -> GenerationChunk:
+        """The last chunk. Raises BackendFailed where the stream was cut off before it."""
+        last = self._last
+        if last is None:
+            raise BackendFailed(f"the {self._engine} engine's answer was cut off")
+        return GenerationChunk(
+            last.token_ids, last.logprobs, last.finish_reason, cached_tokens=cached_tokens
+        )
+
+
+def finish_reason(word: str, engine: str) -> FinishReason:
+    """`stop` and `length` as they are. Raises BackendFailed for all else (abort, error)."""
+    if word == "stop":
+        return "stop"
+    if word == "length":
+        return "length"
+    raise BackendFailed(f"the {engine} engine ended the generation: {word}")

@@ -1,0 +1,113 @@
+"""Sampling phases for engines whose parameters hold for a whole request.
+
+Such an engine is asked once for each stretch: where a phase begins or ends, the request is cut
+and asked again with what was sampled so far as part of its prompt, which the engine's prefix cache
+makes cheap.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+
+from adapters.base import GenerationChunk, GenerationRequest, SamplingPhase
+from adapters.errors import Unsupported
+
+Generate = Callable[[GenerationRequest], AsyncGenerator[GenerationChunk, None]]
+
+_SEED_LIMIT = 1 << 63
+
+
+async def split_by_phase(
+    generate: Generate, request: GenerationRequest, backend: str
+) -> AsyncGenerator[GenerationChunk, None]:
+    """Sample `request`, whose phases `generate` need not know.
+
+    Differences from an engine that knows phases: penalties count anew when a phase begins again,
+    the repetition penalty counts all that was sampled before the phase as prompt, and under a
+    grammar a phase holds to the generation's end. Raises Unsupported (naming `backend`) for a
+    grammar where a phase does not say what grammar goes on from its beginning.
+    """
+    if request.grammar is not None and any(phase.grammar is None for phase in request.phases):
+        raise Unsupported("a grammar together with sampling that changes on the way", backend)
+    cutter = _Cutter(request)
+    sampled: tuple[int, ...] = ()
+    while True:
+        resumed = bool(sampled)
+        async with aclosing(generate(_rest(request, sampled, cutter.active))) as chunks:
+            async for whole in chunks:
+                chunk = cutter.cut(whole)
+                if resumed:
+                    chunk = replace(chunk, cached_tokens=None)
+                sampled += chunk.token_ids
+                yield chunk
+                if chunk.finish_reason is not None:
+                    return
+                if cutter.changed and _goes_on(request, sampled):
+                    break
+            else:
+                return
+
+
+def _goes_on(request: GenerationRequest, sampled: tuple[int, ...]) -> bool:
+    return len(sampled) < request.max_tokens and sampled[-1] not in request.stop_token_ids
+
+
+def _rest(
+    request: GenerationRequest, sampled: tuple[int, ...], active: SamplingPhase | None
+) -> GenerationRequest:
+    """What is left to sample after `sampled`. A seed is moved on, else its draws would repeat."""
+    if not sampled:
+        return replace(request, phases=())
+    seed = request.seed
+    return replace(
+        request,
+        request_id=f"{request.request_id}-{len(sampled)}",
+        prompt_token_ids=request.prompt_token_ids + sampled,
+        max_tokens=request.max_tokens - len(sampled),
+        sampling=request.sampling if active is None else active.params,
+        phases=(),
+        seed=None if seed is None else (seed + len(sampled)) % _SEED_LIMIT,
+        grammar=request.grammar if active is None else active.grammar,
+    )
+
+
+class _Cutter:
+    """Follows the sampled tokens through the phases.
+
+    active: the phase that holds; changed: whether the last chunk ended where that changed.
+    """
+
+    def __init__(self, request: GenerationRequest) -> None:
+        self.active: SamplingPhase | None = None
+        self.changed = False
+        self._phases = request.phases
+        self._may_end = request.grammar is None
+        self._longest = max(len(begin) for phase in request.phases for begin in phase.begin)
+        self._recent: tuple[int, ...] = ()
+
+    def cut(self, chunk: GenerationChunk) -> GenerationChunk:
+        """The chunk up to the token after which other parameters hold, or all of it."""
+        self.changed = False
+        for position, token_id in enumerate(chunk.token_ids, start=1):
+            before = self.active
+            self.active = self._after(token_id)
+            if self.active is not before:
+                self.changed = True
+                return _first(chunk, position)
+        return chunk
+
+    def _after(self, token_id: int) -> SamplingPhase | None:
+        self._recent = (*self._recent, token_id)[-self._longest :]
+        for phase in self._phases:
+            if any(self._recent[-len(begin) :] == begin for begin in phase.begin):
+                return phase
+        if self._may_end and self.active is not None and token_id in self.active.end:
+            return None
+        return self.active
+
+
+def _first(chunk: GenerationChunk, count: int) -> GenerationChunk:
+    if count == len(chunk.token_ids):
+        return chunk
+    logprobs = None if chunk.logprobs is None else chunk.logprobs[:count]
+    return replace(chunk, token_ids=chunk.token_ids[:count], logprobs=logprobs, finish_reason=None)

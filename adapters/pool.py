@@ -1,0 +1,238 @@
+"""Several engines behind one backend.
+
+Where a request goes: to the engine that its affinity hashes to (every gateway in front of the same
+engines picks the same one, and none tells the others), unless that one is down or far busier than
+the rest; without affinity to the engine with the fewest requests. An engine that fails before the
+first token costs nothing but time: the request goes to another. After the first token the failure
+is the request's, since what was sampled cannot be taken back.
+
+Down means: the last health check failed (an engine that drains says 503: it gets nothing new and
+finishes what it has), or requests failed there several times in a row (the circuit is open; after a
+while one request tries again).
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
+from adapters.errors import BackendError, BackendFailed, Overloaded
+
+_FAILURES_TO_OPEN = 3
+_OPEN_SECONDS = 10.0
+# How many requests more than its fair share an engine takes for the sake of its cache.
+_AFFINITY_SLACK = 8
+
+Clock = Callable[[], float]
+
+
+class Circuit:
+    """Counts failures in a row; when there are too many, lets one try through every while."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._retry_at = 0.0
+
+    @property
+    def passes(self) -> bool:
+        """Whether a request may be sent."""
+        return self._failures < _FAILURES_TO_OPEN or self._clock() >= self._retry_at
+
+    def sent(self) -> None:
+        """A request goes out; where the circuit was open it is the only one for a while."""
+        self._retry_at = self._clock() + _OPEN_SECONDS
+
+    def succeeded(self) -> None:
+        """The engine sampled a token."""
+        self._failures = 0
+
+    def failed(self) -> None:
+        """The engine failed a request."""
+        self._failures += 1
+        self._retry_at = self._clock() + _OPEN_SECONDS
+
+
+class Member:
+    """An engine of the pool. load: requests that this gateway has on it."""
+
+    def __init__(self, name: str, engine: Backend, clock: Clock) -> None:
+        self.name = name
+        self.engine = engine
+        self.circuit = Circuit(clock)
+        self.load = 0
+        self.started = False
+        self.healthy = False
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def available(self) -> bool:
+        return self.healthy and self.circuit.passes
+
+    async def probe(self) -> None:
+        """Look whether the engine can serve; start it where that has not worked yet.
+
+        Raises BackendFailed.
+        """
+        try:
+            await (self.engine.check() if self.started else self.engine.start())
+        except BackendFailed:
+            self.healthy = False
+            raise
+        self.started = self.healthy = True
+
+    def lose(self) -> None:
+        """Let go of the requests that still wait for a first token here."""
+        self.lost.set_result(None)
+        self.lost = asyncio.get_running_loop().create_future()
+
+    async def first(self, chunks: AsyncGenerator[GenerationChunk, None]) -> GenerationChunk:
+        """The first chunk. Raises BackendFailed when the engine is lost before it comes."""
+        waiting = asyncio.ensure_future(anext(chunks))
+        either: set[asyncio.Future[Any]] = {waiting, self.lost}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                return waiting.result()
+            raise BackendFailed(f"{self.name} does not answer any more")
+        except StopAsyncIteration:
+            raise BackendFailed(f"{self.name} ended without a token") from None
+        finally:
+            if not waiting.done():
+                waiting.cancel()
+                with suppress(asyncio.CancelledError, BackendError, StopAsyncIteration):
+                    await waiting
+
+
+class Pool:
+    """Implements `adapters.base.Backend` over engines that serve the same model.
+
+    name: in BackendInfo. engines: name (a URL) -> backend, at least one. health_seconds: between
+    two checks of an engine.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engines: dict[str, Backend],
+        health_seconds: float,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._engines = engines
+        self._health_seconds = health_seconds
+        self._clock = clock
+        self._members: list[Member] = []
+        self._info: BackendInfo | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def info(self) -> BackendInfo:
+        if self._info is None:
+            raise BackendFailed(f"the {self._name} backend has not been started")
+        return self._info
+
+    async def start(self) -> None:
+        """Start the engines. Raises BackendFailed when none can be reached; others may join."""
+        self._members = [Member(*item, self._clock) for item in self._engines.items()]
+        failures = await self.probe()
+        started = [member.engine.info for member in self._members if member.started]
+        if not started:
+            raise BackendFailed("; ".join(str(error) for error in failures))
+        self._info = replace(
+            started[0],
+            name=self._name,
+            context_length=min(info.context_length for info in started),
+            features=frozenset.intersection(*(info.features for info in started)),
+        )
+        self._watch = asyncio.create_task(self._keep_watch())
+
+    async def stop(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            await asyncio.wait({watch})
+        members, self._members = self._members, []
+        await asyncio.gather(*(member.engine.stop() for member in members))
+
+    async def check(self) -> None:
+        """Raises BackendFailed when no engine can serve."""
+        if not any(member.available for member in self._members):
+            raise BackendFailed(f"no engine of the {self._name} backend can serve")
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        untried = list(self._members)
+        failure: BackendError = BackendFailed(f"the {self._name} backend is not running")
+        while untried:
+            member = choose(untried, request)
+            untried.remove(member)
+            sampled = False
+            try:
+                async with aclosing(self._generate_on(member, request)) as chunks:
+                    async for chunk in chunks:
+                        sampled = True
+                        yield chunk
+                return
+            except (BackendFailed, Overloaded) as error:
+                if sampled:
+                    raise
+                failure = error
+        raise failure
+
+    async def _generate_on(
+        self, member: Member, request: GenerationRequest
+    ) -> AsyncGenerator[GenerationChunk, None]:
+        member.load += 1
+        member.circuit.sent()
+        try:
+            async with aclosing(member.engine.generate(request)) as chunks:
+                yield await member.first(chunks)
+                member.circuit.succeeded()
+                async for chunk in chunks:
+                    yield chunk
+        except BackendFailed:
+            member.circuit.failed()
+            raise
+        finally:
+            member.load -= 1
+
+    async def probe(self) -> list[BackendFailed]:
+        """Check all engines at once; what failed, in their order."""
+        results = await asyncio.gather(*(self._probe(member) for member in self._members))
+        return [result for result in results if result is not None]
+
+    async def _probe(self, member: Member) -> BackendFailed | None:
+        was_healthy = member.healthy
+        try:
+            await member.probe()
+        except BackendFailed as error:
+            others = (other for other in self._members if other is not member)
+            if was_healthy and any(other.available for other in others):
+                member.lose()
+            return error
+        return None
+
+    async def _keep_watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._health_seconds)
+            await self.probe()
+
+
+def choose(members: Sequence[Member], request: GenerationRequest) -> Member:
+    """The engine for a request, one of `members`; those that are down only where all are."""
+    able = [member for member in members if member.available] or members
+    key = request.affinity or request.request_id
+    ranked = sorted(able, key=lambda member: _weight(member.name, key))
+    least = min(member.load for member in able)
+    if request.affinity is not None and ranked[0].load <= least + _AFFINITY_SLACK:
+        return ranked[0]
+    return min(ranked, key=lambda member: member.load)
+
+
+def _weight(name: str, key: str) -> bytes:
+    """Rendezvous hashing: when an engine leaves, only what was on it moves."""
+    return blake2b(f"{name}\0{key}".encode(), digest_size=8).digest()

@@ -1,0 +1,55 @@
+"""A request's sampling in vLLM's terms: what both ways of reaching it share."""
+
+from typing import Any
+
+from adapters.base import FinishReason, GenerationRequest
+from adapters.errors import BackendFailed
+
+FEATURES = frozenset(
+    {
+        "grammar",
+        "logit_bias",
+        "penalties",
+        "seed",
+        "logprobs",
+        "phases",
+        "cached_tokens",
+        "top_k",
+        "min_p",
+    }
+)
+
+
+def sampling_fields(request: GenerationRequest) -> dict[str, Any]:
+    """Arguments of vLLM's SamplingParams; the grammar is the caller's to add.
+
+    ignore_eos: which tokens end the generation is the request's to say, not the checkpoint's.
+    """
+    sampling = request.sampling
+    fields: dict[str, Any] = {
+        "max_tokens": request.max_tokens,
+        "stop_token_ids": sorted(request.stop_token_ids),
+        "ignore_eos": True,
+        "detokenize": False,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "repetition_penalty": sampling.repetition_penalty,
+        "seed": request.seed,
+        "logprobs": request.logprobs,
+    }
+    if sampling.logit_bias:
+        fields["logit_bias"] = dict(sampling.logit_bias)
+    return fields
+
+
+def finish_reason(word: str) -> FinishReason:
+    """vLLM's word for why it ended. Raises BackendFailed for `abort`, `error` and the like."""
+    if word == "stop":
+        return "stop"
+    if word == "length":
+        return "length"
+    raise BackendFailed(f"vLLM ended the generation: {word}")
