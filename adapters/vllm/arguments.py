@@ -1,0 +1,38 @@
+"""vLLM's engine arguments from `--engine-arg NAME=VALUE`, read as vLLM's own command line does."""
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from vllm import AsyncEngineArgs
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+from adapters.errors import BackendFailed
+
+# Grammars are llguidance's; priorities order what waits, and without them nothing changes; the
+# engine's own statistics go to vLLM's log only. Each can be set otherwise.
+_DEFAULTS = {
+    "structured_outputs_config": '{"backend": "guidance"}',
+    "scheduling_policy": "priority",
+    "disable_log_stats": "true",
+}
+_FLAGS = {"true": "--{}", "false": "--no-{}"}
+
+
+def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
+    """The arguments to serve `model`; a flag's value is `true` or `false`.
+
+    Raises BackendFailed for a name that vLLM does not know, or a value that it does not take.
+    """
+    words = ["--model", model]
+    for name, value in {**_DEFAULTS, **options}.items():
+        option = name.replace("_", "-")
+        flag = _FLAGS.get(value.lower())
+        words += [flag.format(option)] if flag else [f"--{option}", value]
+    parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
+    parser.error = _refuse
+    arguments: AsyncEngineArgs = AsyncEngineArgs.from_cli_args(parser.parse_args(words))
+    return arguments
+
+
+def _refuse(message: str) -> NoReturn:
+    raise BackendFailed(f"vLLM's engine arguments: {message}")
