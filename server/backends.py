@@ -33,7 +33,7 @@ def mask_tokenizer() -> LLTokenizer:
 
 
 def _demo_checkpoint(settings: Settings, progress: Callable[[str, float], None]) -> str | None:
-    if settings.backend == "scripted":
+    if settings.backend == "scripted" or settings.backend_url:
         return None
     from demo.checkpoint import ensure
 

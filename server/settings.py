@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 DEMO_NAME = "gpt-oss-demo"
+REMOTE_NAME = "gpt-oss"
 Several = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -31,8 +32,12 @@ class Settings(BaseSettings):
     served_model_name: Several = Field(
         (), description="name that clients use (repeatable); default: the model's own"
     )
-    backend: str = Field("transformers", description="engine: transformers, scripted, or a plug-in")
+    backend: str = Field(
+        "transformers", description="engine: transformers, vllm, vllm-http, scripted, or a plug-in"
+    )
     backend_option: Several = Field((), description="NAME=VALUE for the engine (repeatable)")
+    backend_url: Several = Field((), description="an engine's base URL, for vllm-http (repeatable)")
+    engine_arg: Several = Field((), description="NAME=VALUE for vLLM itself (repeatable)")
     script: str | None = Field(None, description="the scripted engine's file (JSON lines)")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
@@ -51,7 +56,15 @@ class Settings(BaseSettings):
         "info", description="how much is logged; prompts and keys never are"
     )
 
-    @field_validator("served_model_name", "api_key", "cors_origin", "backend_option", mode="before")
+    @field_validator(
+        "served_model_name",
+        "api_key",
+        "cors_origin",
+        "backend_option",
+        "backend_url",
+        "engine_arg",
+        mode="before",
+    )
     @classmethod
     def _split_variable(cls, value: object) -> object:
         """A variable is one string. Flags come as a list: their values may hold commas."""
@@ -64,7 +77,7 @@ class Settings(BaseSettings):
     def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(value))
 
-    @field_validator("backend_option")
+    @field_validator("backend_option", "engine_arg")
     @classmethod
     def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for option in value:
@@ -83,6 +96,8 @@ class Settings(BaseSettings):
         """The names that clients may use; the first is the default."""
         if self.served_model_name:
             return self.served_model_name
+        if self.model is None and self.backend_url:
+            return (REMOTE_NAME,)
         if self.model is None:
             return ("scripted" if self.backend == "scripted" else DEMO_NAME,)
         folder = Path(self.model)
@@ -91,5 +106,8 @@ class Settings(BaseSettings):
     @property
     def backend_options(self) -> dict[str, str]:
         """What the engine is told, by option name."""
-        options = dict(option.split("=", 1) for option in self.backend_option)
+        given = (*self.backend_option, *self.engine_arg)
+        options = dict(option.split("=", 1) for option in given)
+        if self.backend_url:
+            options["url"] = ",".join(self.backend_url)
         return options if self.script is None else {**options, "script": self.script}

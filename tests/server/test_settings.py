@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from server.settings import DEMO_NAME, Settings
+from server.settings import DEMO_NAME, REMOTE_NAME, Settings
 
 
 def problem(**options: Any) -> str:
@@ -25,6 +25,8 @@ VARIABLES = {
     "served_model_name": ("a, b,", ("a", "b")),
     "backend": ("plug-in", "plug-in"),
     "backend_option": ("a=1,b=2", ("a=1", "b=2")),
+    "backend_url": ("http://a, http://b", ("http://a", "http://b")),
+    "engine_arg": ("a=1,b=2", ("a=1", "b=2")),
     "host": ("::", "::"),
     "port": ("1", 1),
     "api_key": ("k1,k2", ("k1", "k2")),
@@ -74,6 +76,7 @@ def test_a_value_that_is_given_as_an_option_may_hold_commas() -> None:
         ({"drain_seconds": "inf"}, "drain_seconds: Input should be a finite number"),
         ({"log_level": "loud"}, "log_level: Input should be 'debug'"),
         ({"backend_option": ["x"]}, "backend_option: Value error, 'x' is not NAME=VALUE"),
+        ({"engine_arg": ["x"]}, "engine_arg: Value error, 'x' is not NAME=VALUE"),
         ({"backend": "scripted"}, ": Value error, --backend scripted and --script FILE"),
         ({"script": "s.jsonl"}, ": Value error, --backend scripted and --script FILE"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
@@ -118,8 +121,14 @@ def test_the_default_name_of_a_folder_is_the_folders(
 def test_without_a_model_the_name_says_what_is_served() -> None:
     assert Settings().model_names == (DEMO_NAME,)
     assert Settings(backend="scripted", script="s.jsonl").model_names == ("scripted",)
+    assert Settings(backend="vllm-http", backend_url=("http://a",)).model_names == (REMOTE_NAME,)
 
 
 def test_the_script_is_an_option_of_its_backend() -> None:
     settings = Settings(backend="scripted", script="s.jsonl", backend_option=("a=b=c",))
     assert settings.backend_options == {"a": "b=c", "script": "s.jsonl"}
+
+
+def test_engine_arguments_and_urls_are_options_of_the_backend() -> None:
+    settings = Settings(engine_arg=('x={"a":1,"b":2}',), backend_url=("http://a", "http://b"))
+    assert settings.backend_options == {"x": '{"a":1,"b":2}', "url": "http://a,http://b"}
