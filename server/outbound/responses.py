@@ -5,7 +5,7 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from harmony.messages import Message
@@ -135,10 +135,11 @@ class ResponsesOutbound:
         ended = {"type": kind, "response": {**self._created, **fields}}
         return {"type": kind, "response": fold([*self._closed, ended])}
 
-    def _number(self, events: Sequence[WireEvent]) -> list[WireEvent]:
-        first = self._sequence_number
-        self._sequence_number += len(events)
-        return [{**event, "sequence_number": number} for number, event in enumerate(events, first)]
+    def _number(self, events: list[WireEvent]) -> list[WireEvent]:
+        for event in events:
+            event["sequence_number"] = self._sequence_number
+            self._sequence_number += 1
+        return events
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 from server.store.base import StoredItem, StoredResponse
 
-CAPACITY = 10_000
+CAPACITY = 2_000
 
 _Key = tuple[str, str]
 

@@ -1,0 +1,90 @@
+"""Whatever is sampled, the events are legal, and their deltas join to what the items hold."""
+
+from collections import defaultdict
+from typing import Any, get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from adapters.base import GenerationChunk
+from harmony.messages import Conversation
+from harmony.parser import Parser
+from harmony.tokenizer import encode_with_control
+from server.completion import CompletionReader
+from server.errors import ServerFailed
+from server.outbound.fold import fold
+from server.outbound.responses import ResponsesOutbound
+from server.plan import DeclaredTool, TurnPlan
+
+PLAN = TurnPlan(
+    Conversation(()),
+    tools=(DeclaredTool("functions.f", "f"), DeclaredTool("functions.sql", "sql", "custom")),
+)
+CREATED: dict[str, Any] = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "status": "in_progress",
+    "model": "m",
+    "output": [],
+    "tools": [],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+}
+PIECES = [
+    *("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>"),
+    *("<|return|>", "assistant", "analysis", "commentary", "final", "json", "user", " "),
+    *(" to=functions.f", " to=functions.sql", " to=python", "Hello", '{"a":1}', "é"),
+    "<|start|>assistant<|channel|>final<|message|>",
+    "<|channel|>analysis<|message|>",
+    "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
+]
+EVENT_TYPES = {
+    get_args(model.model_fields["type"].annotation)[0]: TypeAdapter(model)
+    for model in get_args(get_args(ResponseStreamEvent)[0])
+}
+
+
+def text_of(item: dict[str, Any]) -> str:
+    if "content" in item:
+        return "".join(part["text"] for part in item["content"])
+    text: str = item["arguments"] if item["type"] == "function_call" else item["input"]
+    return text
+
+
+@given(st.lists(st.sampled_from(PIECES)), st.sampled_from(["stop", "length", "fail", "cancel"]))
+def test_all_that_is_sampled_becomes_legal_events(pieces: list[str], end: Any) -> None:
+    out = ResponsesOutbound(CREATED, PLAN)
+    recipients = [tool.recipient for tool in PLAN.tools]
+    prefix = encode_with_control("<|start|>assistant")
+    reader = CompletionReader(Parser(recipients, prefix=prefix), prompt_tokens=1)
+    events = out.start()
+    for token in encode_with_control("".join(pieces)):
+        for turn in reader.push(GenerationChunk((token,))):
+            events += out.push(turn)
+    if end in ("stop", "length"):
+        for turn in reader.finish(end):
+            events += out.push(turn)
+    else:
+        events += out.cancel() if end == "cancel" else out.fail(ServerFailed("broke"))
+    check(events)
+
+
+def check(events: list[dict[str, Any]]) -> None:
+    deltas: dict[int, str] = defaultdict(str)
+    for number, event in enumerate(events):
+        EVENT_TYPES[event["type"]].validate_python(event, strict=True)
+        assert event["sequence_number"] == number
+        if event["type"].endswith(".delta"):
+            deltas[event["output_index"]] += event["delta"]
+    response = events[-1]["response"]
+    Response.model_validate(response, strict=True)
+    assert fold(events) == response
+    added = [e["item"]["id"] for e in events if e["type"] == "response.output_item.added"]
+    assert [item["id"] for item in response["output"]] == added
+    for index, item in enumerate(response["output"]):
+        assert text_of(item) == deltas[index]
+    early = {item["status"] for item in response["output"][:-1]}
+    assert early <= {"completed"}
