@@ -1,0 +1,96 @@
+"""The whole application around the scripted engine, and what the engine was asked."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
+from adapters.scripted import ScriptedBackend
+from harmony.tokenizer import decode, encode_with_control
+from server.app import create_app
+from server.settings import Settings
+
+
+class RecordingBackend(ScriptedBackend):
+    """Remembers the requests that it was given, and how many run now."""
+
+    def __init__(self, config: BackendConfig) -> None:
+        super().__init__(config)
+        self.requests: list[GenerationRequest] = []
+        self.running = 0
+        self._changed = asyncio.Event()
+
+    async def until_running(self, count: int) -> None:
+        """Wait until so many generations run."""
+        while self.running != count:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        self.requests.append(request)
+        self._ran(1)
+        try:
+            async for chunk in super().generate(request):
+                yield chunk
+        finally:
+            self._ran(-1)
+
+    def _ran(self, more: int) -> None:
+        self.running += more
+        self._changed.set()
+
+
+class App:
+    """A running application, with a client for it."""
+
+    def __init__(self, app: FastAPI, backend: RecordingBackend) -> None:
+        self.app = app
+        self.backend = backend
+        transport = httpx.ASGITransport(app)
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://test")
+
+    async def until_idle(self) -> None:
+        """Wait for every run; a place in the queue that is kept for longer fails the test."""
+        gateway = self.app.state.context.gateway
+        await asyncio.gather(*(run.wait() for run in gateway.runs._runs))
+        await asyncio.sleep(0)
+        assert gateway.admission.admitted == 0
+
+    @property
+    def prompts(self) -> list[str]:
+        return [decode(request.prompt_token_ids) for request in self.backend.requests]
+
+    async def post(self, path: str, body: Any, **options: Any) -> httpx.Response:
+        return await self.client.post(path, json=body, **options)
+
+
+OpenApp = Callable[..., AbstractAsyncContextManager[App]]
+
+
+@pytest.fixture
+def open_app(tmp_path: Path) -> OpenApp:
+    """Completions (or whole script lines) and settings in, an application out."""
+
+    @asynccontextmanager
+    async def start(*lines: str | dict[str, Any], **settings: Any) -> AsyncIterator[App]:
+        script = tmp_path / "script.jsonl"
+        said = [{"completion": line} if isinstance(line, str) else line for line in lines]
+        script.write_text("".join(json.dumps(line) + "\n" for line in said), encoding="utf-8")
+        config = BackendConfig(None, {"script": str(script)}, encode_with_control, decode, list)
+        backend = RecordingBackend(config)
+        await backend.start()
+        app = create_app(Settings(backend="scripted", script=str(script), **settings), backend)
+        opened = App(app, backend)
+        async with opened.client:
+            yield opened
+        await app.state.context.gateway.runs.close()
+        await backend.stop()
+
+    return start

@@ -1,0 +1,377 @@
+"""`/v1/chat/completions` through the whole application, checked with the SDK's own types."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from harmony.tokenizer import encode, encode_with_control
+from server.outbound.chat_fold import fold
+
+PATH = "/v1/chat/completions"
+HI = [{"role": "user", "content": "hi"}]
+START = "<|start|>assistant"
+ANSWER = (
+    "<|channel|>analysis<|message|>Greet.<|end|>"
+    f"{START}<|channel|>final<|message|>Hello, you!<|return|>"
+)
+CALL = (
+    "<|channel|>analysis<|message|>Ask f.<|end|>"
+    f"{START}<|channel|>commentary<|message|>Looking it up.<|end|>"
+    f"{START}<|channel|>commentary to=functions.f <|constrain|>json"
+    '<|message|>{"a": 1}<|call|>'
+)
+LONG = {
+    "completion": "<|channel|>final<|message|>" + " word" * 5000 + "<|return|>",
+    "delay_ms": 1,
+}
+F = {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
+TOOL = {"type": "function", "function": F}
+
+
+def request(**fields: Any) -> dict[str, Any]:
+    return {"model": "scripted", "messages": HI} | fields
+
+
+def completion(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    ChatCompletion.model_validate(body, strict=True)
+    return body
+
+
+def choice(answer: httpx.Response) -> dict[str, Any]:
+    only: dict[str, Any]
+    (only,) = completion(answer)["choices"]
+    return only
+
+
+def chunks(answer: httpx.Response) -> list[dict[str, Any]]:
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    *events, done, rest = answer.text.split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    read = [json.loads(event.removeprefix("data: ")) for event in events]
+    for chunk in read:
+        if "error" not in chunk:
+            ChatCompletionChunk.model_validate(chunk, strict=True)
+    return read
+
+
+def error(answer: httpx.Response, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    body: dict[str, Any] = answer.json()["error"]
+    assert set(body) == {"message", "type", "param", "code"}
+    return body
+
+
+async def test_an_answer_has_reasoning_text_and_usage(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        body = completion(await app.post(PATH, request()))
+    assert body["object"] == "chat.completion"
+    assert body["model"] == "scripted"
+    (only,) = body["choices"]
+    assert only["finish_reason"] == "stop"
+    message = only["message"]
+    assert message["content"] == "Hello, you!"
+    assert message["reasoning"] == "Greet."
+    (detail,) = message["reasoning_details"]
+    assert detail["type"] == "reasoning.text"
+    assert detail["format"] == "unknown"
+    assert detail["text"] == "Greet."
+    assert body["usage"]["prompt_tokens"] == len(app.backend.requests[0].prompt_token_ids)
+    assert body["usage"]["completion_tokens"] == len(encode_with_control(ANSWER))
+    details = body["usage"]["completion_tokens_details"]
+    assert details["reasoning_tokens"] == len(encode("Greet."))
+
+
+@pytest.mark.parametrize("said", [ANSWER, CALL])
+async def test_a_whole_answer_is_what_the_stream_joins_to(open_app: Any, said: str) -> None:
+    body = request(tools=[TOOL])
+    async with open_app(said) as app:
+        whole = completion(await app.post(PATH, body))
+        options = {"stream": True, "stream_options": {"include_usage": True}}
+        streamed = fold(chunks(await app.post(PATH, body | options)))
+    for each in (whole, streamed):
+        for call in each["choices"][0]["message"].get("tool_calls", ()):
+            del call["id"]
+    differing = {"id", "created"}
+    assert {k: v for k, v in whole.items() if k not in differing} == {
+        k: v for k, v in streamed.items() if k not in differing
+    }
+
+
+async def test_all_chunks_are_of_one_completion(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        told = chunks(await app.post(PATH, request(stream=True)))
+    assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in told}) == 1
+    assert told[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert [c["choices"][0]["finish_reason"] for c in told] == [None] * (len(told) - 1) + ["stop"]
+
+
+async def test_usage_is_streamed_only_where_it_is_asked_for(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        plain = chunks(await app.post(PATH, request(stream=True)))
+        options = {"include_usage": True}
+        asked = chunks(await app.post(PATH, request(stream=True, stream_options=options)))
+    assert all("usage" not in chunk and chunk["choices"] for chunk in plain)
+    *others, last = asked
+    assert all(chunk["usage"] is None for chunk in others)
+    assert last["choices"] == []
+    assert last["usage"]["total_tokens"] == sum(
+        last["usage"][key] for key in ("prompt_tokens", "completion_tokens")
+    )
+
+
+async def test_reasoning_streams_in_both_of_its_forms_at_once(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        told = chunks(await app.post(PATH, request(stream=True)))
+    deltas = [d for c in told if (d := c["choices"][0]["delta"]).get("reasoning")]
+    assert len(deltas) > 1
+    for delta in deltas:
+        (detail,) = delta["reasoning_details"]
+        assert detail["text"] == delta["reasoning"]
+        assert detail["index"] == 0
+
+
+async def test_a_call_streams_its_arguments_as_they_are_sampled(open_app: Any) -> None:
+    async with open_app(CALL) as app:
+        told = chunks(await app.post(PATH, request(stream=True, tools=[TOOL])))
+    parts = [call for chunk in told for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
+    first, *rest = parts
+    assert first["id"].startswith("call_")
+    assert (first["index"], first["type"]) == (0, "function")
+    assert first["function"] == {"name": "f", "arguments": ""}
+    assert len(rest) > 2
+    assert "".join(part["function"]["arguments"] for part in rest) == '{"a": 1}'
+    assert told[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+async def test_a_preamble_is_content_beside_the_call(open_app: Any) -> None:
+    async with open_app(CALL) as app:
+        message = choice(await app.post(PATH, request(tools=[TOOL])))["message"]
+    assert message["content"] == "Looking it up."
+    assert message["reasoning"] == "Ask f."
+    assert message["tool_calls"][0]["function"]["name"] == "f"
+
+
+async def test_content_is_null_beside_a_call_alone(open_app: Any) -> None:
+    said = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
+    async with open_app(said) as app:
+        message = choice(await app.post(PATH, request(tools=[TOOL])))["message"]
+    assert message["content"] is None
+    assert "reasoning" not in message
+
+
+async def test_a_tool_round_trip_repeats_what_was_said(open_app: Any) -> None:
+    after = {"prompt_contains": "to=assistant", "completion": ANSWER}
+    async with open_app(after, CALL) as app:
+        message = choice(await app.post(PATH, request(tools=[TOOL])))["message"]
+        result = {
+            "role": "tool",
+            "tool_call_id": message["tool_calls"][0]["id"],
+            "content": '{"b": 2}',
+        }
+        body = request(tools=[TOOL], messages=[*HI, message, result])
+        again = choice(await app.post(PATH, body))["message"]
+    assert again["content"] == "Hello, you!"
+    assert app.prompts[1].endswith(
+        "<|start|>user<|message|>hi<|end|>"
+        f"{START}<|channel|>analysis<|message|>Ask f.<|end|>"
+        f"{START}<|channel|>commentary<|message|>Looking it up.<|end|>"
+        f'{START} to=functions.f<|channel|>commentary json<|message|>{{"a": 1}}<|call|>'
+        '<|start|>functions.f to=assistant<|channel|>commentary<|message|>{"b": 2}<|end|>'
+        f"{START}"
+    )
+
+
+async def test_a_legacy_function_is_called_in_the_legacy_way(open_app: Any) -> None:
+    async with open_app(CALL) as app:
+        body = request(functions=[F], function_call="auto")
+        only = choice(await app.post(PATH, body))
+        told = chunks(await app.post(PATH, body | {"stream": True}))
+    assert only["finish_reason"] == "function_call"
+    assert only["message"]["function_call"] == {"name": "f", "arguments": '{"a": 1}'}
+    assert "tool_calls" not in only["message"]
+    assert told[-1]["choices"][0]["finish_reason"] == "function_call"
+
+
+async def test_a_custom_tool_is_called_with_its_input(open_app: Any) -> None:
+    said = "<|channel|>commentary to=functions.sql<|message|>select 1<|call|>"
+    tool = {"type": "custom", "custom": {"name": "sql", "description": "runs SQL"}}
+    async with open_app(said) as app:
+        (call,) = choice(await app.post(PATH, request(tools=[tool])))["message"]["tool_calls"]
+    assert call["type"] == "custom"
+    assert call["custom"] == {"name": "sql", "input": "select 1"}
+
+
+async def test_a_tool_that_nobody_declared_is_shown_as_it_was_called(open_app: Any) -> None:
+    said = "<|channel|>analysis to=python code<|message|>1 + 1<|call|>"
+    async with open_app(said) as app:
+        (call,) = choice(await app.post(PATH, request()))["message"]["tool_calls"]
+    assert call["function"] == {"name": "python", "arguments": "1 + 1"}
+
+
+@pytest.mark.parametrize("fields", [{"reasoning": {"exclude": True}}, {"include_reasoning": False}])
+async def test_a_client_may_hide_the_reasoning(open_app: Any, fields: dict[str, Any]) -> None:
+    async with open_app(ANSWER) as app:
+        body = completion(await app.post(PATH, request(**fields)))
+    assert "reasoning" not in body["choices"][0]["message"]
+    assert body["usage"]["completion_tokens_details"]["reasoning_tokens"] > 0
+
+
+async def test_the_server_may_hide_the_reasoning_from_everyone(open_app: Any) -> None:
+    async with open_app(ANSWER, raw_reasoning="hide") as app:
+        body = request(include_reasoning=True)
+        whole = await app.post(PATH, body)
+        streamed = await app.post(PATH, body | {"stream": True})
+    assert choice(whole)["message"]["content"] == "Hello, you!"
+    assert "Greet" not in whole.text
+    assert "reasoning" not in streamed.text
+
+
+async def test_stop_strings_end_the_answer_but_not_the_reasoning(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        only = choice(await app.post(PATH, request(stop=["Greet", ", y"])))
+    assert only["message"]["reasoning"] == "Greet."
+    assert only["message"]["content"] == "Hello"
+    assert only["finish_reason"] == "stop"
+
+
+async def test_the_token_budget_counts_reasoning_and_is_told(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        body = completion(await app.post(PATH, request(max_completion_tokens=4)))
+    assert body["choices"][0]["finish_reason"] == "length"
+    assert body["choices"][0]["message"]["content"] == ""
+    assert body["usage"]["completion_tokens"] == 4
+
+
+async def test_logprobs_are_of_the_answer(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        only = choice(await app.post(PATH, request(logprobs=True, top_logprobs=1)))
+        none = choice(await app.post(PATH, request()))
+    entries = only["logprobs"]["content"]
+    assert "".join(entry["token"] for entry in entries) == "Hello, you!"
+    assert b"".join(bytes(entry["bytes"]) for entry in entries) == b"Hello, you!"
+    assert all(len(entry["top_logprobs"]) == 1 for entry in entries)
+    assert none["logprobs"] is None
+
+
+async def test_several_choices_are_one_completion(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        body = completion(await app.post(PATH, request(n=3, seed=5)))
+        told = chunks(await app.post(PATH, request(n=3, stream=True)))
+        await app.until_idle()
+    assert [each["index"] for each in body["choices"]] == [0, 1, 2]
+    assert {each["message"]["content"] for each in body["choices"]} == {"Hello, you!"}
+    usage, said = body["usage"], len(encode_with_control(ANSWER))
+    assert usage["completion_tokens"] == 3 * said
+    assert usage["prompt_tokens"] == len(app.backend.requests[0].prompt_token_ids)
+    assert [request.seed for request in app.backend.requests[:3]] == [5, 6, 7]
+    starts = [c["choices"][0] for c in told if "role" in c["choices"][0]["delta"]]
+    assert [each["index"] for each in starts] == [0, 1, 2]
+
+
+async def test_more_choices_than_there_is_room_for_are_refused_whole(open_app: Any) -> None:
+    async with open_app(LONG, max_running=1, max_waiting=1) as app:
+        refused = await app.post(PATH, request(n=3))
+        assert error(refused, 429)["code"] == "rate_limit_exceeded"
+        await app.until_idle()
+    assert refused.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("n", [1, 2])
+async def test_an_error_before_the_answer_has_a_status(open_app: Any, n: int) -> None:
+    async with open_app({"completion": ANSWER, "prompt_contains": "other"}) as app:
+        told = error(await app.post(PATH, request(n=n)), 500)
+        await app.until_idle()
+    assert "no matching line" in told["message"]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+async def test_an_error_within_the_stream_ends_it(open_app: Any, n: int) -> None:
+    async with open_app({"completion": ANSWER, "prompt_contains": "other"}) as app:
+        told = chunks(await app.post(PATH, request(stream=True, n=n)))
+        await app.until_idle()
+    assert "no matching line" in told[-1]["error"]["message"]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+async def test_a_reader_that_leaves_frees_the_slots(open_app: Any, n: int) -> None:
+    async with open_app(LONG) as app:
+        asking = asyncio.ensure_future(app.post(PATH, request(stream=True, n=n)))
+        async with asyncio.timeout(10):
+            await app.backend.until_running(n)
+            asking.cancel()
+            await app.backend.until_running(0)
+            await app.until_idle()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": "hi"}, "messages"),
+        ({"messages": [{"role": "user", "content": 1}]}, "messages.0.content"),
+        ({"messages": [{"role": "owner", "content": "hi"}]}, "messages.0.role"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name"),
+        (
+            {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}},
+            "tool_choice.function.name",
+        ),
+        ({"function_call": "required", "functions": [F]}, "function_call"),
+        ({"functions": [{}]}, "functions.0.name"),
+        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": 1}}},
+            "response_format.json_schema.schema",
+        ),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": 3}, "temperature"),
+        ({"n": 0}, "n"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"stop": ["a"] * 5}, "stop"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"logit_bias": {"x": 1}}, "logit_bias.x"),
+        ({"reasoning_effort": "huge"}, "reasoning_effort"),
+        ({"reasoning": {"effort": 3}}, "reasoning.effort"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage"),
+        ({"audio": {"voice": "alloy", "format": "wav"}}, "audio"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"web_search_options": {}}, "web_search_options"),
+        ({"moderation": {"model": "m"}}, "moderation"),
+    ],
+)
+async def test_a_bad_field_is_named(open_app: Any, fields: dict[str, Any], param: str) -> None:
+    async with open_app(ANSWER) as app:
+        told = error(await app.post(PATH, request(**fields)), 400)
+    assert told["param"] == param
+    assert told["type"] == "invalid_request_error"
+    assert app.backend.requests == []
+
+
+async def test_a_request_names_its_model(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        unnamed = error(await app.post(PATH, {"messages": HI}), 400)
+        unknown = error(await app.post(PATH, request(model="gpt-9")), 404)
+    assert unnamed["param"] == "model"
+    assert unknown["code"] == "model_not_found"
+
+
+async def test_nulls_and_fields_of_the_future_are_normal(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        fields = dict.fromkeys(("tools", "tool_choice", "stop", "n", "stream_options", "seed"))
+        body = request(**fields, modalities=["text"], hologram=True, user="u", service_tier="flex")
+        assert choice(await app.post(PATH, body))["message"]["content"] == "Hello, you!"
+
+
+async def test_a_prompt_that_is_too_long_names_the_messages(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        messages = [{"role": "user", "content": " word" * 140_000}]
+        told = error(await app.post(PATH, request(messages=messages)), 400)
+    assert told["code"] == "context_length_exceeded"
+    assert told["param"] == "messages"
