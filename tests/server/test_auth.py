@@ -10,13 +10,16 @@ from server.context import Context
 from server.errors import AuthenticationFailed
 from server.gateway import Gateway
 from server.settings import Settings
+from server.store.memory import MemoryStore
 
 
 def connection(header: str | bytes | None, *keys: str) -> HTTPConnection:
     """A request with this `Authorization` header to a server with these keys."""
     backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
     app = Starlette()
-    app.state.context = Context(Settings(api_key=keys), Gateway(backend, Admission(1, 0)), 0)
+    app.state.context = Context(
+        Settings(api_key=keys), Gateway(backend, Admission(1, 0)), 0, MemoryStore()
+    )
     value = header.encode() if isinstance(header, str) else header
     headers = [] if value is None else [(b"authorization", value)]
     return HTTPConnection({"type": "http", "headers": headers, "app": app})

@@ -1,0 +1,324 @@
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from adapters.base import GenerationRequest
+from adapters.errors import BackendFailed
+from harmony.messages import Author, Conversation, Message, Role
+from server.admission import Admission
+from server.completion import TextDelta, TurnEvent, TurnFinished
+from server.errors import APIError, ContextLengthExceeded, RateLimited, ServerFailed
+from server.gateway import Gateway
+from server.plan import TurnPlan
+from server.runs import Run, WireEvent
+
+ANSWER = "<|channel|>final<|message|>One two<|return|>"
+SLOW = {"completion": ANSWER, "delay_ms": 60_000}
+PLAN = TurnPlan(Conversation((Message(Author(Role.USER), "A secret question"),)))
+
+StartEngine = Callable[..., Awaitable[Any]]
+
+
+class Told:
+    """An outbound that tells each turn event's kind, and the text of deltas."""
+
+    def __init__(self) -> None:
+        self.broken: Exception | None = None
+
+    def start(self) -> list[WireEvent]:
+        return [{"type": "started"}]
+
+    def push(self, event: TurnEvent) -> list[WireEvent]:
+        if self.broken is not None:
+            raise self.broken
+        if isinstance(event, TextDelta):
+            return [{"type": "text", "text": event.text}]
+        return [{"type": "finished"}] if isinstance(event, TurnFinished) else []
+
+    def fail(self, error: APIError) -> list[WireEvent]:
+        return [{"type": "failed", "code": error.code}]
+
+    def cancel(self) -> list[WireEvent]:
+        return [{"type": "cancelled"}]
+
+
+class Kept:
+    """A journal of the events' kinds."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    async def write(self, events: Sequence[WireEvent]) -> None:
+        await asyncio.sleep(0)
+        self.kinds += [event["type"] for event in events]
+
+
+def gateway(engine: Any, running: int = 4, waiting: int = 4) -> Gateway:
+    return Gateway(engine, Admission(running, waiting))
+
+
+def kinds(run: Run) -> list[str]:
+    return [event["type"] for event in run.events]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Return when the condition holds."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("the condition never held")
+
+
+async def settled(run: Run) -> None:
+    await run.wait()
+    await asyncio.sleep(0)
+
+
+async def test_a_plan_becomes_a_run_of_wire_events(start_engine: StartEngine) -> None:
+    gate = gateway(await start_engine(ANSWER))
+    run = await gate.start(PLAN, Told(), "r")
+    assert [event async for batch in run.follow() for event in batch] == [
+        {"type": "started"},
+        {"type": "text", "text": "One"},
+        {"type": "text", "text": " two"},
+        {"type": "finished"},
+    ]
+    await settled(run)
+    assert run.error is None
+    assert gate.admission.admitted == 0
+
+
+async def test_the_request_id_reaches_the_engine(start_engine: StartEngine) -> None:
+    engine = await start_engine(ANSWER)
+    await settled(await gateway(engine).start(PLAN, Told(), "resp_1"))
+    assert [request.request_id for request in engine.requests] == ["resp_1"]
+
+
+async def test_a_journal_gets_every_event(start_engine: StartEngine) -> None:
+    journal = Kept()
+    run = await gateway(await start_engine(ANSWER)).start(PLAN, Told(), "r", journal=journal)
+    await settled(run)
+    assert journal.kinds == kinds(run) == ["started", "text", "text", "finished"]
+
+
+# Refused before anything runs
+
+
+async def test_a_dead_engine_is_a_refusal(start_engine: StartEngine) -> None:
+    engine = await start_engine(ANSWER)
+    engine.failure = BackendFailed("out of memory")
+    gate = gateway(engine)
+    with pytest.raises(ServerFailed, match="out of memory"):
+        await gate.start(PLAN, Told(), "r")
+    assert gate.admission.admitted == 0
+
+
+async def test_a_prompt_too_long_is_a_refusal(start_engine: StartEngine) -> None:
+    engine = await start_engine(ANSWER)
+    engine.changes["context_length"] = 1
+    gate = gateway(engine)
+    with pytest.raises(ContextLengthExceeded):
+        await gate.start(PLAN, Told(), "r")
+    assert gate.admission.admitted == 0
+
+
+async def test_a_full_queue_is_a_refusal(start_engine: StartEngine) -> None:
+    gate = gateway(await start_engine(SLOW), running=1, waiting=1)
+    runs = [await gate.start(PLAN, Told(), "r") for _ in range(2)]
+    with pytest.raises(RateLimited) as refusal:
+        await gate.start(PLAN, Told(), "r")
+    assert refusal.value.headers == {"Retry-After": "1"}
+    await gate.runs.close()
+    await asyncio.gather(*map(settled, runs))
+    assert gate.admission.admitted == 0
+
+
+async def test_leaving_while_the_prompt_is_prepared_gives_the_place_back(
+    start_engine: StartEngine,
+) -> None:
+    gate = gateway(await start_engine(ANSWER))
+    starting = asyncio.create_task(gate.start(PLAN, Told(), "r"))
+    await until(lambda: gate.admission.admitted == 1)
+    starting.cancel()
+    await asyncio.wait([starting])
+    assert starting.cancelled()
+    assert gate.admission.admitted == 0
+
+
+# Waiting
+
+
+async def test_waiting_requests_run_in_the_order_they_came(start_engine: StartEngine) -> None:
+    engine = await start_engine(ANSWER)
+    gate = gateway(engine, running=1, waiting=3)
+    runs = [await gate.start(PLAN, Told(), str(number)) for number in range(4)]
+    await asyncio.gather(*map(settled, runs))
+    assert [request.request_id for request in engine.requests] == ["0", "1", "2", "3"]
+
+
+async def test_a_waiting_request_has_begun_for_its_client(start_engine: StartEngine) -> None:
+    gate = gateway(await start_engine(SLOW), running=1, waiting=1)
+    await gate.start(PLAN, Told(), "r")
+    waiting = await gate.start(PLAN, Told(), "r")
+    async with aclosing(waiting.follow()) as events:
+        assert await anext(events) == [{"type": "started"}]
+    await gate.runs.close()
+
+
+async def test_leaving_while_waiting_never_reaches_the_engine(start_engine: StartEngine) -> None:
+    engine = await start_engine(SLOW)
+    gate = gateway(engine, running=1, waiting=1)
+    await gate.start(PLAN, Told(), "first")
+    waiting = await gate.start(PLAN, Told(), "second")
+    async with aclosing(waiting.follow()) as events:
+        await anext(events)
+    await settled(waiting)
+    assert kinds(waiting) == ["started", "cancelled"]
+    assert gate.admission.admitted == 1
+    await gate.runs.close()
+    assert [request.request_id for request in engine.requests] == ["first"]
+
+
+# Ended early
+
+
+async def test_the_last_follower_to_leave_frees_slot_and_engine(start_engine: StartEngine) -> None:
+    engine = await start_engine(SLOW)
+    gate = gateway(engine)
+    journal = Kept()
+    run = await gate.start(PLAN, Told(), "r", journal=journal)
+    async with aclosing(run.follow()) as events:
+        await anext(events)
+        await until(lambda: engine.open == 1)
+    await settled(run)
+    assert (engine.open, gate.admission.admitted) == (0, 0)
+    assert journal.kinds[-1] == "cancelled"
+
+
+async def test_a_run_that_nobody_follows_ends_and_leaves_the_queue(
+    start_engine: StartEngine,
+) -> None:
+    gate = gateway(await start_engine(ANSWER))
+    run = await gate.start(PLAN, Told(), "r")
+    await settled(run)
+    assert kinds(run)[-1] == "finished"
+    assert gate.admission.admitted == 0
+
+
+async def test_a_background_run_goes_on_without_followers(start_engine: StartEngine) -> None:
+    gate = gateway(await start_engine(ANSWER))
+    run = await gate.start(PLAN, Told(), "r", background=True)
+    async with aclosing(run.follow()) as events:
+        await anext(events)
+    await settled(run)
+    assert kinds(run)[-1] == "finished"
+
+
+async def test_shutting_down_ends_all_runs(start_engine: StartEngine) -> None:
+    engine = await start_engine(SLOW)
+    gate = gateway(engine)
+    runs = [await gate.start(PLAN, Told(), "r", background=bool(n)) for n in range(2)]
+    await gate.runs.close()
+    await asyncio.gather(*map(settled, runs))
+    assert [kinds(run) for run in runs] == [["started", "cancelled"]] * 2
+    assert (engine.open, gate.admission.admitted) == (0, 0)
+
+
+async def test_an_engine_that_breaks_ends_the_answer_with_its_error(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    engine = await start_engine(ANSWER)
+    engine.breaks = BackendFailed("no line for 'A secret question'")
+    gate = gateway(engine)
+    run = await gate.start(PLAN, Told(), "resp_1")
+    await settled(run)
+    assert run.events[-1] == {"type": "failed", "code": "server_error"}
+    assert isinstance(run.error, ServerFailed)
+    assert "no line" in run.error.message
+    assert gate.admission.admitted == 0
+    assert "resp_1" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_a_client_is_told_its_own_errors_without_a_log(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbound = Told()
+    outbound.broken = RateLimited("later")
+    run = await gateway(await start_engine(ANSWER)).start(PLAN, outbound, "r")
+    await settled(run)
+    assert kinds(run) == ["started", "failed"]
+    assert caplog.records == []
+
+
+async def test_a_bug_ends_the_answer_as_the_servers_error(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbound = Told()
+    outbound.broken = ValueError("a bug")
+    gate = gateway(await start_engine(ANSWER))
+    run = await gate.start(PLAN, outbound, "resp_1")
+    await settled(run)
+    assert run.events[-1] == {"type": "failed", "code": "server_error"}
+    assert run.error is not None
+    assert "a bug" not in run.error.message
+    (record,) = caplog.records
+    assert "resp_1" in record.getMessage()
+    assert record.exc_info is not None
+    assert gate.admission.admitted == 0
+
+
+# After the last event
+
+
+class Lingering:
+    """An engine that has more to do when its last chunk is out."""
+
+    def __init__(self, engine: Any, error: Exception | None = None) -> None:
+        self._engine = engine
+        self._error = error
+        self.lingers = asyncio.Event()
+        self.info = engine.info
+        self.check = engine.check
+
+    async def generate(self, request: GenerationRequest) -> Any:
+        try:
+            async for chunk in self._engine.generate(request):
+                yield chunk
+        finally:
+            self.lingers.set()
+            if self._error is not None:
+                raise self._error
+            await asyncio.Event().wait()
+
+
+async def test_leaving_after_the_last_event_does_not_cancel_the_answer(
+    start_engine: StartEngine,
+) -> None:
+    engine = Lingering(await start_engine(ANSWER))
+    gate = gateway(engine)
+    run = await gate.start(PLAN, Told(), "r")
+    async with aclosing(run.follow()) as events:
+        async for batch in events:
+            if batch[-1]["type"] == "finished":
+                await engine.lingers.wait()
+                break
+    await settled(run)
+    assert kinds(run)[-1] == "finished"
+    assert gate.admission.admitted == 0
+
+
+async def test_an_error_after_the_last_event_is_logged_alone(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = gateway(Lingering(await start_engine(ANSWER), ValueError("a bug")))
+    run = await gate.start(PLAN, Told(), "r")
+    await settled(run)
+    assert (kinds(run)[-1], run.error) == ("finished", None)
+    assert len(caplog.records) == 1

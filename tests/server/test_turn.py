@@ -1,0 +1,275 @@
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from adapters.base import BackendInfo, SamplingParams
+from adapters.errors import BackendFailed, ContextTooLong, Overloaded
+from harmony.messages import Author, Conversation, Message, Role
+from harmony.render import render
+from harmony.tokenizer import decode, encode_with_control
+from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
+from server.completion import MessageClosed, TextDelta, TurnEvent, TurnFinished
+from server.errors import (
+    APIError,
+    ContextLengthExceeded,
+    InvalidRequest,
+    RateLimited,
+    ServerFailed,
+)
+from server.plan import DeclaredTool, TurnPlan
+from server.turn import prepare
+
+ANSWER = "<|channel|>final<|message|>One two three<|return|>"
+FINAL = ("<|channel|>final<|message|>", "<|channel|>final <|constrain|>json<|message|>")
+CONVERSATION = Conversation((Message(Author(Role.USER), "Hello"),))
+PLAN = TurnPlan(CONVERSATION)
+PROMPT = tuple(render(CONVERSATION))
+
+StartEngine = Callable[..., Awaitable[Any]]
+
+
+def ids(text: str) -> tuple[int, ...]:
+    return tuple(encode_with_control(text))
+
+
+async def sample(engine: Any, plan: TurnPlan = PLAN) -> list[TurnEvent]:
+    turn = await prepare(plan, engine, "r")
+    return [event async for batch in turn.events() for event in batch]
+
+
+def text(events: list[TurnEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+async def refusal(engine: Any, plan: TurnPlan) -> APIError:
+    with pytest.raises(APIError) as raised:
+        await prepare(plan, engine, "r")
+    return raised.value
+
+
+# What the engine is asked
+
+
+async def test_the_engine_gets_the_rendered_prompt_and_the_plan(start_engine: StartEngine) -> None:
+    sampling = SamplingParams(temperature=0.5, top_p=0.9, top_k=5, min_p=0.1)
+    plan = TurnPlan(
+        CONVERSATION,
+        sampling=sampling,
+        max_tokens=7,
+        seed=3,
+        top_logprobs=2,
+        grammar="start: /x/",
+        affinity="a",
+    )
+    request = (await prepare(plan, await start_engine(ANSWER), "resp_1")).request
+    assert request.request_id == "resp_1"
+    assert request.prompt_token_ids == PROMPT
+    assert request.max_tokens == 7
+    assert request.stop_token_ids == STOP_TOKENS
+    assert (request.sampling, request.phases) == (sampling, ())
+    assert (request.seed, request.logprobs) == (3, 2)
+    assert (request.grammar, request.affinity) == ("start: /x/", "a")
+
+
+async def test_a_prefill_follows_the_prompt_and_opens_the_message(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine("Hi<|return|>")
+    plan = replace(PLAN, prefill=ids("<|channel|>final<|message|>"))
+    events = await sample(engine, plan)
+    assert engine.requests[0].prompt_token_ids == (*PROMPT, *plan.prefill)
+    assert text(events) == "Hi"
+    (closed,) = [event for event in events if isinstance(event, MessageClosed)]
+    assert decode(closed.message.tokens or ()) == (
+        "<|start|>assistant<|channel|>final<|message|>Hi<|return|>"
+    )
+
+
+@pytest.mark.parametrize("wanted", [None, 1000])
+async def test_the_answer_may_fill_the_context_and_no_more(
+    start_engine: StartEngine, wanted: int | None
+) -> None:
+    engine = await start_engine(ANSWER)
+    engine.changes["context_length"] = len(PROMPT) + 5
+    turn = await prepare(replace(PLAN, max_tokens=wanted), engine, "r")
+    assert turn.request.max_tokens == 5
+
+
+async def test_a_prompt_that_leaves_no_room_is_refused_by_its_field(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(ANSWER)
+    engine.changes["context_length"] = len(PROMPT)
+    error = await refusal(engine, replace(PLAN, prompt_param="messages"))
+    assert isinstance(error, ContextLengthExceeded)
+    assert (error.param, error.code) == ("messages", "context_length_exceeded")
+    assert str(len(PROMPT)) in error.message
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize(
+    ("plan", "feature", "param"),
+    [
+        (replace(PLAN, seed=1), "seed", "seed"),
+        (replace(PLAN, top_logprobs=0), "logprobs", "top_logprobs"),
+        (replace(PLAN, grammar="start: /x/"), "grammar", "grammar"),
+        (replace(PLAN, sampling=SamplingParams(top_k=1)), "top_k", "top_k"),
+        (replace(PLAN, sampling=SamplingParams(min_p=0.1)), "min_p", "min_p"),
+        (replace(PLAN, sampling=SamplingParams(logit_bias={1: 1})), "logit_bias", "logit_bias"),
+        (replace(PLAN, sampling=SamplingParams(logit_bias={1: 1})), "phases", "logit_bias"),
+        *(
+            (replace(PLAN, sampling=SamplingParams(**{name: 1.5})), feature, name)
+            for name in ("presence_penalty", "frequency_penalty", "repetition_penalty")
+            for feature in ("penalties", "phases")
+        ),
+    ],
+)
+async def test_what_the_engine_lacks_is_refused_by_the_options_name(
+    start_engine: StartEngine, plan: TurnPlan, feature: str, param: str
+) -> None:
+    engine = await start_engine(ANSWER)
+    await prepare(plan, engine, "r")
+    engine.changes["features"] = engine.info.features - {feature}
+    error = await refusal(engine, plan)
+    assert isinstance(error, InvalidRequest)
+    assert (error.param, error.code) == (param, "unsupported_parameter")
+    assert param in error.message
+
+
+async def test_an_engine_without_features_serves_a_plain_plan(start_engine: StartEngine) -> None:
+    engine = await start_engine(ANSWER)
+    engine.changes["features"] = frozenset()
+    assert text(await sample(engine)) == "One two three"
+
+
+# Penalties and bias hold in the answer alone
+
+
+SCOPED = SamplingParams(
+    temperature=0.5,
+    presence_penalty=1.0,
+    frequency_penalty=0.5,
+    repetition_penalty=1.1,
+    logit_bias={5: -100.0},
+)
+
+
+async def test_penalties_and_bias_wait_for_the_final_channel(start_engine: StartEngine) -> None:
+    plan = replace(PLAN, sampling=SCOPED)
+    request = (await prepare(plan, await start_engine(ANSWER), "r")).request
+    assert request.sampling == SamplingParams(temperature=0.5)
+    (phase,) = request.phases
+    assert phase.params == SCOPED
+    assert phase.end == {END, RETURN, CALL, START}
+    assert {ids(header) for header in FINAL} <= set(phase.begin)
+
+
+@pytest.mark.parametrize("header", FINAL)
+async def test_they_hold_at_once_where_the_prompt_opens_the_answer(
+    start_engine: StartEngine, header: str
+) -> None:
+    plan = replace(PLAN, sampling=SCOPED, prefill=ids(header))
+    request = (await prepare(plan, await start_engine(ANSWER), "r")).request
+    assert (request.sampling, request.phases) == (SCOPED, ())
+
+
+async def test_they_wait_where_the_prompt_opens_a_call(start_engine: StartEngine) -> None:
+    header = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
+    plan = replace(PLAN, sampling=SCOPED, prefill=ids(header))
+    request = (await prepare(plan, await start_engine(ANSWER), "r")).request
+    assert request.sampling == SamplingParams(temperature=0.5)
+    assert {ids(header) for header in FINAL} <= set(request.phases[0].begin)
+
+
+async def test_they_begin_where_a_header_ends_that_the_prompt_began(
+    start_engine: StartEngine,
+) -> None:
+    plan = replace(PLAN, sampling=SCOPED, prefill=ids("<|channel|>"))
+    request = (await prepare(plan, await start_engine(ANSWER), "r")).request
+    assert ids("final<|message|>") in request.phases[0].begin
+    assert () not in request.phases[0].begin
+
+
+# Reading
+
+
+async def test_a_turn_ends_with_its_usage(start_engine: StartEngine) -> None:
+    events = await sample(await start_engine(ANSWER))
+    assert text(events) == "One two three"
+    assert isinstance(events[-1], TurnFinished)
+    assert events[-1].reason == "stop"
+    assert (events[-1].usage.input, events[-1].usage.output) == (len(PROMPT), len(ids(ANSWER)))
+
+
+async def test_no_batch_is_empty(start_engine: StartEngine) -> None:
+    turn = await prepare(PLAN, await start_engine(ANSWER), "r")
+    assert all([batch async for batch in turn.events()])
+
+
+async def test_the_token_budget_ends_a_turn(start_engine: StartEngine) -> None:
+    events = await sample(await start_engine(ANSWER), replace(PLAN, max_tokens=4))
+    assert text(events) == "One"
+    assert isinstance(events[-1], TurnFinished)
+    assert events[-1].reason == "length"
+
+
+async def test_a_stop_string_ends_the_generation(start_engine: StartEngine) -> None:
+    engine = await start_engine(ANSWER)
+    turn = await prepare(replace(PLAN, stop=("two",)), engine, "r")
+    events = []
+    async for batch in turn.events():
+        events += batch
+    assert engine.open == 0
+    assert text(events) == "One "
+    assert isinstance(events[-1], TurnFinished)
+    assert events[-1].usage.output < len(ids(ANSWER)) - 1
+
+
+async def test_calls_are_read_by_the_declared_names(start_engine: StartEngine) -> None:
+    engine = await start_engine("<|channel|>commentary to=functions.fjson<|message|>{}<|call|>")
+    plan = replace(PLAN, tools=(DeclaredTool("functions.f", "f"),))
+    (closed,) = [e for e in await sample(engine, plan) if isinstance(e, MessageClosed)]
+    assert closed.message.recipient == "functions.f"
+
+
+async def test_leaving_a_turn_closes_the_generation(start_engine: StartEngine) -> None:
+    engine = await start_engine({"completion": ANSWER, "tokens_per_chunk": 4})
+    batches = (await prepare(PLAN, engine, "r")).events()
+    await anext(batches)
+    assert engine.open == 1
+    await batches.aclose()
+    assert engine.open == 0
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (BackendFailed("out of memory"), ServerFailed),
+        (Overloaded("full", 2), RateLimited),
+        (ContextTooLong(9, 8), ContextLengthExceeded),
+    ],
+)
+async def test_an_error_of_the_engine_is_told_to_the_client(
+    start_engine: StartEngine, broken: Exception, told: type[APIError]
+) -> None:
+    engine = await start_engine(ANSWER)
+    engine.breaks = broken
+    with pytest.raises(told) as raised:
+        await sample(engine)
+    assert raised.value.message == str(broken)
+    assert raised.value.param == ("input" if told is ContextLengthExceeded else None)
+
+
+async def test_an_engine_that_just_ends_has_failed(start_engine: StartEngine) -> None:
+    class Silent:
+        def __init__(self, info: BackendInfo) -> None:
+            self.info = info
+
+        async def generate(self, request: Any) -> Any:
+            for chunk in ():
+                yield chunk
+
+    with pytest.raises(ServerFailed, match="without a finish reason"):
+        await sample(Silent((await start_engine(ANSWER)).info))
