@@ -52,7 +52,7 @@ class Engine:
     def _make_manager(self, model: Any, options: Options) -> Any:
         generation = GenerationConfig(do_sample=False, eos_token_id=-1)
         with sharing_allocators():
-            manager = ContinuousBatchingManager(model, generation, _batching(model, options))
+            manager = ContinuousBatchingManager(model, generation, batching(model, options))
             manager.output_router = _Failures(self)
             processor: Any = manager._create_batch_processor()
         processor.model_runner._sample = self._step
@@ -154,7 +154,8 @@ class _Failures(OutputRouter):
             self.deliver(output)
 
 
-def _batching(model: Any, options: Options) -> ContinuousBatchingConfig:
+def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
+    """How transformers is to batch this model under these options."""
     eager = model.config._attn_implementation == "eager"
     # Eager attention has masks of batch tokens by cache tokens.
     batch_tokens = options.batch_tokens or (512 if eager else 4096)

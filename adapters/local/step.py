@@ -20,6 +20,8 @@ from adapters.local.row import Row, Sampled
 
 logger = logging.getLogger(__name__)
 
+_ROWS_AT_ONCE = 32  # bounds the copies of logits, of 0.8 MB a row
+
 News = list[tuple[Row, Sampled]]
 
 
@@ -137,18 +139,14 @@ class _Choice:
         items: list[tuple[int, Row]],
         choose: Callable[[Tensor, list[Row]], Tensor],
     ) -> None:
-        for group in self._groups([item for item in items if item[0] not in self.errors]):
-            places = [place for place, _ in group]
+        items = [item for item in items if item[0] not in self.errors]
+        for first in range(0, len(items), _ROWS_AT_ONCE):
+            places = [place for place, _ in items[first : first + _ROWS_AT_ONCE]]
             with self._only(places):
-                chosen = choose(self._part(places), [row for _, row in group])
+                rows = [row for _, row in items[first : first + _ROWS_AT_ONCE]]
+                chosen = choose(self._part(places), rows)
                 for place, token_id in zip(places, chosen.tolist(), strict=True):
                     self.tokens[place] = token_id
-
-    def _groups(self, items: list[tuple[int, Row]]) -> list[list[tuple[int, Row]]]:
-        """An accelerator takes all rows at once; a CPU one by one, as a row fits its cache."""
-        if self._logits.device.type == "cpu":
-            return [[item] for item in items]
-        return [items] if items else []
 
     def _part(self, places: list[int]) -> Tensor:
         if len(places) == 1:

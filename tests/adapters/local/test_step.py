@@ -246,23 +246,15 @@ def test_a_row_that_ended_is_told_nothing_more(bench: Bench) -> None:
     assert len(bench.news) == 1
 
 
-def test_rows_of_an_accelerator_are_chosen_together(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The grouping for devices where a launch costs more than a row."""
-    from adapters.local import step
-
-    monkeypatch.setattr(step._Choice, "_groups", lambda self, items: [items] if items else [])
+def test_many_rows_are_chosen_in_portions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adapters.local.step._ROWS_AT_ONCE", 2)
     logits = noise(5)
     for seed in range(5):
-        bench.add(sampling=SamplingParams(temperature=seed % 2), seed=seed)
-    together = bench.run(logits)
-    bench.rows = bench.rows[1:4:2]
-    assert together[0] == int(logits[0].argmax())
-    sizes = []
-    draw = sampling.draw
-    monkeypatch.setattr(
-        sampling, "draw", lambda part, *rest: sizes.append(len(part)) or draw(part, *rest)
-    )
-    bench.run(logits[[1, 3]])
-    assert sizes == [2]
+        bench.add(sampling=SamplingParams(temperature=0.5), seed=seed)
+    portions = bench.run(logits)
+    monkeypatch.undo()
+    assert bench.run(logits) != portions  # a step further on
+    bench.rows = []
+    for seed in range(5):
+        bench.add(sampling=SamplingParams(temperature=0.5), seed=seed)
+    assert bench.run(logits) == portions

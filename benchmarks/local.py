@@ -1,0 +1,162 @@
+"""Tokens per second of the transformers backend, and what it costs over what lies beneath it.
+
+    python benchmarks/local.py [--model FOLDER] [--streams 1 16] [--tokens 64] [--rounds 7]
+
+Each round runs every arm once, in an order that rotates, so that a machine's moods fall on all
+alike. Printed are medians over the rounds; ratios are medians of each round's own ratio.
+"""
+
+import argparse
+import asyncio
+import random
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.local.backend import LocalBackend
+from adapters.local.engine import batching
+from adapters.local.loading import load
+from adapters.local.options import Options, parse_options
+from demo import checkpoint
+from harmony.tokenizer import decode, encode_with_control
+from harmony.vocab import END, VOCAB_SIZE
+from server.backends import mask_tokenizer
+
+PROMPT_TOKENS = 32
+GREEDY = SamplingParams(temperature=0)
+TEXT = rf"start: /(.|\n)*/ <[{END}]>"  # any text: what most tokens of an answer are
+KEYS = "|".join(f"key{number}" for number in range(50))
+JSON = r'start: "[" (item ",")* item "]"' + "\n" + rf'item: "{{\"" /({KEYS})/ "\":" /[0-9]+/ "}}"'
+
+Arm = Callable[[list[list[int]], int], Awaitable[int]]
+
+
+def prompts(streams: int, source: random.Random) -> list[list[int]]:
+    return [[source.randrange(190_000) for _ in range(PROMPT_TOKENS)] for _ in range(streams)]
+
+
+def ours(backend: LocalBackend, **fields: Any) -> Arm:
+    async def one(prompt: list[int], tokens: int) -> int:
+        request = GenerationRequest("b", tuple(prompt), tokens, frozenset(), **fields)
+        return sum([len(chunk.token_ids) async for chunk in backend.generate(request)])
+
+    async def arm(batch: list[list[int]], tokens: int) -> int:
+        return sum(await asyncio.gather(*[one(prompt, tokens) for prompt in batch]))
+
+    return arm
+
+
+def manager_alone(model: Any, options: Options) -> tuple[Arm, Callable[[], None]]:
+    """transformers' continuous batching as it is: greedy, nothing streamed."""
+    manager = model.init_continuous_batching(
+        GenerationConfig(do_sample=False, eos_token_id=-1), batching(model, options)
+    )
+    manager.start()
+
+    def run(batch: list[list[int]], tokens: int) -> int:
+        for prompt in batch:
+            manager.add_request(prompt, max_new_tokens=tokens)
+        return sum(len(manager.get_result().generated_tokens) for _ in batch)
+
+    async def arm(batch: list[list[int]], tokens: int) -> int:
+        return await asyncio.to_thread(run, batch, tokens)
+
+    return arm, lambda: manager.stop(block=True)
+
+
+def plain_generate(model: Any) -> Arm:
+    """`model.generate` on the whole batch at once: no streams, no arrivals, no leaving."""
+
+    def run(batch: list[list[int]], tokens: int) -> int:
+        ids = torch.tensor(batch, device=model.device)
+        output = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            min_new_tokens=tokens,
+            max_new_tokens=tokens,
+        )
+        return (output.shape[1] - PROMPT_TOKENS) * len(batch)
+
+    async def arm(batch: list[list[int]], tokens: int) -> int:
+        return await asyncio.to_thread(run, batch, tokens)
+
+    return arm
+
+
+async def measure(
+    arms: dict[str, Arm], streams: int, tokens: int, rounds: int
+) -> dict[str, list[float]]:
+    """Tokens per second of each arm in each round; a first round is thrown away."""
+    source = random.Random(streams)
+    rates: dict[str, list[float]] = {name: [] for name in arms}
+    names = list(arms)
+    for turn in range(rounds + 1):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            batch = prompts(streams, source)
+            start = time.perf_counter()
+            sampled = await arms[name](batch, tokens)
+            if turn:
+                rates[name].append(sampled / (time.perf_counter() - start))
+    return rates
+
+
+def report(rates: dict[str, list[float]], streams: int, ratios: list[tuple[str, str]]) -> None:
+    print(f"\n{streams} stream{'s' if streams > 1 else ''}")
+    for name, values in rates.items():
+        print(f"  {name:28} {statistics.median(values):8.1f} tok/s")
+    for over, under in ratios:
+        pairs = [a / b for a, b in zip(rates[over], rates[under], strict=True)]
+        print(f"  {over + ' / ' + under:50} {statistics.median(pairs):.3f}")
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default=None, help="checkpoint; the demo's by default")
+    parser.add_argument("--backend-option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--streams", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    folder = given.model or str(checkpoint.ensure())
+    chosen = dict(option.split("=", 1) for option in given.backend_option)
+    options = parse_options(chosen)
+    config = BackendConfig(folder, chosen, encode_with_control, decode, mask_tokenizer)
+    assert mask_tokenizer().vocab_size == VOCAB_SIZE  # built before anything is timed
+    backend = LocalBackend(config)
+    await backend.start()
+    alone, stop_alone = manager_alone(load(folder, options, lambda *_: None), options)
+    arms = {
+        "generate": plain_generate(load(folder, options, lambda *_: None)),
+        "manager": alone,
+        "greedy": ours(backend, sampling=GREEDY),
+        "greedy, text grammar": ours(backend, sampling=GREEDY, grammar=TEXT),
+        "greedy, JSON grammar": ours(backend, sampling=GREEDY, grammar=JSON),
+        "sampled": ours(backend),
+        "sampled, text grammar": ours(backend, grammar=TEXT),
+        "sampled, JSON grammar": ours(backend, grammar=JSON),
+        "sampled, top_p": ours(backend, sampling=SamplingParams(top_p=0.95)),
+    }
+    ratios = [
+        ("greedy", "generate"),
+        ("greedy", "manager"),
+        ("sampled", "manager"),
+        ("greedy, text grammar", "greedy"),
+        ("greedy, JSON grammar", "greedy"),
+        ("sampled, text grammar", "sampled"),
+        ("sampled, JSON grammar", "sampled"),
+        ("sampled, top_p", "sampled"),
+    ]
+    for streams in given.streams:
+        report(await measure(arms, streams, given.tokens, given.rounds), streams, ratios)
+    stop_alone()
+    await backend.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
