@@ -1,4 +1,4 @@
-"""`gpt-oss-server`: serve, render a request's prompt, parse a completion."""
+"""`gpt-oss-server`: serve, chat, render a request's prompt, parse a completion."""
 
 import argparse
 import sys
@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from openai import OpenAIError
 from pydantic import ValidationError
+from rich.console import Console
 
 from server import debug
 from server.errors import APIError
 from server.serve import StartUpFailed, serve
 from server.settings import Settings
+from server.terminal import DEFAULT_URL, Chat, ChatOptions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,12 +24,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if command == "serve":
             serve(Settings(**options))
+        elif command == "chat":
+            Chat(ChatOptions(**options), Console()).run()
         else:
             run = debug.render_file if command == "render" else debug.parse_file
             print(run(_read(options["file"])))
     except ValidationError as error:
         return _fail(command, _first(error), status=2)
-    except (StartUpFailed, APIError, ValueError, OSError) as error:
+    except (StartUpFailed, APIError, OpenAIError, ValueError, OSError) as error:
         return _fail(command, str(error), status=1)
     return 0
 
@@ -49,9 +54,23 @@ def _parser() -> argparse.ArgumentParser:
             default=argparse.SUPPRESS,
             help=f"{field.description} [GPT_OSS_{name.upper()}]".replace("%", "%%"),
         )
+    _chat_command(commands)
     _file_command(commands, "render", "request JSON -> the prompt's text and ids")
     _file_command(commands, "parse", "token ids (JSON) or harmony text -> messages")
     return parser
+
+
+def _chat_command(commands: Any) -> None:
+    chat = commands.add_parser("chat", help="talk to a server", description="Talk to a server.")
+    for flag, kind, text in (
+        ("--base-url", str, f"the API's address, default {DEFAULT_URL}"),
+        ("--api-key", str, "the server's key"),
+        ("--model", str, "a served name, default the server's first"),
+        ("--effort", str, "reasoning effort: none, low, medium or high"),
+        ("--instructions", str, "what the developer message says"),
+        ("--tools", Path, "JSON file with a list of tools; you type their results"),
+    ):
+        chat.add_argument(flag, type=kind, default=argparse.SUPPRESS, help=text)
 
 
 def _file_command(commands: Any, name: str, text: str) -> None:

@@ -1,0 +1,174 @@
+"""`gpt-oss-server chat`: talk to a server in a terminal.
+
+It is a client of Chat Completions, so it works against any base URL. Reasoning is dimmed; a call of
+a tool (declared by `--tools FILE`) is shown, and the person at the keyboard types its result.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from openai import OpenAI, OpenAIError
+from rich.console import Console
+from rich.style import Style
+
+DEFAULT_URL = "http://127.0.0.1:8000/v1"
+HELP = "Type a message; /new starts over, /quit (or Ctrl-D) ends. Ctrl-C stops an answer."
+DIM = Style(dim=True)
+CALL = Style(color="cyan")
+FAILED = Style(color="red")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """base_url ends in `/v1`; model None takes the server's first; effort None its default.
+
+    tools: a JSON file with a list in Chat Completions' `tools` form, None for no tools.
+    """
+
+    base_url: str = DEFAULT_URL
+    api_key: str = "none"
+    model: str | None = None
+    effort: str | None = None
+    instructions: str | None = None
+    tools: Path | None = None
+
+
+@dataclass(slots=True)
+class Answer:
+    """One streamed answer as far as it has come."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    def message(self) -> dict[str, Any]:
+        """The assistant message that goes back with the next request."""
+        calls = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": call["arguments"]},
+            }
+            for call in self.calls.values()
+        ]
+        message: dict[str, Any] = {"role": "assistant", "content": self.content}
+        if self.reasoning:
+            message["reasoning"] = self.reasoning
+        return message | ({"tool_calls": calls} if calls else {})
+
+
+class Chat:
+    """A conversation with a server, told to `console`; `ask` reads a line from the person."""
+
+    def __init__(
+        self, options: ChatOptions, console: Console, ask: Callable[[str], str] = input
+    ) -> None:
+        self._options = options
+        self._console = console
+        self._ask = ask
+        self._client = OpenAI(base_url=options.base_url, api_key=options.api_key, max_retries=0)
+        self._tools = _read_tools(options.tools)
+        self._messages: list[dict[str, Any]] = []
+        self._model = ""
+
+    def run(self) -> None:
+        """Talk until the person ends it. Raises OpenAIError when the server cannot be reached."""
+        self._model = self._options.model or self._client.models.list().data[0].id
+        self._write(f"{self._model} at {self._options.base_url}. {HELP}\n", DIM)
+        self._start_over()
+        for text in self._lines():
+            if text == "/new":
+                self._start_over()
+            elif text:
+                self._say(text)
+
+    def _lines(self) -> Iterator[str]:
+        while True:
+            try:
+                text = self._ask("> ").strip()
+            except (EOFError, KeyboardInterrupt):
+                self._console.print()
+                return
+            if text in ("/quit", "/exit"):
+                return
+            yield text
+
+    def _start_over(self) -> None:
+        told = self._options.instructions
+        self._messages = [{"role": "developer", "content": told}] if told else []
+
+    def _say(self, text: str) -> None:
+        said = len(self._messages)
+        self._messages.append({"role": "user", "content": text})
+        try:
+            while self._answer():
+                continue
+        except (OpenAIError, httpx.HTTPError) as error:
+            self._write(f"{error}\n", FAILED)
+            del self._messages[said:]
+        except KeyboardInterrupt:
+            self._write("\nstopped\n", DIM)
+            del self._messages[said:]
+
+    def _answer(self) -> bool:
+        """Stream one answer; whether it called tools, so that another one must follow."""
+        answer = Answer()
+        with self._client.chat.completions.create(**self._request()) as stream:
+            for chunk in stream:
+                for choice in chunk.choices:
+                    self._show(answer, choice.delta)
+        self._console.print()
+        self._messages.append(answer.message())
+        for call in answer.calls.values():
+            self._messages.append(self._result_of(call))
+        return bool(answer.calls)
+
+    def _request(self) -> dict[str, Any]:
+        effort = self._options.effort
+        return {
+            "model": self._model,
+            "messages": self._messages,
+            "stream": True,
+            **({"tools": self._tools} if self._tools else {}),
+            **({"reasoning_effort": effort} if effort else {}),
+        }
+
+    def _show(self, answer: Answer, delta: Any) -> None:
+        if reasoning := getattr(delta, "reasoning", None):
+            answer.reasoning += reasoning
+            self._write(reasoning, DIM)
+        if delta.content:
+            if answer.reasoning and not answer.content:
+                self._write("\n", DIM)
+            answer.content += delta.content
+            self._write(delta.content)
+        for part in delta.tool_calls or ():
+            call = answer.calls.setdefault(part.index, {"id": "", "name": "", "arguments": ""})
+            call["id"] += part.id or ""
+            if part.function.name:
+                call["name"] += part.function.name
+                self._write(f"\n{part.function.name} ", CALL)
+            call["arguments"] += part.function.arguments or ""
+            self._write(part.function.arguments or "", CALL)
+
+    def _write(self, text: str, style: Style | None = None) -> None:
+        self._console.print(
+            text, style=style, end="", markup=False, highlight=False, soft_wrap=True
+        )
+
+    def _result_of(self, call: dict[str, str]) -> dict[str, Any]:
+        result = self._ask(f"{call['name']} returns: ")
+        return {"role": "tool", "tool_call_id": call["id"], "content": result}
+
+
+def _read_tools(file: Path | None) -> list[dict[str, Any]]:
+    if file is None:
+        return []
+    tools = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(tools, list):
+        raise ValueError(f"{file}: expected a JSON list of tools")
+    return tools

@@ -1,0 +1,118 @@
+"""`gpt-oss-server chat` against a real server process."""
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from rich.console import Console
+
+from server.terminal import Chat, ChatOptions
+
+THINKING = "<|channel|>analysis<|message|>They greet me.<|end|>"
+HELLO = f"{THINKING}<|start|>assistant<|channel|>final<|message|>Hello [bold]you[/bold].<|return|>"
+CALL = (
+    '<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{"city":"Oslo"}<|call|>'
+)
+SUNNY = "<|channel|>final<|message|>It is sunny.<|return|>"
+SCRIPT = [
+    {"prompt_contains": "degrees", "completion": SUNNY},
+    {"prompt_contains": "Oslo", "completion": CALL},
+    {"prompt_contains": "speak Norwegian", "completion": HELLO.replace("Hello", "Hei")},
+    {"prompt_contains": "hi there", "completion": HELLO},
+]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        },
+    }
+]
+
+
+@pytest.fixture(scope="module")
+def base_url(serve: Callable[..., str]) -> str:
+    return serve(SCRIPT, "--served-model-name", "gpt-oss-20b")
+
+
+def typing(*lines: str) -> tuple[Callable[[str], str], list[str]]:
+    """A person who types these lines, then Ctrl-D; and the prompts that they saw."""
+    prompts: list[str] = []
+    rest: Iterator[str] = iter(lines)
+
+    def ask(prompt: str) -> str:
+        prompts.append(prompt)
+        try:
+            return next(rest)
+        except StopIteration:
+            raise EOFError from None
+
+    return ask, prompts
+
+
+def talk(base_url: str, *lines: str, **options: Any) -> tuple[str, list[str]]:
+    shown = io.StringIO()
+    ask, prompts = typing(*lines)
+    Chat(ChatOptions(base_url=base_url, **options), Console(file=shown, width=200), ask).run()
+    return shown.getvalue(), prompts
+
+
+def test_the_model_and_the_answer_are_shown(base_url: str) -> None:
+    shown, _ = talk(base_url, "hi there")
+    assert "gpt-oss-20b at " in shown
+    assert "They greet me.\nHello [bold]you[/bold]." in shown
+
+
+def test_reasoning_is_dimmed(base_url: str) -> None:
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, color_system="standard", width=200)
+    Chat(ChatOptions(base_url=base_url), console, typing("hi there")[0]).run()
+    assert "\x1b[2mThey\x1b[0m" in shown.getvalue()
+
+
+def test_a_call_is_shown_and_its_result_is_typed(base_url: str, tmp_path: Path) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps(TOOLS), encoding="utf-8")
+    shown, prompts = talk(base_url, "Weather in Oslo?", "20 degrees", tools=tools)
+    assert 'weather {"city":"Oslo"}' in shown
+    assert "weather returns: " in prompts
+    assert "It is sunny." in shown
+
+
+def test_instructions_are_sent(base_url: str) -> None:
+    shown, _ = talk(base_url, "hi there", instructions="speak Norwegian")
+    assert "Hei" in shown
+
+
+def test_an_answer_is_part_of_the_next_request(base_url: str) -> None:
+    shown, _ = talk(base_url, "hi there", "It is warm: 20 degrees", "/quit", "hi there")
+    assert shown.count("Hello") == 1
+    assert shown.count("It is sunny.") == 1
+
+
+def test_starting_over_forgets(base_url: str) -> None:
+    shown, _ = talk(base_url, "It is warm: 20 degrees", "/new", "hi there")
+    assert "Hello" in shown
+
+
+def test_a_refused_request_is_told_and_forgotten(base_url: str) -> None:
+    shown, _ = talk(base_url, "unscripted", "", "hi there")
+    assert "unscripted<|end|>" in shown
+    assert "Hello" in shown
+
+
+def test_tools_that_are_no_list_are_refused(base_url: str, tmp_path: Path) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match="expected a JSON list of tools"):
+        talk(base_url, tools=tools)
+
+
+def test_no_server_is_an_error() -> None:
+    with pytest.raises(openai.APIConnectionError):
+        talk("http://127.0.0.1:9/v1", "hi")
