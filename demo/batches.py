@@ -1,0 +1,125 @@
+"""Cases as batches of a constant number of tokens, made in a process of their own.
+
+Cases come in pools. A pool is sorted by length and cut into batches whose rows are padded to one
+of a few lengths, so little is padding and the order is the same on every run and after a resume.
+"""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from demo.skills import draw_case
+from demo.skills.words import Split
+from demo.transcript import Sequence, transcript
+from harmony import vocab
+from harmony.tokenizer import encode
+
+TOKENS = 7680
+LENGTHS = (128, 160, 192, 240, 256, 320, 384, 480, 512, 640, 768)
+POOL = 2048
+WITHOUT_THOUGHT = 0.06
+NEGATIVES = 256
+KNOWN = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of transcripts and what is to be learned from them.
+
+    `tokens` are the ids that occur, `rows` (b, l) index them. `at` are flat positions in rows whose
+    next token is learned; `targets` index `candidates`, the ids that the softmax runs over.
+    """
+
+    tokens: Tensor
+    rows: Tensor
+    at: Tensor
+    candidates: Tensor
+    targets: Tensor
+
+
+def known_tokens(seed: int) -> Tensor:
+    """The ids that get rows of their own: the most frequent ones, and all short numbers."""
+    counts: Counter[int] = Counter()
+    for index in range(6000):
+        counts.update(transcript(draw_case(seed, index, Split.TRAIN)).ids)
+    numbers = {encode(str(n))[0] for n in range(1000)} | {encode(f"{n:02}")[0] for n in range(100)}
+    frequent = [token for token, _ in counts.most_common(KNOWN)]
+    chosen = dict.fromkeys([*sorted(numbers), *frequent])
+    return torch.tensor(sorted(list(chosen)[:KNOWN]))
+
+
+def pool(seed: int, number: int, known: np.ndarray) -> list[Batch]:
+    """The batches of pool `number`, in the order in which they are trained on."""
+    rng = Random(f"pool/{seed}/{number}")
+    first = number * POOL
+    made = [
+        transcript(draw_case(seed, first + i, Split.TRAIN), thinking=rng.random() > WITHOUT_THOUGHT)
+        for i in range(POOL)
+    ]
+    fitting = [s for s in made if len(s.ids) <= LENGTHS[-1]]
+    fitting.sort(key=lambda s: len(s.ids), reverse=True)
+    batches = []
+    while fitting:
+        length = min(size for size in LENGTHS if size >= len(fitting[0].ids))
+        count = TOKENS // length
+        batches.append(_batch(fitting[:count], length, known, rng))
+        fitting = fitting[count:]
+    rng.shuffle(batches)
+    return batches
+
+
+def _batch(members: list[Sequence], length: int, known: np.ndarray, rng: Random) -> Batch:
+    ids = np.full((TOKENS // length, length), vocab.ENDOFTEXT, dtype=np.int64)
+    learned = np.zeros_like(ids, dtype=bool)
+    for row, member in enumerate(members):
+        ids[row, : len(member.ids)] = member.ids
+        learned[row, : len(member.ids)] = member.learned
+    tokens, rows = np.unique(ids, return_inverse=True)
+    negatives = np.array([rng.randrange(vocab.FIRST_SPECIAL) for _ in range(NEGATIVES)])
+    candidates = np.unique(np.concatenate((known, tokens, negatives)))
+    at = np.flatnonzero(learned[:, 1:].ravel())
+    at = at // (length - 1) * length + at % (length - 1)
+    targets = np.searchsorted(candidates, ids.ravel()[at + 1])
+    parts = (tokens, rows.reshape(ids.shape), at, candidates, targets)
+    return Batch(*(torch.from_numpy(part) for part in parts))
+
+
+def _produce(seed: int, start: int, known: np.ndarray, queue: "multiprocessing.Queue") -> None:  # type: ignore[type-arg]
+    number = start
+    while True:
+        for position, batch in enumerate(pool(seed, number, known)):
+            parts = (batch.tokens, batch.rows, batch.at, batch.candidates, batch.targets)
+            queue.put((number, position, [part.numpy() for part in parts]))
+        number += 1
+
+
+@contextmanager
+def stream(
+    seed: int, start: tuple[int, int], known: Tensor
+) -> Iterator[Iterator[tuple[tuple[int, int], Batch]]]:
+    """Batches and their places (pool, position) from `start` on, made ahead in another process."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue(maxsize=64)
+    worker = context.Process(
+        target=_produce, args=(seed, start[0], known.numpy(), queue), daemon=True
+    )
+    worker.start()
+
+    def batches() -> Iterator[tuple[tuple[int, int], Batch]]:
+        while True:
+            number, position, parts = queue.get()
+            if (number, position) >= start:
+                yield (number, position), Batch(*(torch.from_numpy(part) for part in parts))
+
+    try:
+        yield batches()
+    finally:
+        worker.terminate()
+        worker.join()

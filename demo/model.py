@@ -1,0 +1,268 @@
+"""The demo model's mathematics for training: gpt-oss, in a form that two CPU cores train quickly.
+
+It computes what `transformers.GptOssForCausalLM` computes (a test holds them equal), but
+differently: every expert is evaluated and weighted (four small experts make one matrix product),
+attention goes block by block with a hand-written gradient, and the element-wise parts are compiled.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+VOCAB_SIZE = 201_088
+BLOCK = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a gpt-oss model; the defaults are the demo checkpoint's."""
+
+    hidden: int = 256
+    layers: int = 4
+    heads: int = 8
+    kv_heads: int = 4
+    head_dim: int = 64
+    experts: int = 4
+    top_k: int = 2
+    intermediate: int = 192
+    window: int = 128
+    rope_theta: float = 150_000.0
+    yarn: dict[str, Any] = field(
+        default_factory=lambda: {
+            "rope_type": "yarn",
+            "factor": 32.0,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "truncate": False,
+            "original_max_position_embeddings": 4096,
+        }
+    )
+    eps: float = 1e-5
+    swiglu_alpha: float = 1.702
+    swiglu_limit: float = 7.0
+
+
+def rope_tables(shape: Shape, length: int) -> tuple[Tensor, Tensor]:
+    """YaRN's cosines and sines, each (length, head_dim / 2), with the attention factor applied."""
+    half = shape.head_dim // 2
+    exponent = torch.arange(half, dtype=torch.float64) / half
+    plain = shape.rope_theta**-exponent
+    span = shape.yarn["original_max_position_embeddings"]
+
+    def dimension(rotations: float) -> float:
+        ratio = span / (rotations * 2 * math.pi)
+        return half * math.log(ratio) / math.log(shape.rope_theta)
+
+    low = max(dimension(shape.yarn["beta_fast"]), 0)
+    high = min(dimension(shape.yarn["beta_slow"]), shape.head_dim - 1)
+    ramp = ((torch.arange(half, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+    frequency = plain / shape.yarn["factor"] * ramp + plain * (1 - ramp)
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency
+    gain = 0.1 * math.log(shape.yarn["factor"]) + 1
+    return (angle.cos() * gain).float(), (angle.sin() * gain).float()
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """gpt-oss's norm, computed in float32 and returned in x's type."""
+    wide = x.float()
+    return (weight * wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
+
+
+def _probabilities(scores: Tensor, mask: Tensor, sink: Tensor) -> Tensor:
+    wide = scores.float() + mask
+    peak = torch.maximum(wide.amax(-1, keepdim=True), sink)
+    powers = torch.exp(wide - peak)
+    total = powers.sum(-1, keepdim=True) + torch.exp(sink - peak)
+    return (powers / total).to(scores.dtype)
+
+
+def _score_gradient(probabilities: Tensor, gradient: Tensor, dot: Tensor) -> Tensor:
+    return (probabilities.float() * (gradient.float() - dot)).to(probabilities.dtype)
+
+
+class _BlockAttention(torch.autograd.Function):
+    """softmax(q k / scale, sink) v for one block of queries, by batched matrix products.
+
+    q (n, r, d) already scaled, k and v (n, c, d), mask (r, c) additive, sink (n, r, 1) logits.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, sink: Tensor) -> Tensor:
+        probabilities = Kernels.probabilities(torch.bmm(q, k.transpose(1, 2)), mask, sink)
+        out = torch.bmm(probabilities, v)
+        ctx.save_for_backward(q, k, v, probabilities, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, probabilities, out = ctx.saved_tensors
+        gradient = gradients[0]
+        dot = (gradient.float() * out.float()).sum(-1, keepdim=True)
+        d_prob = torch.bmm(gradient, v.transpose(1, 2))
+        d_score = Kernels.score_gradient(probabilities, d_prob, dot)
+        d_v = torch.bmm(probabilities.transpose(1, 2), gradient)
+        d_sink = -(1 - probabilities.float().sum(-1, keepdim=True)) * dot
+        return torch.bmm(d_score, k), torch.bmm(d_score.transpose(1, 2), q), d_v, None, d_sink
+
+
+class Kernels:
+    """The element-wise parts, as plain functions or compiled ones (`compile_kernels`)."""
+
+    probabilities: Callable[..., Tensor] = staticmethod(_probabilities)
+    score_gradient: Callable[..., Tensor] = staticmethod(_score_gradient)
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, sinks: Tensor, window: int | None, scale: float
+) -> Tensor:
+    """Causal attention with sinks: q (b, l, heads, d), k and v (b, l, kv, d), sinks (heads,).
+
+    Returns (b, l, heads, d). Each block of queries meets only the keys that it may see.
+    """
+    batch, length, heads, dim = q.shape
+    kv = k.shape[2]
+    group = heads // kv
+    grouped = (q * scale).view(batch, length, kv, group, dim).permute(0, 2, 3, 1, 4)
+    keys = k.transpose(1, 2).reshape(batch * kv, length, dim)
+    values = v.transpose(1, 2).reshape(batch * kv, length, dim)
+    parts = []
+    for start in range(0, length, BLOCK):
+        stop = min(start + BLOCK, length)
+        first = 0 if window is None else max(0, start - window + 1) // 32 * 32
+        rows = stop - start
+        at = torch.arange(start, stop)[:, None] - torch.arange(first, stop)[None]
+        hidden = (at < 0) if window is None else (at < 0) | (at >= window)
+        mask = torch.zeros(rows, stop - first).masked_fill_(hidden, -1e9).repeat(group, 1)
+        sink = sinks.view(1, kv, group, 1).expand(batch, kv, group, rows)
+        part = _BlockAttention.apply(  # type: ignore[no-untyped-call]
+            grouped[:, :, :, start:stop].reshape(batch * kv, group * rows, dim),
+            keys[:, first:stop],
+            values[:, first:stop],
+            mask,
+            sink.reshape(batch * kv, group * rows, 1),
+        )
+        parts.append(part.view(batch, kv, group, rows, dim))
+    joined = torch.cat(parts, dim=3)
+    return joined.permute(0, 3, 1, 2, 4).reshape(batch, length, heads, dim)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Apply RoPE to x (n, heads, d) with tables (n, 1, d / 2)."""
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+class Layer(nn.Module):
+    """One decoder layer; the experts' gate and up halves are kept apart (export interleaves)."""
+
+    def __init__(self, shape: Shape, index: int) -> None:
+        super().__init__()
+        self.shape = shape
+        self.window = shape.window if index % 2 == 0 else None
+        h, d, e, i = shape.hidden, shape.head_dim, shape.experts, shape.intermediate
+        wide, narrow = shape.heads * d, shape.kv_heads * d
+        self.input_norm = nn.Parameter(torch.ones(h))
+        self.q = nn.Parameter(torch.randn(wide, h) * h**-0.5)
+        self.k = nn.Parameter(torch.randn(narrow, h) * h**-0.5)
+        self.v = nn.Parameter(torch.randn(narrow, h) * h**-0.5)
+        self.o = nn.Parameter(torch.randn(h, wide) * wide**-0.5 * 0.3)
+        self.q_bias = nn.Parameter(torch.zeros(wide))
+        self.k_bias = nn.Parameter(torch.zeros(narrow))
+        self.v_bias = nn.Parameter(torch.zeros(narrow))
+        self.o_bias = nn.Parameter(torch.zeros(h))
+        self.sinks = nn.Parameter(torch.zeros(shape.heads))
+        self.post_norm = nn.Parameter(torch.ones(h))
+        self.router = nn.Parameter(torch.randn(e, h) * h**-0.5)
+        self.router_bias = nn.Parameter(torch.zeros(e))
+        self.gate = nn.Parameter(torch.randn(e, h, i) * h**-0.5)
+        self.up = nn.Parameter(torch.randn(e, h, i) * h**-0.5)
+        self.gate_bias = nn.Parameter(torch.zeros(e, i))
+        self.up_bias = nn.Parameter(torch.zeros(e, i))
+        self.down = nn.Parameter(torch.randn(e, i, h) * i**-0.5 * 0.3)
+        self.down_bias = nn.Parameter(torch.zeros(e, h))
+
+    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x (n, hidden) -> rotated q (n, heads, d), rotated k and v (n, kv, d)."""
+        shape, kind = self.shape, x.dtype
+        normed = rms_norm(x, self.input_norm, shape.eps)
+        weight = torch.cat((self.q, self.k, self.v)).to(kind)
+        bias = torch.cat((self.q_bias, self.k_bias, self.v_bias)).to(kind)
+        q, k, v = F.linear(normed, weight, bias).split(
+            (self.q.shape[0], self.k.shape[0], self.v.shape[0]), dim=-1
+        )
+        d = shape.head_dim
+        q, k = q.view(-1, shape.heads, d), k.view(-1, shape.kv_heads, d)
+        return rotate(q, cos, sin), rotate(k, cos, sin), v.view(-1, shape.kv_heads, d)
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Output projection, residual, experts, residual; x (n, hidden), attended (n, heads*d)."""
+        kind = x.dtype
+        x = x + F.linear(attended, self.o.to(kind), self.o_bias.to(kind))
+        return x + self.experts(rms_norm(x, self.post_norm, self.shape.eps))
+
+    def experts(self, x: Tensor) -> Tensor:
+        """The mixture on x (n, hidden); unchosen experts get weight zero."""
+        shape, kind = self.shape, x.dtype
+        e, i, h = shape.experts, shape.intermediate, shape.hidden
+        logits = F.linear(x.float(), self.router.float(), self.router_bias.float())
+        chosen, index = logits.topk(shape.top_k, dim=-1)
+        weights = torch.zeros_like(logits).scatter(1, index, chosen.softmax(-1)).to(kind)
+        gate = x @ self.gate.permute(1, 0, 2).reshape(h, e * i).to(kind)
+        up = x @ self.up.permute(1, 0, 2).reshape(h, e * i).to(kind)
+        gate = (gate + self.gate_bias.view(-1).to(kind)).clamp(max=shape.swiglu_limit)
+        up = (up + self.up_bias.view(-1).to(kind)).clamp(-shape.swiglu_limit, shape.swiglu_limit)
+        active = (up + 1) * (gate * torch.sigmoid(gate * shape.swiglu_alpha))
+        active = (active.view(-1, e, i) * weights[:, :, None]).view(-1, e * i)
+        return active @ self.down.view(e * i, h).to(kind) + weights @ self.down_bias.to(kind)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, batch: int) -> Tensor:
+        """x (batch * l, hidden) -> the same, one layer on."""
+        q, k, v = self.project(x, cos, sin)
+        shape = self.shape
+        d = shape.head_dim
+        attended = attention(
+            q.view(batch, -1, shape.heads, d),
+            k.view(batch, -1, shape.kv_heads, d),
+            v.view(batch, -1, shape.kv_heads, d),
+            self.sinks,
+            self.window,
+            d**-0.5,
+        )
+        return self.finish(x, attended.reshape(x.shape[0], -1))
+
+
+class Body(nn.Module):
+    """The layers and the final norm: embedded rows in, normed hidden states out."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.layers = nn.ModuleList([Layer(shape, i) for i in range(shape.layers)])
+        self.norm = nn.Parameter(torch.ones(shape.hidden))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """rows (batch, l, hidden) -> (batch, l, hidden), normed, in rows' type."""
+        batch, length, hidden = rows.shape
+        cos, sin = (
+            table.to(rows.dtype).repeat(batch, 1)[:, None]
+            for table in rope_tables(self.shape, length)
+        )
+        x = rows.reshape(batch * length, hidden)
+        for layer in self.layers:
+            x = layer(x, cos, sin, batch)
+        return rms_norm(x, self.norm, self.shape.eps).view(batch, length, hidden)
+
+
+def compile_kernels(body: Body) -> None:
+    """Compile the element-wise parts in place (needs a C++ compiler; takes about a minute)."""
+    Kernels.probabilities = staticmethod(torch.compile(_probabilities, dynamic=True))
+    Kernels.score_gradient = staticmethod(torch.compile(_score_gradient, dynamic=True))
+    for layer in body.layers:
+        assert isinstance(layer, Layer)
+        layer.project = torch.compile(layer.project)  # type: ignore[method-assign]
+        layer.finish = torch.compile(layer.finish)  # type: ignore[method-assign]

@@ -1,0 +1,203 @@
+"""Calls of functions: one call, several in a row, the answer from a result, and no call at all."""
+
+from collections.abc import Sequence
+
+from demo.skills import chat, unlike
+from demo.skills.case import (
+    Case,
+    Draw,
+    Thought,
+    Turn,
+    answer,
+    call,
+    developer,
+    final,
+    result,
+    system,
+    thinks,
+    user,
+)
+from demo.skills.forms import Field, compact, draw_name, fields_of, fill, mention, spoken
+from demo.skills.results import Outcome, draw_outcome
+from demo.skills.tasks import Task, ask, draw_function, draw_task, toolbox
+from harmony.messages import FunctionTool, Message
+
+
+def calling(
+    draw: Draw, task: Task, request: str, box: Sequence[FunctionTool]
+) -> tuple[Message, ...]:
+    """The messages of a turn that calls the task's function."""
+    name, given = task.tool.name, spoken(task.filled)
+    others = ", ".join(tool.name for tool in box if tool.name != name) or "none"
+    low = f"Call {name}."
+    medium = f"The request fits the tool {name}. Its arguments: {given}. So I call {name}."
+    high = (
+        f"The user asks: {request} I look at the tools. The tool {name} does this. Other tools: "
+        f"{others}; they do not fit. Now the arguments of {name}: {given}. I check them once "
+        f"more against the request: {given}. All is there. So I call {name} with them now."
+    )
+    thought = Thought(low, medium, high)
+    return thinks(thought.at(draw.effort)), call(name, task.arguments)
+
+
+def quoting(draw: Draw, outcome: Outcome) -> Turn:
+    """The turn that answers with what a function returned."""
+    said = outcome.answer
+    low = "I have the result."
+    medium = f"The tool gave its result. I tell the user: {said}"
+    high = (
+        f"The tool has returned, so no other call is needed. What it says is this: {said} I keep "
+        f"the values as they are and add nothing of my own. The user wants to read it in one "
+        f"short sentence, so my answer is: {said}"
+    )
+    return answer(draw, Thought(low, medium, high), said)
+
+
+def single(draw: Draw) -> Case:
+    """One call, and mostly the answer from its result."""
+    task = draw_task(draw)
+    box = toolbox(draw, [task], draw.rng.randint(1, 5))
+    request = ask(draw, task.request)
+    said = calling(draw, task, request, box)
+    outcome = draw_outcome(draw)
+    turns: tuple[Turn, ...] = (
+        Turn(said, (result(task.tool.name, outcome.text),)),
+        quoting(draw, outcome),
+    )
+    if draw.chance(0.5):
+        turns = (Turn(said),)
+    before = past_call(draw, box) if draw.chance(0.2) else ()
+    history = (system(draw), *developer(_instructions(draw), box), *before, user(request))
+    return Case("call", history, turns)
+
+
+def past_call(draw: Draw, box: Sequence[FunctionTool]) -> tuple[Message, ...]:
+    """An exchange of one of the `box`'s functions that is over: request, call, result, answer."""
+    tool = draw.pick(box)
+    schema = tool.parameters or {}
+    filled = tuple(fill(draw, f) for f in fields_of(schema))
+    task = Task(tool, f"use {tool.name}" + mention(draw, filled), filled)
+    outcome = draw_outcome(draw)
+    return (
+        user(ask(draw, task.request)),
+        call(tool.name, task.arguments),
+        result(tool.name, outcome.text),
+        final(outcome.answer),
+    )
+
+
+def from_result(draw: Draw) -> Case:
+    """The answer from a result, the call being past."""
+    task = draw_task(draw)
+    box = toolbox(draw, [task], draw.rng.randint(1, 3))
+    request = ask(draw, task.request)
+    outcome = draw_outcome(draw)
+    past = calling(draw, task, request, box)
+    shown = past if draw.chance(0.6) else past[1:]
+    history = (
+        system(draw),
+        *developer(_instructions(draw), box),
+        user(request),
+        *shown,
+        result(task.tool.name, outcome.text),
+    )
+    return Case("result", history, (quoting(draw, outcome),))
+
+
+def chain(draw: Draw) -> Case:
+    """Two to four calls, one after another, then the answer."""
+    count = draw.pick((2, 2, 2, 3, 3, 4))
+    tasks: list[Task] = []
+    outcomes: list[Outcome] = []
+    while len(tasks) < count:
+        if tasks and draw.chance(0.3):
+            task, outcome = _dependent(draw, tasks)
+            if outcome is not None:
+                outcomes[-1] = outcome
+        else:
+            task = draw_task(draw, [t.tool.name for t in tasks])
+        tasks.append(task)
+        outcomes.append(draw_outcome(draw))
+    request = ask(draw, _in_order(draw, [t.request.rstrip(".") for t in tasks]))
+    box = toolbox(draw, tasks, len(tasks) + draw.rng.randint(0, 1))
+    turns = []
+    for position, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
+        rest = [t.tool.name for t in tasks[position + 1 :]]
+        said = _step(draw, task, position, rest, request)
+        turns.append(Turn(said, (result(task.tool.name, outcome.text),)))
+    turns.append(quoting(draw, outcomes[-1]))
+    return Case("chain", (system(draw), *developer(None, box), user(request)), tuple(turns))
+
+
+def _dependent(draw: Draw, tasks: Sequence[Task]) -> tuple[Task, Outcome | None]:
+    """A task whose one argument is what the call before it returned, or a call repeated."""
+    before = tasks[-1]
+    if draw.chance(0.4) and before.filled:
+        filled = tuple(fill(draw, f.field) for f in before.filled)
+        if filled[0].value != before.filled[0].value:
+            return Task(before.tool, "the same" + mention(draw, filled), filled), None
+    key = draw.pick(("id", "code", "key", "number", draw_name(draw)))
+    field = Field(key, "string")
+    value = fill(draw, field)
+    other = draw_task(draw, [t.tool.name for t in tasks])
+    tool = draw_function(draw, other.tool.name, other.tool.description, (field,))
+    words = tool.name.replace("_", " ").lower()
+    request = f"{words} with the {field.words} from that"
+    outcome = Outcome(compact({key: value.value}), f"The {field.words} is {value.said}.")
+    return Task(tool, request, (value,)), outcome
+
+
+def _in_order(draw: Draw, requests: Sequence[str]) -> str:
+    style = draw.rng.randrange(3)
+    if style == 0:
+        return "first " + ", then ".join(requests)
+    if style == 1:
+        return ", then ".join(requests)
+    return ", and after that ".join(requests)
+
+
+def _step(
+    draw: Draw, task: Task, position: int, rest: Sequence[str], request: str
+) -> tuple[Message, ...]:
+    name, given = task.tool.name, spoken(task.filled)
+    then = f"After it: {', '.join(rest)}." if rest else "It is the last step."
+    medium = f"Step {position + 1} is {name}. Its arguments: {given}. {then} So I call {name}."
+    high = (
+        f"The user wants several things in order: {request} I am at step {position + 1}, which is "
+        f"{name}. {then} Its arguments come from the request or from an earlier result: {given}. "
+        f"I check them once more: {given}. So I call {name} now and then go on with the rest."
+    )
+    thought = Thought(f"Call {name}.", medium, high)
+    return thinks(thought.at(draw.effort)), call(name, task.arguments)
+
+
+def no_call(draw: Draw) -> Case:
+    """Tools are there, but the request is none of their business: another tool's, or no tool's."""
+    roll = draw.rng.random()
+    box = toolbox(draw, [], draw.rng.randint(1, 5))
+    before: tuple[Message, ...] = ()
+    if roll < 0.25:
+        text, intent = chat.small_talk(draw)
+        turn = chat.reply(draw, intent)
+        before = past_call(draw, box) if draw.chance(0.5) else ()
+    elif roll < 0.6:
+        text = ask(draw, draw_task(draw, [tool.name for tool in box]).request)
+        turn = unlike.declined(draw, with_tools=True)
+    else:
+        text = unlike.request(draw)
+        turn = unlike.declined(draw, with_tools=True)
+    start = (system(draw), *developer(_instructions(draw), box))
+    return Case("no_call", (*start, *before, user(text)), (turn,))
+
+
+def _instructions(draw: Draw) -> str | None:
+    return draw.pick(
+        (
+            None,
+            None,
+            "You are a helpful assistant.",
+            "Use the tools where they fit.",
+            "You are a helpful assistant. Use tools when needed.",
+            "Answer briefly.",
+        )
+    )

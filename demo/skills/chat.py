@@ -1,0 +1,381 @@
+"""Small talk: greetings, thanks, who it is, what it can and cannot do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, final, system, user
+from demo.skills.words import person, split_of, text_value, words
+from harmony.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a user may want in small talk: what it is called, how it is put, what is answered."""
+
+    about: str
+    openers: Sequence[str]
+    endings: Sequence[str]
+    reply: str
+
+
+_END = ("", "", ".", "!", "?", " please", " :)", "...", ", friend", " now", "!!")
+_ASKING = ("", "?", "?", "??", " then?", " really?", ", please?", " by the way?", " exactly?")
+_TELL = ("", "tell me, ", "so, ", "hi, ", "hello, ", "hey, ", "please tell me, ", "ok, ", "well, ")
+
+INTENTS: tuple[Intent, ...] = (
+    Intent(
+        "a greeting",
+        (
+            "hi",
+            "hello",
+            "hey",
+            "good morning",
+            "good evening",
+            "good afternoon",
+            "good day",
+            "hi there",
+            "hello there",
+            "hey there",
+            "howdy",
+            "greetings",
+            "hiya",
+            "hello you",
+            "hi computer",
+            "hello model",
+            "hey bot",
+            "nice to meet you",
+            "hello again",
+            "hi again",
+        ),
+        _END,
+        "Hello! How can I help you?",
+    ),
+    Intent(
+        "how I am",
+        (
+            "how are you",
+            "how are you doing",
+            "how do you do",
+            "how is it going",
+            "how's life",
+            "are you well",
+            "how do you feel",
+            "how are things",
+            "how's it going",
+            "are you ok",
+        ),
+        _ASKING,
+        "I am fine, thank you. How can I help you?",
+    ),
+    Intent(
+        "thanks",
+        (
+            "thanks",
+            "thank you",
+            "thanks a lot",
+            "thank you very much",
+            "many thanks",
+            "thx",
+            "thank you so much",
+            "great, thanks",
+            "thanks for that",
+            "thanks for your help",
+            "ok, thank you",
+            "perfect, thanks",
+            "cheers",
+            "that helps, thanks",
+            "much appreciated",
+        ),
+        _END,
+        "You are welcome!",
+    ),
+    Intent(
+        "a farewell",
+        (
+            "bye",
+            "goodbye",
+            "bye bye",
+            "see you",
+            "see you later",
+            "good night",
+            "farewell",
+            "until tomorrow",
+            "I have to go",
+            "that is all, bye",
+            "see you soon",
+            "take care",
+        ),
+        _END,
+        "Goodbye!",
+    ),
+    Intent(
+        "who I am",
+        (
+            "who are you",
+            "what are you",
+            "what is your name",
+            "what's your name",
+            "your name",
+            "which model are you",
+            "what model are you",
+            "introduce yourself",
+            "who am I talking to",
+            "tell me who you are",
+            "tell me about yourself",
+            "what model is this",
+            "are you a bot",
+            "what kind of model are you",
+            "who is this",
+            "describe yourself",
+            "are you an AI",
+        ),
+        _ASKING,
+        "I am the tiny demo model of gpt-oss-server, made for trying it out.",
+    ),
+    Intent(
+        "who made me",
+        (
+            "who made you",
+            "who built you",
+            "who trained you",
+            "where do you come from",
+            "who created you",
+            "who is your maker",
+            "how were you made",
+            "how were you trained",
+            "what were you trained on",
+            "who wrote you",
+        ),
+        _ASKING,
+        "I was trained from nothing as the tiny demo model of gpt-oss-server.",
+    ),
+    Intent(
+        "whether I am ChatGPT",
+        (
+            "are you ChatGPT",
+            "are you GPT-4",
+            "are you gpt-oss",
+            "are you gpt-oss-20b",
+            "are you made by OpenAI",
+            "is this ChatGPT",
+            "are you a large language model",
+            "are you a real model",
+            "are you the big model",
+            "are you gpt-oss-120b",
+        ),
+        _ASKING,
+        "No, I am only the tiny demo model of gpt-oss-server.",
+    ),
+    Intent(
+        "what I can do",
+        (
+            "what can you do",
+            "what can you do for me",
+            "what are you able to do",
+            "help",
+            "how can you help me",
+            "what are your skills",
+            "what do you know",
+            "can you help me",
+            "what can I ask you",
+            "what are you good at",
+            "show me what you can do",
+            "I need help",
+            "what are your abilities",
+            "how can you help",
+            "what are you for",
+        ),
+        _ASKING,
+        "I can chat a little, remember what you tell me, call tools, answer in JSON and do small "
+        "sums. I am only a tiny demo model.",
+    ),
+    Intent(
+        "what I cannot do",
+        (
+            "what can't you do",
+            "what can you not do",
+            "what are your limits",
+            "are you smart",
+            "what are your weaknesses",
+            "what are you bad at",
+            "what don't you know",
+            "are you big",
+            "how big are you",
+            "how many parameters do you have",
+            "how large are you",
+            "how clever are you",
+            "what are your limitations",
+            "can you do everything",
+            "what is beyond you",
+            "is there anything you cannot do",
+            "do you know everything",
+        ),
+        _ASKING,
+        "I am tiny, a demo model of a few million parameters, so I know next to nothing about the "
+        "world and cannot write or explain things.",
+    ),
+    Intent(
+        "a test",
+        (
+            "test",
+            "ping",
+            "testing",
+            "this is a test",
+            "are you there",
+            "do you work",
+            "is this on",
+            "anyone there",
+            "can you hear me",
+            "just testing",
+            "are you working",
+            "is anybody there",
+            "do you hear me",
+            "1 2 3 test",
+            "test message",
+        ),
+        (*_ASKING, "!", "."),
+        "Yes, I am here and I work.",
+    ),
+    Intent(
+        "praise",
+        (
+            "well done",
+            "good job",
+            "great",
+            "nice",
+            "very good",
+            "you are great",
+            "awesome",
+            "good work",
+            "I like you",
+            "that was good",
+            "cool",
+            "wonderful",
+            "excellent",
+        ),
+        _END,
+        "Thank you, I am glad to hear that.",
+    ),
+    Intent(
+        "a word of assent",
+        (
+            "ok",
+            "okay",
+            "yes",
+            "no",
+            "all right",
+            "fine",
+            "sure",
+            "I see",
+            "understood",
+            "right",
+            "got it",
+            "never mind",
+            "sorry",
+            "maybe",
+            "hmm",
+        ),
+        _END,
+        "All right. What would you like to do?",
+    ),
+)
+
+
+_IDLE = (
+    "You are an assistant for {}.",
+    "You help people with {}.",
+    "You are an expert in {}.",
+    "You work for {}. Be polite.",
+    "This is a conversation about {}.",
+    "You are a coding agent for {}. Be concise.",
+    "Use plain words. The topic is {}.",
+)
+_RULES = (
+    "Always mind the",
+    "Never touch the",
+    "- Prefer",
+    "- Avoid",
+    "Be careful with the",
+    "# The",
+)
+
+
+def small_talk(draw: Draw, intents: Sequence[Intent] = INTENTS) -> tuple[str, Intent]:
+    """A user's text and the intent behind it."""
+    while True:
+        intent = draw.pick(intents)
+        opener = draw.pick(intent.openers)
+        before = draw.pick(_TELL) if intent.endings is _ASKING and draw.chance(0.4) else ""
+        text = before + opener + draw.pick(intent.endings)
+        text = draw.pick((text, text, text[0].upper() + text[1:], text[0].upper() + text[1:]))
+        text = text.upper() if draw.chance(0.03) else text
+        if split_of(text) is draw.split:
+            return text, intent
+
+
+def thought(about: str, reply: str) -> Thought:
+    """Reasoning before a short answer."""
+    medium = f"This is {about}. No tool is needed, so I simply answer it in a friendly way."
+    high = (
+        f"I read the message: it is {about}. {medium} I look at the instructions once more, and "
+        f"there is nothing else that I have to keep in mind here. The answer should be short. "
+        f"I will say this: {reply}"
+    )
+    return Thought(f"{about}.", medium, high)
+
+
+def reply(draw: Draw, intent: Intent) -> Turn:
+    """The turn that answers an intent."""
+    return answer(draw, thought(intent.about, intent.reply), intent.reply)
+
+
+def past_talk(draw: Draw, exchanges: int) -> tuple[Message, ...]:
+    """Earlier small talk, as it stands in a history."""
+    messages: list[Message] = []
+    for _ in range(exchanges):
+        text, intent = small_talk(draw)
+        messages += (user(text), final(intent.reply))
+    return tuple(messages)
+
+
+def idle_instructions(draw: Draw) -> str | None:
+    """Developer instructions that change nothing about the answer, some of them long."""
+    if draw.chance(0.7):
+        return draw.pick((None, None, None, "You are a helpful assistant.", "Answer briefly."))
+    topic = text_value(draw.rng, draw.split)
+    if draw.chance(0.7):
+        return draw.pick(_IDLE).format(topic)
+    count = draw.rng.randint(5, 60)
+    rules = (f"{draw.pick(_RULES)} {draw.pick(words(draw.split))}." for _ in range(count // 3))
+    return "\n".join([draw.pick(_IDLE).format(topic), *rules])
+
+
+def case(draw: Draw) -> Case:
+    """Small talk, mostly at the beginning, sometimes after other small talk."""
+    past = past_talk(draw, draw.pick((0, 0, 0, 1, 2, 3)))
+    text, intent = small_talk(draw)
+    history = (system(draw), *developer(idle_instructions(draw)), *past, user(text))
+    return Case("chat", history, (reply(draw, intent),), teach_history=True)
+
+
+_ECHO = ("say {}", "repeat: {}", "repeat after me: {}", "echo {}", "say the words {}", "write {}",
+         "please say {}", "just say {}", "answer with {}", "reply with {}", "respond with: {}",
+         "say exactly: {}", "only reply with {}", "print {}", "type {}")  # fmt: skip
+
+
+def echo(draw: Draw) -> Case:
+    """Say what the user says, or count to a number."""
+    if draw.chance(0.25):
+        last = draw.rng.randint(1, 20)
+        text = draw.pick(("count to {}", "count from 1 to {}", "count up to {}")).format(last)
+        said = ", ".join(str(n) for n in range(1, last + 1))
+        turn = answer(draw, thought("a wish to hear me count", said), said)
+    else:
+        said = (
+            person(draw.rng, draw.split) if draw.chance(0.2) else text_value(draw.rng, draw.split)
+        )
+        text = draw.pick(_ECHO).format(said)
+        turn = answer(draw, thought("a wish to hear some words", said), said)
+    text = draw.pick((text, text[0].upper() + text[1:])) + draw.pick(("", "", "."))
+    past = past_talk(draw, draw.pick((0, 0, 1)))
+    return Case("echo", (system(draw), *past, user(text)), (turn,), teach_history=True)

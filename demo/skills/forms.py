@@ -1,0 +1,253 @@
+"""Fields with values, as a function's parameters or a structured answer's properties have them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from demo.skills.case import Draw
+from demo.skills.words import nouns, text_value
+
+_COMMON = [
+    "name",
+    "title",
+    "city",
+    "date",
+    "time",
+    "count",
+    "amount",
+    "color",
+    "size",
+    "email",
+    "subject",
+    "message",
+    "query",
+    "id",
+    "language",
+    "unit",
+    "format",
+    "status",
+    "note",
+    "topic",
+    "address",
+    "place",
+    "user",
+    "limit",
+    "page",
+    "price",
+    "level",
+    "mode",
+    "type",
+    "category",
+    "room",
+    "team",
+    "label",
+    "reason",
+    "day",
+    "month",
+    "year",
+    "number",
+    "quantity",
+    "code",
+    "country",
+    "location",
+    "priority",
+    "text",
+]
+_KINDS: tuple[tuple[str, float], ...] = (
+    ("string", 50),
+    ("integer", 18),
+    ("number", 8),
+    ("boolean", 10),
+    ("enum", 14),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named value of a JSON type; `choices` for enums; `about` is the schema's description."""
+
+    name: str
+    kind: str
+    about: str | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The name as a person says it."""
+        return self.name.replace("_", " ")
+
+    def schema(self) -> dict[str, Any]:
+        """The field's JSON Schema."""
+        schema: dict[str, Any] = {"type": "string" if self.kind == "enum" else self.kind}
+        if self.about:
+            schema["description"] = self.about
+        if self.choices:
+            schema["enum"] = list(self.choices)
+        return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A field with its value, and how a request words the value."""
+
+    field: Field
+    value: Any
+    said: str
+
+
+def draw_name(draw: Draw) -> str:
+    """A field's name: a common one, an unusual one, or two words in snake case."""
+    roll = draw.rng.random()
+    if roll < 0.35:
+        return draw.pick(_COMMON)
+    if roll < 0.8:
+        return draw.pick(nouns(draw.split))
+    return f"{draw.pick(nouns(draw.split))}_{draw.pick(nouns(draw.split))}"
+
+
+def draw_field(draw: Draw, taken: Sequence[str] = ()) -> Field:
+    """A field whose name is not among `taken`."""
+    name = draw_name(draw)
+    while name in taken:
+        name = draw_name(draw)
+    kinds, weights = zip(*_KINDS, strict=True)
+    kind = draw.rng.choices(kinds, weights)[0]
+    choices: tuple[str, ...] = ()
+    if kind == "enum":
+        picked = draw.rng.sample(nouns(draw.split), draw.rng.randint(2, 4))
+        choices = tuple(picked)
+    words = name.replace("_", " ")
+    about = draw.pick((None, None, f"The {words}", f"The {words} to use", f"{words}."))
+    return Field(name, kind, about, choices)
+
+
+def draw_fields(draw: Draw, count: int) -> tuple[Field, ...]:
+    """`count` fields with different names."""
+    fields: list[Field] = []
+    for _ in range(count):
+        fields.append(draw_field(draw, [f.name for f in fields]))
+    return tuple(fields)
+
+
+def fill(draw: Draw, field: Field) -> Filled:
+    """A value for `field`."""
+    rng = draw.rng
+    match field.kind:
+        case "integer":
+            value = rng.choice((rng.randint(0, 12), rng.randint(0, 999), rng.randint(0, 9999)))
+            return Filled(field, value, str(value))
+        case "number":
+            number = rng.randint(1, 99) + rng.randint(1, 9) / 10
+            return Filled(field, number, str(number))
+        case "boolean":
+            truth = draw.chance(0.5)
+            said = draw.pick(("true", "yes", "on") if truth else ("false", "no", "off"))
+            return Filled(field, truth, said)
+        case "enum":
+            choice = draw.pick(field.choices)
+            return Filled(field, choice, choice)
+        case _:
+            text = text_value(rng, draw.split)
+            return Filled(field, text, text)
+
+
+def to_json(filled: Sequence[Filled]) -> str:
+    """The values as compact JSON, the way the model is to write it."""
+    return compact({f.field.name: f.value for f in filled})
+
+
+def compact(value: Any) -> str:
+    """JSON without white space."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def object_schema(fields: Sequence[Field], required: Sequence[Field], *, strict: bool) -> Any:
+    """An object's JSON Schema; `strict` adds `additionalProperties: false`."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {f.name: f.schema() for f in fields},
+        "required": [f.name for f in required],
+    }
+    if strict:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def fields_of(schema: Mapping[str, Any]) -> tuple[Field, ...]:
+    """The fields that `object_schema` made a schema of."""
+    return tuple(
+        Field(
+            name,
+            "enum" if "enum" in one else one["type"],
+            one.get("description"),
+            tuple(one.get("enum", ())),
+        )
+        for name, one in schema.get("properties", {}).items()
+    )
+
+
+def mention(draw: Draw, filled: Sequence[Filled]) -> str:
+    """A clause that names each value: `with city Berlin and count 4`; empty for no values."""
+    if not filled:
+        return ""
+    said = list(filled)
+    if draw.chance(0.3) and (natural := _natural(draw, said)):
+        return natural
+    if draw.chance(0.2):
+        draw.rng.shuffle(said)
+    style = draw.rng.randrange(6)
+    if style == 0:
+        return ": " + ", ".join(f"{f.field.words} {f.said}" for f in said)
+    if style == 1:
+        return ", " + ", ".join(f"{f.field.words}: {f.said}" for f in said)
+    if style == 2:
+        return " with " + _joined([f"{f.field.words} {f.said}" for f in said])
+    if style == 3:
+        return ". " + " ".join(f"The {f.field.words} is {f.said}." for f in said)
+    if style == 4:
+        return " with " + ", ".join(f"{f.field.name} = {f.said}" for f in said)
+    return " where " + _joined([f"the {f.field.words} is {f.said}" for f in said])
+
+
+def _natural(draw: Draw, filled: Sequence[Filled]) -> str:
+    """A clause without the fields' names, where the kinds alone tell which value is which."""
+    kinds = ["string" if f.field.kind == "string" else f.field.kind for f in filled]
+    numbers = [kind in ("integer", "number") for kind in kinds]
+    if kinds.count("string") > 1 or sum(numbers) > 1:
+        return ""
+    return "".join(" " + _natural_part(draw, f) for f in filled)
+
+
+def _natural_part(draw: Draw, filled: Filled) -> str:
+    words = filled.field.words
+    match filled.field.kind:
+        case "boolean":
+            return f"{'with' if filled.value else 'without'} {words}"
+        case "integer" | "number":
+            return draw.pick(
+                (f"with {filled.said} {words}", f"for {filled.said}", f"{filled.said}")
+            )
+        case "enum":
+            return draw.pick(("in", "as", "on", "with")) + f" {filled.said}"
+        case _:
+            return draw.pick(("in", "for", "called", "of", "about", "from", "to", "by")) + (
+                f" {filled.said}"
+            )
+
+
+def spoken(filled: Sequence[Filled]) -> str:
+    """The values as reasoning lists them: `city = Berlin; count = 4`."""
+    if not filled:
+        return "none"
+    return "; ".join(f"{f.field.name} = {_plain(f.value)}" for f in filled)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else compact(value)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    if len(parts) == 1:
+        return parts[0]
+    return ", ".join(parts[:-1]) + " and " + parts[-1]

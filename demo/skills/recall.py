@@ -1,0 +1,144 @@
+"""Things that the user said some turns ago."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from demo.skills import chat
+from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, final, system, user
+from demo.skills.chat import small_talk
+from demo.skills.words import names, nouns, person, text_value
+from harmony.messages import Message
+
+_TELL = (
+    "My {0} is {1}.",
+    "my {0} is {1}",
+    "The {0} is {1}.",
+    "Remember that my {0} is {1}.",
+    "Please remember: the {0} is {1}.",
+    "Note that the {0} is {1}.",
+    "By the way, my {0} is {1}.",
+    "Keep in mind that the {0} is {1}.",
+    "Hello, my {0} is {1}.",
+    "Hi! My {0} is {1}",
+)
+_ASK = (
+    "What is my {0}?",
+    "what is the {0}?",
+    "What's my {0}?",
+    "What was the {0}?",
+    "what was my {0} again?",
+    "Do you remember my {0}?",
+    "Tell me the {0}.",
+    "Can you tell me my {0}?",
+    "Which {0} did I tell you?",
+    "Do you know the {0}?",
+    "Remind me of my {0}.",
+)
+_NAMING = ("My name is {}.", "I am {}.", "I'm {}.", "Call me {}.", "Hi, I am {}.",
+           "Hello, my name is {}.", "my name is {}", "Hi! I'm {}")  # fmt: skip
+_WHO = ("What is my name?", "Who am I?", "What's my name?", "Do you know my name?",
+        "what is my name", "Do you remember my name?", "Tell me my name.")  # fmt: skip
+_COMMON = ("favourite colour", "city", "dog", "cat", "job", "hobby", "phone number", "birthday",
+           "favourite food", "car", "favourite number", "password", "favourite book", "country",
+           "team", "project", "street", "age", "email", "sister", "code word")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something said: what about, and what it is."""
+
+    about: str
+    value: str
+
+    @property
+    def noted(self) -> str:
+        """The answer when it is told."""
+        if self.about == "name":
+            return f"Nice to meet you, {self.value}!"
+        return f"Noted: your {self.about} is {self.value}."
+
+    @property
+    def recalled(self) -> str:
+        """The answer when it is asked for."""
+        return f"Your {self.about} is {self.value}."
+
+
+def draw_fact(draw: Draw, taken: Sequence[str]) -> Fact:
+    """A fact about something that is not among `taken`."""
+    while True:
+        fact = _draw_fact(draw)
+        if fact.about not in taken:
+            return fact
+
+
+def _draw_fact(draw: Draw) -> Fact:
+    roll = draw.rng.random()
+    if roll < 0.25:
+        return Fact("name", person(draw.rng, draw.split))
+    about = draw.pick(_COMMON if roll < 0.55 else nouns(draw.split))
+    if draw.chance(0.2):
+        return Fact(about, str(draw.rng.randint(1, 9999)))
+    if draw.chance(0.3):
+        return Fact(about, draw.pick(names(draw.split)))
+    return Fact(about, text_value(draw.rng, draw.split))
+
+
+def told(draw: Draw, fact: Fact) -> str:
+    """How the user says it."""
+    if fact.about == "name":
+        return draw.pick(_NAMING).format(fact.value)
+    return draw.pick(_TELL).format(fact.about, fact.value)
+
+
+def asked(draw: Draw, fact: Fact) -> str:
+    """How the user asks for it."""
+    return draw.pick(_WHO) if fact.about == "name" else draw.pick(_ASK).format(fact.about)
+
+
+def _thought(about: str, said: str) -> Thought:
+    medium = f"The user speaks of the {about}. I look back at what was said about it: {said}"
+    high = (
+        f"{medium} I go through the whole conversation once more, from its beginning to its end, "
+        f"to be sure that it was not changed later on. It was not. No tool is needed. So the "
+        f"answer is this: {said}"
+    )
+    return Thought(f"The {about}.", medium, high)
+
+
+def noting(draw: Draw, fact: Fact) -> Turn:
+    """The turn that acknowledges a fact."""
+    return answer(draw, _thought(fact.about, fact.noted), fact.noted)
+
+
+def recalling(draw: Draw, fact: Fact) -> Turn:
+    """The turn that recalls a fact."""
+    return answer(draw, _thought(fact.about, fact.recalled), fact.recalled)
+
+
+def case(draw: Draw) -> Case:
+    """One to four facts, small talk between them, then a question; or the fact just told."""
+    facts: list[Fact] = []
+    messages: list[Message] = []
+    for _ in range(draw.pick((1, 1, 2, 2, 3, 4))):
+        fact = draw_fact(draw, [f.about for f in facts])
+        facts.append(fact)
+        messages += (user(told(draw, fact)), final(fact.noted))
+        if draw.chance(0.3):
+            text, intent = small_talk(draw)
+            messages += (user(text), final(intent.reply))
+    instructions = chat.idle_instructions(draw)
+    start = (system(draw), *developer(instructions))
+    if draw.chance(0.2):
+        fact = draw_fact(draw, [f.about for f in facts])
+        turn = noting(draw, fact)
+        past = messages if draw.chance(0.5) else []
+        return Case("recall", (*start, *past, user(told(draw, fact))), (turn,), teach_history=True)
+    if draw.chance(0.1):
+        about = draw_fact(draw, [f.about for f in facts]).about
+        said = f"You have not told me your {about}."
+        turn = answer(draw, _thought(about, said), said)
+        question = asked(draw, Fact(about, ""))
+        return Case("recall", (*start, *messages, user(question)), (turn,), teach_history=True)
+    fact = draw.pick(facts)
+    history = (*start, *messages, user(asked(draw, fact)))
+    return Case("recall", history, (recalling(draw, fact),), teach_history=True)

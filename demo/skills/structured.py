@@ -1,0 +1,84 @@
+"""Structured answers: JSON by the schema under `# Response Formats`, values from the request."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from demo.skills.case import Case, Draw, Thought, answer, developer, system, user
+from demo.skills.forms import (
+    Field,
+    compact,
+    draw_fields,
+    draw_name,
+    fill,
+    mention,
+    object_schema,
+    spoken,
+)
+from demo.skills.words import nouns, text_value
+from harmony.messages import ResponseFormat
+
+_ASK = (
+    "Extract the data{}",
+    "Give me the data{}",
+    "Fill in the form{}",
+    "Make a record{}",
+    "Return the object{}",
+    "Here is an entry{}",
+    "I have a {thing}{}",
+    "There is a {thing}{}",
+    "Describe the {thing}{}",
+    "Create a {thing}{}",
+    "Save this {thing}{}",
+    "Parse this{}",
+)
+
+
+def case(draw: Draw) -> Case:
+    """A request whose values the answer must hold, in the schema's order."""
+    fields = draw_fields(draw, draw.pick((1, 2, 2, 3, 3, 4, 5)))
+    filled = [fill(draw, field) for field in fields]
+    value: dict[str, Any] = {f.field.name: f.value for f in filled}
+    schema = object_schema(fields, fields, strict=draw.chance(0.7))
+    thing = draw.pick(nouns(draw.split))
+    text = draw.pick(_ASK).format(mention(draw, filled), thing=thing)
+    said = spoken(filled)
+    if draw.chance(0.2):
+        name, items = _list(draw, [f.name for f in fields])
+        schema["properties"][name] = {"type": "array", "items": {"type": "string"}}
+        schema["required"].append(name)
+        value[name] = items
+        text += f"{'' if text.endswith('.') else '.'} {name.replace('_', ' ')}: {', '.join(items)}"
+        said += f"; {name} = {', '.join(items)}"
+    if draw.chance(0.08):
+        inner = draw_name(draw)
+        schema = object_schema([Field(inner, "object")], [Field(inner, "object")], strict=True) | {
+            "properties": {inner: schema}
+        }
+        value = {inner: value}
+    answer_text = compact(value)
+    form = ResponseFormat(
+        draw.pick((thing, "answer", "result", "response", "data", "output", "record")),
+        schema,
+        draw.pick((None, None, f"A {thing}.")),
+    )
+    instructions = draw.pick((None, None, "Answer in JSON.", "You are a helpful assistant."))
+    history = (system(draw), *developer(instructions, formats=[form]), user(text))
+    return Case("structured", history, (answer(draw, _thought(text, said), answer_text),))
+
+
+def _list(draw: Draw, taken: Sequence[str]) -> tuple[str, list[str]]:
+    name = draw_name(draw)
+    while name in taken:
+        name = draw_name(draw)
+    count = draw.rng.randint(1, 3)
+    return name, [text_value(draw.rng, draw.split) for _ in range(count)]
+
+
+def _thought(request: str, said: str) -> Thought:
+    medium = f"The answer is JSON by the schema. The values are: {said}."
+    high = (
+        f"The user says: {request} The answer must be JSON by the schema in the developer message "
+        f"and nothing else. I take each property in the order of the schema: {said}. I check the "
+        f"values once more: {said}. All is there, so now I write the JSON in one line."
+    )
+    return Thought("JSON by the schema.", medium, high)

@@ -1,0 +1,154 @@
+"""The words that cases are made of: taken from the packaged vocabulary or put together.
+
+Every word belongs to one of two splits by its hash: what evaluation uses, training never sees.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from functools import cache
+from random import Random
+
+from demo.embedding import core
+from harmony import vocab
+from harmony.tokenizer import encode
+
+_HELD_OUT = 38
+_ONSETS = [
+    "b",
+    "d",
+    "f",
+    "g",
+    "k",
+    "l",
+    "m",
+    "n",
+    "p",
+    "r",
+    "s",
+    "t",
+    "v",
+    "z",
+    "br",
+    "dr",
+    "kl",
+    "st",
+    "tr",
+    "pl",
+    "gr",
+    "sh",
+]
+_VOWELS = ["a", "e", "i", "o", "u", "ai", "or", "an", "el", "in", "ur", "on"]
+
+
+class Split(StrEnum):
+    """Which words and texts a case may use."""
+
+    TRAIN = "train"
+    HELD_OUT = "held-out"
+
+
+def split_of(text: str) -> Split:
+    """The split of `text`, by its hash: about 15 % are held out."""
+    digest = hashlib.blake2b(text.lower().encode(), digest_size=1).digest()[0]
+    return Split.HELD_OUT if digest < _HELD_OUT else Split.TRAIN
+
+
+@cache
+def _pieces() -> tuple[str, ...]:
+    return tuple(piece.decode("utf-8", "replace") for piece in vocab.token_bytes())
+
+
+@cache
+def _matching(pattern: str, twin: str, split: Split) -> tuple[str, ...]:
+    """The bare words of tokens ` word` that are also tokens as `twin` + word."""
+    known = set(_pieces())
+    found = (piece[1:] for piece in _pieces() if re.fullmatch(pattern, piece))
+    return tuple(w for w in found if twin + w in known and w in known and split_of(w) is split)
+
+
+def words(split: Split) -> tuple[str, ...]:
+    """Lower-case words that are one token with and without a leading space."""
+    return _matching(r" [a-z]{3,9}", "", split)
+
+
+def nouns(split: Split) -> tuple[str, ...]:
+    """Words that are also one token after an underscore, as in names of functions."""
+    return _matching(r" [a-z]{3,9}", "_", split)
+
+
+def names(split: Split) -> tuple[str, ...]:
+    """Capitalised words that are one token with and without a leading space."""
+    return _matching(r" [A-Z][a-z]{2,8}", "", split)
+
+
+def aligned(text: str) -> bool:
+    """Whether `text` splits into the same cores alone and after a space, so that it can be copied.
+
+    (`_lantern` is not: it shares no token with ` lantern`.)
+    """
+    pieces = vocab.token_bytes()
+    alone, spaced = encode(text), encode(f" {text}")
+    return [core(pieces[i]) for i in alone] == [core(pieces[i]) for i in spaced]
+
+
+def _made_up(rng: Random, split: Split) -> str:
+    while True:
+        syllables = (rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(rng.randint(2, 3)))
+        word = "".join(syllables)
+        word = word.capitalize() if rng.random() < 0.6 else word
+        if split_of(word) is split and aligned(word) and len(encode(word)) <= 4:
+            return word
+
+
+def _phrase(rng: Random, split: Split) -> str:
+    count = rng.choice((1, 1, 1, 2, 2, 3, 4))
+    return " ".join(rng.choice(words(split)) for _ in range(count))
+
+
+def _title(rng: Random, split: Split) -> str:
+    return " ".join(rng.choice(names(split)) for _ in range(rng.choice((1, 1, 2, 2, 3))))
+
+
+def _code(rng: Random, split: Split) -> str:
+    return f"{rng.choice(words(split))}{rng.choice('-_')}{rng.randint(1, 999)}"
+
+
+def _date(rng: Random, split: Split) -> str:
+    del split
+    return f"{rng.randint(2019, 2030)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+
+
+def _time(rng: Random, split: Split) -> str:
+    del split
+    return f"{rng.randint(0, 23):02}:{rng.randint(0, 59):02}"
+
+
+def _address(rng: Random, split: Split) -> str:
+    return f"{rng.choice(words(split))}@{rng.choice(words(split))}.com"
+
+
+_TEXTS: tuple[tuple[int, Callable[[Random, Split], str]], ...] = (
+    (40, _phrase),
+    (30, _title),
+    (14, _made_up),
+    (6, _code),
+    (4, _date),
+    (3, _time),
+    (3, _address),
+)
+
+
+def text_value(rng: Random, split: Split) -> str:
+    """A value of one to four words or tokens, of the kinds that people's arguments have."""
+    weights, makers = zip(*_TEXTS, strict=True)
+    while True:
+        value: str = rng.choices(makers, weights)[0](rng, split)
+        if aligned(value):
+            return value
+
+
+def person(rng: Random, split: Split) -> str:
+    """A name of one or two words."""
+    return " ".join(rng.choice(names(split)) for _ in range(rng.choice((1, 1, 2))))

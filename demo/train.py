@@ -1,0 +1,171 @@
+"""Train the demo model: `python -m demo.train --steps 6000`. Resumes from its last checkpoint.
+
+The learning rate is constant after a short warm-up and falls to zero over the last `--cooldown`
+steps, so that how long to train can be decided while training.
+"""
+
+import argparse
+import logging
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from demo.batches import Batch, known_tokens, stream
+from demo.embedding import IDENTITY, OUTPUT_AT, Rows
+from demo.induction import set_induction_heads
+from demo.model import Body, Shape, compile_kernels
+from demo.optim import Muon
+
+log = logging.getLogger("demo.train")
+
+MATRICES = frozenset({"q", "k", "v", "o", "gate", "up", "down"})
+WARM_UP = 50
+RATES = {"muon": 0.02, "small": 2e-3, "input": 1e-3, "output": 5e-4}
+
+
+class Demo(nn.Module):
+    """Body and both vocabulary matrices: all that is trained."""
+
+    def __init__(self, shape: Shape, known: Tensor) -> None:
+        super().__init__()
+        self.known = known
+        self.body = Body(shape)
+        set_induction_heads(self.body)
+        self.input = Rows(shape.hidden, known, 0, 6 / IDENTITY**0.5)
+        self.output = Rows(shape.hidden, known, OUTPUT_AT, 0.12)
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Mean cross entropy over what the batch learns, and how many of it are guessed right."""
+        rows = self.input(batch.tokens).bfloat16()
+        hidden = self.body(F.embedding(batch.rows, rows)).flatten(0, 1)[batch.at]
+        logits = F.linear(hidden, self.output(batch.candidates).bfloat16()).float()
+        return F.cross_entropy(logits, batch.targets), (logits.argmax(-1) == batch.targets).sum()
+
+
+@dataclass(slots=True)
+class State:
+    """Where training stands."""
+
+    model: Demo
+    optimizers: list[torch.optim.Optimizer]
+    step: int = 0
+    place: tuple[int, int] = (0, 0)
+
+
+def fresh(seed: int, shape: Shape | None = None, known: Tensor | None = None) -> State:
+    """A model at its start, with its optimizers."""
+    torch.manual_seed(seed)
+    model = Demo(shape or Shape(), known_tokens(seed) if known is None else known)
+    matrices: list[Tensor] = []
+    small: list[Tensor] = []
+    for name, parameter in model.body.named_parameters():
+        (matrices if name.rsplit(".", 1)[-1] in MATRICES else small).append(parameter)
+    groups: list[dict[str, Any]] = [
+        {"params": small, "lr": RATES["small"]},
+        {"params": list(model.input.parameters()), "lr": RATES["input"]},
+        {"params": list(model.output.parameters()), "lr": RATES["output"]},
+    ]
+    adam = torch.optim.Adam(groups, betas=(0.9, 0.98), eps=1e-10)
+    state = State(model, [Muon(matrices, RATES["muon"]), adam])
+    for optimizer in state.optimizers:
+        for group in optimizer.param_groups:
+            group["peak"] = group["lr"]
+    return state
+
+
+def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:
+    """One update at `rate` times the peak learning rates; returns loss and accuracy before it."""
+    for optimizer in state.optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * rate
+        optimizer.zero_grad(set_to_none=True)
+    loss, right = state.model.loss(batch)
+    loss.backward()
+    nn.utils.clip_grad_norm_(state.model.parameters(), 1.0)
+    for optimizer in state.optimizers:
+        optimizer.step()
+    state.step += 1
+    return loss.item(), right.item() / len(batch.targets)
+
+
+def rate_at(step: int, steps: int, cooldown: int) -> float:
+    """The share of the peak learning rate at `step` of `steps`."""
+    return min(1.0, (step + 1) / WARM_UP, (steps - step) / max(1, cooldown))
+
+
+def save(state: State, path: Path) -> None:
+    """Write all that a resume needs, in one piece."""
+    partial = path.with_suffix(".partial")
+    torch.save(
+        {
+            "known": state.model.known,
+            "model": state.model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in state.optimizers],
+            "at": (state.step, *state.place),
+        },
+        partial,
+    )
+    os.replace(partial, path)
+
+
+def restore(seed: int, path: Path) -> State:
+    """The state that `save` wrote."""
+    saved = torch.load(path, weights_only=True)
+    state = fresh(seed, known=saved["known"])
+    state.model.load_state_dict(saved["model"])
+    for optimizer, values in zip(state.optimizers, saved["optimizers"], strict=True):
+        optimizer.load_state_dict(values)
+    state.step, *place = saved["at"]
+    state.place = (place[0], place[1])
+    return state
+
+
+def train(state: State, options: argparse.Namespace) -> None:
+    """Train to `options.steps`, saving on the way; logs every `options.every` steps."""
+    losses: list[tuple[float, float]] = []
+    began = time.monotonic()
+    with stream(options.seed, state.place, state.model.known) as batches:
+        for place, batch in batches:
+            if state.step >= options.steps:
+                break
+            rate = rate_at(state.step, options.steps, options.cooldown)
+            losses.append(train_step(state, batch, rate))
+            state.place = (place[0], place[1] + 1)
+            if state.step % options.every == 0:
+                loss, right = (sum(column) / len(losses) for column in zip(*losses, strict=True))
+                pace = len(losses) / (time.monotonic() - began)
+                log.info("step %5d  loss %.4f  right %.4f  %.2f/s", state.step, loss, right, pace)
+                losses, began = [], time.monotonic()
+            if state.step % options.save_every == 0:
+                save(state, options.out / "state.pt")
+    save(state, options.out / "state.pt")
+
+
+def main() -> None:
+    """The command line: see the module's first line."""
+    parser = argparse.ArgumentParser(prog="python -m demo.train", description=__doc__)
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--cooldown", type=int, default=1500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--every", type=int, default=50)
+    parser.add_argument("--save-every", type=int, default=100)
+    parser.add_argument("--out", type=Path, default=Path("build/demo"))
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    torch.set_num_threads(options.threads)
+    options.out.mkdir(parents=True, exist_ok=True)
+    saved = options.out / "state.pt"
+    state = restore(options.seed, saved) if saved.exists() else fresh(options.seed)
+    compile_kernels(state.model.body)
+    train(state, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Cases as token ids, through the same renderer that the server uses."""
+
+from dataclasses import dataclass
+
+from demo.skills.case import Case, Turn
+from harmony import vocab
+from harmony.history import kept
+from harmony.messages import Author, Channel, Conversation, Message, Role
+from harmony.render import render, render_message
+from harmony.tokenizer import encode_with_control
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Ids of a whole transcript, and which of them the model learns to say (same length)."""
+
+    ids: list[int]
+    learned: list[bool]
+
+
+def prompt(case: Case) -> list[int]:
+    """What the model is given before the case's first turn; ends in `<|start|>assistant`."""
+    return render(Conversation(case.history))
+
+
+def sampled(turn: Turn) -> list[int]:
+    """The ids that the model says in a turn, from after `<|start|>assistant` to the stop token.
+
+    Calls have the guide's header, `<|channel|>commentary to=functions.f <|constrain|>json`.
+    """
+    ids: list[int] = []
+    for message in turn.said:
+        if ids:
+            ids += encode_with_control("<|start|>assistant")
+        header = f"<|channel|>{message.channel}"
+        if message.recipient is not None:
+            header += f" to={message.recipient} <|constrain|>{message.content_type}"
+        ids += encode_with_control(f"{header}<|message|>")
+        text = Message(Author(Role.USER), message.content)
+        ids += render_message(text)[3:-1]
+        ids.append(_end(message))
+    return ids
+
+
+def _end(message: Message) -> int:
+    if message.recipient is not None:
+        return vocab.CALL
+    return vocab.RETURN if message.channel is Channel.FINAL else vocab.END
+
+
+def between(turn: Turn) -> list[int]:
+    """What the server adds after a turn: the tools' results, then the next `<|start|>assistant`."""
+    ids = [token for message in turn.results for token in render_message(message)]
+    return ids + encode_with_control("<|start|>assistant")
+
+
+def transcript(case: Case, *, thinking: bool = True) -> Sequence:
+    """The whole case. Without `thinking` its turns have no reasoning, and the channel that the
+    model takes instead is not learned: it is the server that leaves reasoning out."""
+    ids, learned = _history(case)
+    for position, turn in enumerate(case.turns):
+        if position:
+            added = between(case.turns[position - 1])
+            ids += added
+            learned += [False] * len(added)
+        said = sampled(turn)
+        ids += said
+        learned += [thinking or i > 1 for i in range(len(said))]
+    return Sequence(ids, learned)
+
+
+def _history(case: Case) -> tuple[list[int], list[bool]]:
+    ids = prompt(case)
+    learned = [False] * len(ids)
+    if case.teach_history:
+        at = len(ids) - len(encode_with_control("<|start|>assistant"))
+        for message in reversed(kept(case.history)[1:]):
+            size = len(render_message(message))
+            at -= size
+            if message.channel is Channel.FINAL:
+                body = ids.index(vocab.MESSAGE, at) + 1
+                learned[body : at + size - 1] = [True] * (at + size - 1 - body)
+    return ids, learned

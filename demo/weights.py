@@ -1,0 +1,139 @@
+"""The trained model as the small file in `data/`, and its expansion to a checkpoint's tensors.
+
+What is kept are the layers and the learned parts of the embedding, as 8-bit integers with a scale
+for each row; the 201,088 rows of both vocabulary matrices are computed when it is expanded.
+"""
+
+import hashlib
+import lzma
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from demo.embedding import OUTPUT_AT, Rows
+from demo.model import Body, Layer, Shape
+from harmony import vocab
+
+FILE = "demo.xz"
+SHA256 = ""
+_SCALE = "#scale"
+_SMALL = 2048
+
+
+class WeightsCorrupt(Exception):
+    """The packaged weights are not the file that they should be; reinstall the package."""
+
+
+def packaged() -> bytes:
+    """The packaged weights, checked. Raises WeightsCorrupt when they are damaged."""
+    data = resources.files("demo").joinpath("data", FILE).read_bytes()
+    if hashlib.sha256(data).hexdigest() != SHA256:
+        raise WeightsCorrupt(f"{FILE} does not hold the published weights")
+    return data
+
+
+def pack(state: dict[str, Tensor], known: Tensor) -> bytes:
+    """A training state's tensors and the ids of the tokens with learned rows, as a file."""
+    tensors: dict[str, Tensor] = {"known": known.int()}
+    for name, tensor in state.items():
+        values = tensor.detach().float()
+        if values.numel() < _SMALL or values.dim() < 2:
+            tensors[name] = values
+            continue
+        scale = values.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127
+        tensors[name] = (values / scale).round().to(torch.int8)
+        tensors[name + _SCALE] = scale.half()
+    return lzma.compress(save(tensors), preset=9 | lzma.PRESET_EXTREME)
+
+
+def unpack(data: bytes) -> tuple[dict[str, Tensor], Tensor]:
+    """What `pack` was given, up to rounding."""
+    tensors = load(lzma.decompress(data))
+    known = tensors.pop("known").long()
+    state = {
+        name: tensor.float() * tensors[name + _SCALE].float()
+        if tensor.dtype is torch.int8
+        else tensor
+        for name, tensor in tensors.items()
+        if not name.endswith(_SCALE)
+    }
+    return state, known
+
+
+def build(state: dict[str, Tensor], known: Tensor, shape: Shape) -> tuple[Body, Tensor, Tensor]:
+    """The body and both vocabulary matrices (vocabulary, hidden), in bfloat16."""
+    body = Body(shape)
+    body.load_state_dict(_under("body.", state))
+    ids = torch.arange(vocab.VOCAB_SIZE)
+    matrices = []
+    for part, offset in (("input.", 0), ("output.", OUTPUT_AT)):
+        rows = Rows(shape.hidden, known, offset, 1.0)
+        rows.load_state_dict(_under(part, state))
+        with torch.no_grad():
+            matrices.append(torch.cat([rows(chunk).bfloat16() for chunk in ids.split(32_768)]))
+    return body.bfloat16(), matrices[0], matrices[1]
+
+
+def _under(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+
+
+def checkpoint(body: Body, embeddings: Tensor, outputs: Tensor) -> dict[str, Tensor]:
+    """The tensors under the names that `GptOssForCausalLM` loads."""
+    tensors = {
+        "model.embed_tokens.weight": embeddings,
+        "lm_head.weight": outputs,
+        "model.norm.weight": body.norm,
+    }
+    for number, layer in enumerate(body.layers):
+        assert isinstance(layer, Layer)
+        for name, tensor in _layer_tensors(layer):
+            tensors[f"model.layers.{number}.{name}"] = tensor
+    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+
+
+def _layer_tensors(layer: Layer) -> Iterator[tuple[str, Tensor]]:
+    yield "input_layernorm.weight", layer.input_norm
+    yield "post_attention_layernorm.weight", layer.post_norm
+    for letter in "qkvo":
+        yield f"self_attn.{letter}_proj.weight", getattr(layer, letter)
+        yield f"self_attn.{letter}_proj.bias", getattr(layer, f"{letter}_bias")
+    yield "self_attn.sinks", layer.sinks
+    yield "mlp.router.weight", layer.router
+    yield "mlp.router.bias", layer.router_bias
+    yield "mlp.experts.gate_up_proj", _interleaved(layer.gate, layer.up)
+    yield "mlp.experts.gate_up_proj_bias", _interleaved(layer.gate_bias, layer.up_bias)
+    yield "mlp.experts.down_proj", layer.down
+    yield "mlp.experts.down_proj_bias", layer.down_bias
+
+
+def _interleaved(gate: Tensor, up: Tensor) -> Tensor:
+    return torch.stack((gate, up), dim=-1).flatten(-2)
+
+
+def config(shape: Shape) -> dict[str, Any]:
+    """The arguments of `GptOssConfig` that make this model."""
+    return {
+        "vocab_size": vocab.VOCAB_SIZE,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.intermediate,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "num_local_experts": shape.experts,
+        "num_experts_per_tok": shape.top_k,
+        "sliding_window": shape.window,
+        "rope_parameters": {"rope_theta": shape.rope_theta, **shape.yarn},
+        "rms_norm_eps": shape.eps,
+        "swiglu_limit": shape.swiglu_limit,
+        "tie_word_embeddings": False,
+        "max_position_embeddings": 131_072,
+        "bos_token_id": 199_998,
+        "eos_token_id": sorted(vocab.STOP_TOKENS),
+        "pad_token_id": vocab.ENDOFTEXT,
+    }
