@@ -1,0 +1,201 @@
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from adapters.base import SamplingParams
+from harmony.messages import Effort
+from server.errors import InvalidRequest
+from server.inbound.options import (
+    Reasoning,
+    read_effort,
+    read_reasoning,
+    read_sampling,
+    read_stop,
+    system_content,
+    today,
+)
+
+FIELDS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "logit_bias",
+)
+
+
+def sampling(**fields: Any) -> SamplingParams:
+    return read_sampling(SimpleNamespace(**(dict.fromkeys(FIELDS) | fields)))
+
+
+def test_the_default_is_what_the_model_is_made_for() -> None:
+    assert sampling() == SamplingParams(temperature=1.0, top_p=1.0)
+
+
+def test_every_sampling_field_counts() -> None:
+    read = sampling(
+        temperature=0,
+        top_p=0.5,
+        top_k=3,
+        min_p=0.1,
+        presence_penalty=-2,
+        frequency_penalty=2,
+        repetition_penalty=1.5,
+        logit_bias={"7": -100, "201087": 1.5},
+    )
+    assert read == SamplingParams(0.0, 0.5, 3, 0.1, -2.0, 2.0, 1.5, {7: -100.0, 201087: 1.5})
+
+
+def test_a_top_k_of_minus_one_is_off() -> None:
+    assert sampling(top_k=-1).top_k == 0
+
+
+def test_a_top_p_of_zero_keeps_the_likeliest_token_alone() -> None:
+    assert 0 < sampling(top_p=0).top_p < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("temperature", -0.1),
+        ("temperature", 2.1),
+        ("temperature", float("nan")),
+        ("top_p", 1.1),
+        ("top_k", -2),
+        ("min_p", 2),
+        ("presence_penalty", 2.5),
+        ("frequency_penalty", -2.5),
+        ("repetition_penalty", 0),
+    ],
+)
+def test_a_number_out_of_range_is_refused_by_name(field: str, value: float) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        sampling(**{field: value})
+    assert refused.value.param == field
+
+
+@pytest.mark.parametrize("token", ["x", "-1", "201088", "1.0", "²", ""])
+def test_a_bias_is_for_a_token_id(token: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        sampling(logit_bias={token: 1})
+    assert refused.value.param == f"logit_bias.{token}"
+
+
+def test_a_bias_has_its_range_too() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        sampling(logit_bias={"1": 101})
+    assert refused.value.param == "logit_bias.1"
+
+
+@pytest.mark.parametrize(
+    ("value", "stops"),
+    [(None, ()), ([], ()), ("a", ("a",)), (["a", "b", "a"], ("a", "b"))],
+)
+def test_stop_strings_come_alone_or_in_an_array(value: Any, stops: tuple[str, ...]) -> None:
+    assert read_stop(value) == stops
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ("", "stop"),
+        (["a", ""], "stop.1"),
+        ([1], "stop.0"),
+        (1, "stop"),
+        (["a", "b", "c", "d", "e"], "stop"),
+    ],
+)
+def test_a_bad_stop_string_is_named(value: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_stop(value)
+    assert refused.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("value", "effort"),
+    [
+        (None, Effort.MEDIUM),
+        ("none", None),
+        ("minimal", Effort.LOW),
+        ("low", Effort.LOW),
+        ("medium", Effort.MEDIUM),
+        ("high", Effort.HIGH),
+        ("xhigh", Effort.HIGH),
+        ("max", Effort.HIGH),
+    ],
+)
+def test_efforts_become_those_that_the_model_knows(value: Any, effort: Effort | None) -> None:
+    assert read_effort(value, "reasoning_effort") is effort
+
+
+@pytest.mark.parametrize("value", ["huge", 3, ["low"], ""])
+def test_an_unknown_effort_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_effort(value, "reasoning.effort")
+    assert refused.value.param == "reasoning.effort"
+
+
+@pytest.mark.parametrize(
+    ("value", "reasoning"),
+    [
+        (None, Reasoning()),
+        ({}, Reasoning()),
+        ({"enabled": True}, Reasoning(Effort.MEDIUM)),
+        ({"enabled": False}, Reasoning(None)),
+        ({"effort": "high"}, Reasoning(Effort.HIGH)),
+        ({"effort": "none"}, Reasoning(None)),
+        ({"exclude": True}, Reasoning(hidden=True)),
+        ({"max_tokens": 0}, Reasoning(None)),
+        ({"max_tokens": 800}, Reasoning(Effort.HIGH, 800)),
+        ({"max_tokens": 500}, Reasoning(Effort.MEDIUM, 500)),
+        ({"max_tokens": 100}, Reasoning(Effort.LOW, 100)),
+        ({"max_tokens": 100, "effort": "high"}, Reasoning(Effort.HIGH, 100)),
+    ],
+)
+def test_openrouters_reasoning_object(value: Any, reasoning: Reasoning) -> None:
+    assert read_reasoning(value, max_tokens=1000) == reasoning
+
+
+def test_a_budget_without_an_answers_length_is_measured_by_a_usual_one() -> None:
+    assert read_reasoning({"max_tokens": 1000}).effort is Effort.LOW
+    assert read_reasoning({"max_tokens": 16000}).effort is Effort.HIGH
+
+
+def test_the_reasoning_object_wins_over_the_fields_beside_it() -> None:
+    assert read_reasoning({"effort": "high"}, effort="low").effort is Effort.HIGH
+    assert read_reasoning({}, effort="low").effort is Effort.LOW
+    assert read_reasoning({"exclude": False}, include=False).hidden is False
+    assert read_reasoning(None, include=False).hidden is True
+    assert read_reasoning(None, include=True).hidden is False
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ("high", "reasoning"),
+        ({"enabled": 1}, "reasoning.enabled"),
+        ({"exclude": "yes"}, "reasoning.exclude"),
+        ({"max_tokens": -1}, "reasoning.max_tokens"),
+        ({"max_tokens": True}, "reasoning.max_tokens"),
+        ({"effort": "huge"}, "reasoning.effort"),
+    ],
+)
+def test_a_bad_reasoning_field_is_named(value: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_reasoning(value)
+    assert refused.value.param == param
+
+
+def test_without_analysis_the_model_is_told_of_low_effort() -> None:
+    assert system_content(None, "2026-01-02").effort is Effort.LOW
+    assert system_content(Effort.HIGH, "2026-01-02").effort is Effort.HIGH
+    assert system_content(None, "2026-01-02").start_date == "2026-01-02"
+
+
+def test_today_is_a_date() -> None:
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", today())
