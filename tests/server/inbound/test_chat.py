@@ -1,0 +1,120 @@
+from typing import Any
+
+import pytest
+
+from harmony.messages import DeveloperContent, Effort, Role, SystemContent
+from server.errors import InvalidRequest
+from server.inbound.chat import ChatDraft, read
+from server.schemas.chat import CreateChatCompletion
+
+F = {"name": "f", "description": "Does f.", "parameters": {"type": "object"}}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def draft(**fields: Any) -> ChatDraft:
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": "Be kind."},
+        {"role": "user", "content": "hi"},
+    ]
+    body = {"model": "m", "messages": messages} | fields
+    return read(CreateChatCompletion.model_validate(body), today="2026-01-02")
+
+
+def told(drafted: ChatDraft) -> DeveloperContent:
+    content = drafted.plans[0].conversation.messages[1].content
+    assert isinstance(content, DeveloperContent)
+    return content
+
+
+def test_the_models_own_system_message_comes_first_and_is_never_the_clients() -> None:
+    system, developer, user = draft().plans[0].conversation.messages
+    assert system.content == SystemContent(start_date="2026-01-02", effort=Effort.MEDIUM)
+    assert developer.content == DeveloperContent("Be brief.\n\nBe kind.")
+    assert (user.author.role, user.content) == (Role.USER, "hi")
+
+
+def test_tools_are_declared_to_the_model_and_in_the_plan() -> None:
+    drafted = draft(tools=[{"type": "function", "function": F}])
+    ((namespace,),) = (told(drafted).tools,)
+    assert [tool.name for tool in namespace.tools] == ["f"]
+    assert [tool.recipient for tool in drafted.plans[0].tools] == ["functions.f"]
+    assert not drafted.legacy
+
+
+def test_legacy_functions_are_tools() -> None:
+    drafted = draft(functions=[F], function_call={"name": "f"})
+    assert [tool.recipient for tool in drafted.plans[0].tools] == ["functions.f"]
+    assert drafted.legacy
+
+
+def test_tools_win_over_legacy_functions() -> None:
+    drafted = draft(functions=[F], tools=[{"type": "function", "function": F | {"name": "g"}}])
+    assert [tool.name for tool in drafted.plans[0].tools] == ["g"]
+    assert not drafted.legacy
+
+
+@pytest.mark.parametrize(
+    ("functions", "choice", "param"),
+    [
+        ([F], {"name": "g"}, "function_call.name"),
+        ([F], "required", "function_call"),
+        ([F, F], None, "functions.1.name"),
+        ({}, None, "functions"),
+        (["f"], None, "functions.0"),
+    ],
+)
+def test_a_bad_legacy_field_is_named(functions: Any, choice: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        draft(functions=functions, function_call=choice)
+    assert refused.value.param == param
+
+
+def test_a_schema_for_the_answer_is_told_to_the_model() -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
+    (response_format,) = told(draft(response_format=form)).response_formats
+    assert (response_format.name, response_format.schema) == ("x", SCHEMA)
+    assert told(draft(response_format={"type": "text"})).response_formats == ()
+
+
+def test_what_bounds_the_answer_is_in_the_plan() -> None:
+    (plan,) = draft(max_tokens=7, stop="x", seed=3, prompt_cache_key="k", top_k=2).plans
+    assert (plan.max_tokens, plan.stop, plan.seed, plan.affinity) == (7, ("x",), 3, "k")
+    assert plan.sampling.top_k == 2
+
+
+def test_the_newer_name_of_the_token_budget_wins() -> None:
+    assert draft(max_tokens=7, max_completion_tokens=9).plans[0].max_tokens == 9
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [({}, None), ({"logprobs": True}, 0), ({"logprobs": True, "top_logprobs": 3}, 3)],
+)
+def test_logprobs_are_asked_for_by_their_flag(fields: dict[str, Any], count: int | None) -> None:
+    assert draft(**fields).plans[0].top_logprobs == count
+
+
+@pytest.mark.parametrize(
+    ("fields", "effort"),
+    [
+        ({}, Effort.MEDIUM),
+        ({"reasoning_effort": "minimal"}, Effort.LOW),
+        ({"reasoning_effort": "none"}, None),
+        ({"reasoning": {"effort": "xhigh"}}, Effort.HIGH),
+        ({"reasoning": {"max_tokens": 80}, "max_tokens": 100}, Effort.HIGH),
+    ],
+)
+def test_effort_is_in_the_plan(fields: dict[str, Any], effort: Effort | None) -> None:
+    assert draft(**fields).plans[0].effort is effort
+
+
+def test_choices_differ_in_their_seeds_alone() -> None:
+    assert [plan.seed for plan in draft(n=2).plans] == [None, None]
+    assert [plan.seed for plan in draft(n=3, seed=2**63 - 2).plans] == [
+        2**63 - 2,
+        2**63 - 1,
+        -(2**63),
+    ]
+    one, two = draft(n=2, seed=1).plans
+    assert one.conversation is two.conversation

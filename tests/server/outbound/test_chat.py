@@ -1,0 +1,250 @@
+"""Turn events as chunks, checked with the SDK's own types."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from adapters.base import TokenLogprobs
+from harmony.events import Header
+from harmony.messages import Author, Channel, Conversation, Message, Role
+from harmony.tokenizer import encode
+from server.completion import (
+    MessageClosed,
+    MessageOpened,
+    TextDelta,
+    TurnEvent,
+    TurnFinished,
+    Usage,
+)
+from server.errors import ServerFailed
+from server.outbound.chat import ChatOutbound, encoder, head, usage_chunk
+from server.outbound.chat_fold import fold
+from server.plan import DeclaredTool, TurnPlan
+from server.runs import WireEvent
+
+TOOLS = (
+    DeclaredTool("functions.f", "f"),
+    DeclaredTool("functions.mail__send", "send", namespace="mail"),
+    DeclaredTool("functions.sql", "sql", "custom"),
+)
+PLAN = TurnPlan(Conversation(()), tools=TOOLS)
+SHARED = head("chatcmpl_1", created=1, model="m", include_usage=False)
+USAGE = Usage(input=10, cached=4, output=6, reasoning=2)
+ANALYSIS = Header(Channel.ANALYSIS)
+FINAL = Header(Channel.FINAL)
+PREAMBLE = Header(Channel.COMMENTARY)
+CALL = Header(Channel.COMMENTARY, "functions.f", "json")
+SQL = Header(Channel.COMMENTARY, "functions.sql")
+
+
+def message(index: int, header: Header, *texts: str) -> list[TurnEvent]:
+    said = Message(Author(Role.ASSISTANT), "".join(texts), header.channel, header.recipient)
+    return [
+        MessageOpened(index, header),
+        *(TextDelta(index, text) for text in texts),
+        MessageClosed(index, header, said, True),
+    ]
+
+
+def turn(*messages: tuple[Header, list[str]], reason: Any = "stop") -> list[TurnEvent]:
+    events = [e for i, (header, texts) in enumerate(messages) for e in message(i, header, *texts)]
+    return [*events, TurnFinished(reason, USAGE)]
+
+
+def chunks(events: list[TurnEvent], plan: TurnPlan = PLAN, **options: Any) -> list[WireEvent]:
+    outbound = ChatOutbound(SHARED, plan, **options)
+    told = [*outbound.start(), *(chunk for event in events for chunk in outbound.push(event))]
+    return [*told, usage_chunk(SHARED, [outbound])]
+
+
+def choice(*messages: tuple[Header, list[str]], reason: Any = "stop", **options: Any) -> Any:
+    told = chunks(turn(*messages, reason=reason), **options)
+    completion = fold(told)
+    ChatCompletion.model_validate(completion, strict=True)
+    return completion["choices"][0]
+
+
+def deltas(events: list[TurnEvent], **options: Any) -> list[dict[str, Any]]:
+    told = chunks(events, **options)
+    return [chunk["choices"][0]["delta"] for chunk in told if chunk["choices"]]
+
+
+def test_each_piece_of_text_is_a_chunk() -> None:
+    told = deltas(turn((FINAL, ["a", "b"])))
+    assert told == [
+        {"role": "assistant", "content": None, "refusal": None},
+        {"content": "a"},
+        {"content": "b"},
+        {},
+    ]
+
+
+def test_preamble_and_answer_are_set_apart() -> None:
+    only = choice((PREAMBLE, ["Let me", " see."]), (FINAL, ["Yes", "."]))
+    assert only["message"]["content"] == "Let me see.\n\nYes."
+
+
+def test_stretches_of_reasoning_are_set_apart() -> None:
+    only = choice((ANALYSIS, ["One."]), (PREAMBLE, ["Hm."]), (ANALYSIS, ["Two."]), (FINAL, ["Yes"]))
+    assert only["message"]["reasoning"] == "One.\n\nTwo."
+    assert only["message"]["content"] == "Hm.\n\nYes"
+
+
+def test_an_empty_message_sets_nothing_apart() -> None:
+    only = choice((PREAMBLE, []), (FINAL, ["Yes"]))
+    assert only["message"]["content"] == "Yes"
+
+
+def test_several_calls_are_counted() -> None:
+    only = choice((CALL, ["{", "}"]), (SQL, ["select", " 1"]), (CALL, ["[]"]))
+    first, second, third = only["message"]["tool_calls"]
+    assert first["function"] == {"name": "f", "arguments": "{}"}
+    assert second["custom"] == {"name": "sql", "input": "select 1"}
+    assert third["function"] == {"name": "f", "arguments": "[]"}
+    assert len({call["id"] for call in (first, second, third)}) == 3
+    assert only["finish_reason"] == "tool_calls"
+    assert only["message"]["content"] is None
+
+
+def test_a_custom_tools_input_streams() -> None:
+    _, opened, piece, _ = deltas(turn((SQL, ["select 1"])))
+    (call,) = opened["tool_calls"]
+    assert (call["index"], call["type"]) == (0, "custom")
+    assert call["custom"] == {"name": "sql", "input": ""}
+    assert piece == {"tool_calls": [{"index": 0, "custom": {"input": "select 1"}}]}
+
+
+@pytest.mark.parametrize(
+    ("recipient", "name"),
+    [
+        ("functions.f", "f"),
+        ("functions.undeclared", "undeclared"),
+        ("functions.mail__send", "mail__send"),
+        ("python", "python"),
+        ("browser.search", "browser.search"),
+    ],
+)
+def test_a_call_is_named_as_the_next_request_names_it(recipient: str, name: str) -> None:
+    only = choice((Header(Channel.COMMENTARY, recipient), ["{}"]))
+    assert only["message"]["tool_calls"][0]["function"]["name"] == name
+
+
+def test_the_first_legacy_call_is_the_legacy_one() -> None:
+    only = choice((CALL, ["{", "}"]), (CALL, ["[]"]), legacy=True)
+    assert only["message"]["function_call"] == {"name": "f", "arguments": "{}"}
+    (other,) = only["message"]["tool_calls"]
+    assert other["function"]["arguments"] == "[]"
+    assert only["finish_reason"] == "function_call"
+
+
+def test_a_truncated_answer_says_so_even_within_a_call() -> None:
+    only = choice((CALL, ['{"a']), reason="length")
+    assert only["finish_reason"] == "length"
+    assert only["message"]["tool_calls"][0]["function"]["arguments"] == '{"a'
+
+
+def test_an_answer_without_text_or_calls_is_empty_text() -> None:
+    assert choice((ANALYSIS, ["Hm"]), reason="length")["message"]["content"] == ""
+
+
+def test_hidden_reasoning_leaves_no_trace_but_its_count() -> None:
+    events = turn((ANALYSIS, ["secret"]), (FINAL, ["Yes"]))
+    told = chunks(events, hide_reasoning=True)
+    assert "secret" not in str(told)
+    assert "reasoning_details" not in str(told)
+    assert told[-1]["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
+
+
+def test_usage_adds_up_choices_and_counts_their_prompt_once() -> None:
+    outbounds = [ChatOutbound(SHARED, PLAN, index=index) for index in range(2)]
+    for outbound in outbounds:
+        outbound.push(TurnFinished("stop", USAGE))
+    last = usage_chunk(SHARED, outbounds)
+    ChatCompletionChunk.model_validate(last, strict=True)
+    assert last["choices"] == []
+    usage = last["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (10, 12)
+    assert usage["total_tokens"] == 22
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 4
+    assert usage["completion_tokens_details"]["reasoning_tokens"] == 4
+
+
+def test_who_has_not_asked_for_usage_does_not_get_its_chunk() -> None:
+    outbound = ChatOutbound(SHARED, PLAN)
+    outbound.push(TurnFinished("stop", USAGE))
+    last = usage_chunk(SHARED, [outbound])
+    assert encoder(include_usage=False)(last) == b""
+    assert b'"prompt_tokens":10' in encoder(include_usage=True)(last)
+    (first,) = outbound.start()
+    assert encoder(include_usage=False)(first).startswith(b'data: {"id":"chatcmpl_1"')
+
+
+def test_who_has_asked_for_usage_gets_nulls_before_it() -> None:
+    shared = head("c", created=1, model="m", include_usage=True)
+    (first,) = ChatOutbound(shared, PLAN).start()
+    assert first["usage"] is None
+    assert "usage" not in SHARED
+
+
+def logprobs(text: str) -> tuple[TokenLogprobs, ...]:
+    return tuple(TokenLogprobs(token, -0.5, ((token, -0.5),)) for token in encode(text))
+
+
+def test_logprobs_are_shown_for_the_answer_alone() -> None:
+    plan = TurnPlan(Conversation(()), top_logprobs=1)
+    events: list[TurnEvent] = [
+        MessageOpened(0, ANALYSIS),
+        TextDelta(0, "Hm", logprobs("Hm")),
+        MessageOpened(1, PREAMBLE),
+        TextDelta(1, "Ah", logprobs("Ah")),
+        MessageOpened(2, FINAL),
+        TextDelta(2, "Yes", logprobs("Yes")),
+        TextDelta(2, "!", logprobs("!")),
+        TurnFinished("stop", USAGE),
+    ]
+    told = chunks(events, plan)
+    for chunk in told:
+        ChatCompletionChunk.model_validate(chunk, strict=True)
+    shown = fold(told)["choices"][0]["logprobs"]
+    assert [entry["token"] for entry in shown["content"]] == ["Yes", "!"]
+    assert shown["content"][0]["top_logprobs"][0]["bytes"] == list(b"Yes")
+
+
+def test_a_failure_is_the_errors_body_and_a_cancelled_stream_just_ends() -> None:
+    outbound = ChatOutbound(SHARED, PLAN)
+    (told,) = outbound.fail(ServerFailed("broken"))
+    assert told["error"]["message"] == "broken"
+    assert outbound.cancel() == []
+
+
+headers = st.sampled_from([ANALYSIS, PREAMBLE, FINAL, CALL])
+spoken = st.lists(st.tuples(headers, st.lists(st.text(min_size=1), max_size=3)), max_size=5)
+
+
+@given(spoken, st.sampled_from(["stop", "length"]))
+def test_every_chunk_is_the_sdks_and_the_fold_is_what_joining_gives(
+    messages: list[tuple[Header, list[str]]], reason: str
+) -> None:
+    events = turn(*messages, reason=reason)
+    told = chunks(events)
+    for chunk in told:
+        ChatCompletionChunk.model_validate(chunk, strict=True)
+    completion = fold(told)
+    ChatCompletion.model_validate(completion, strict=True)
+    joined: dict[str, str] = {"content": "", "reasoning": ""}
+    arguments: dict[int, str] = {}
+    for chunk in told[:-1]:
+        delta = chunk["choices"][0]["delta"]
+        for field in joined:
+            joined[field] += delta.get(field) or ""
+        for call in delta.get("tool_calls", ()):
+            index = call["index"]
+            arguments[index] = arguments.get(index, "") + call["function"]["arguments"]
+    whole = completion["choices"][0]["message"]
+    assert (whole["content"] or "") == joined["content"]
+    assert whole.get("reasoning", "") == joined["reasoning"]
+    calls = whole.get("tool_calls", [])
+    assert [call["function"]["arguments"] for call in calls] == list(arguments.values())
