@@ -29,12 +29,13 @@ _LEGAL = re.compile(
     rf"{_CHANNEL}(?P<channel>{_CHANNELS})(?: to=(?P<to>{_NAME}))?"
     rf"(?: ?{_CONSTRAIN} ?(?P<constrained>[\w.+/-]+)| (?P<type>{_TYPES}))? ?"
 )
+_TYPE_PART = rf" ?{_CONSTRAIN} ?(?:{_TYPES})?| (?:{_TYPES})(?!\w)"
+_CHANNEL_PART = rf"{_CHANNEL}(?:{_CHANNELS})?(?: to={_NAME})?(?:{_TYPE_PART})?"
 # What a legal header goes on with after its role, as far as a text does so.
 _LEGAL_START = re.compile(
-    rf"(?:(?:assistant)* ?to={_NAME}|(?:assistant)*(?={_CHANNEL}|\Z))?"
-    rf"(?:{_CHANNEL}(?:{_CHANNELS})?(?: to={_NAME})?"
-    rf"(?: ?{_CONSTRAIN} ?(?:{_TYPES})?| (?:{_TYPES})(?!\w))?)*"
+    rf"(?:(?:assistant)* ?to={_NAME}|(?:assistant)*(?={_CHANNEL}|\Z))?(?:{_CHANNEL_PART})*"
 )
+_NO_TEXT = re.compile(rf"{_CHANNEL_PART}|{_CONSTRAIN} ?(?:{_TYPES})?|{_OTHER}")
 _ITEM = re.compile(r"(?:(?!to=)\S)*(?P<to>to=\s*(?P<name>\S*))?")
 _NOT_IN_NAME = re.compile(r"[^\w.-]")
 
@@ -123,7 +124,7 @@ def read_stranded(
     role = len(Role.ASSISTANT) if spelled.startswith(Role.ASSISTANT) else 0
     start = _LEGAL_START.match(spelled, role)
     split = start.end() if start else role
-    head, text = spelled[:split], _without_control(spelled[split:])
+    head, text = spelled[:split], _NO_TEXT.sub("", spelled[split:])
     if any(word.startswith(text) for word in _next_words(head)):
         return None
     reading = _read(head, recipients, fallback)
@@ -158,10 +159,6 @@ def _spell(tokens: Sequence[int]) -> str:
             parts += [decode(words), _SPELLED.get(token, _OTHER)]
             words = []
     return "".join([*parts, decode(words)])
-
-
-def _without_control(spelled: str) -> str:
-    return re.sub(f"[{_CHANNEL}-{_OTHER}]", "", spelled)
 
 
 def _legal(spelled: str, recipients: Recipients) -> Reading | None:

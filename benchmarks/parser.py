@@ -1,0 +1,116 @@
+"""What reading a sampled token costs: `python -m benchmarks.parser`.
+
+Prints microseconds a token, the best of a few rounds, for tokens pushed singly and in chunks of
+16, and the ratio of the single cost to openai_harmony's StreamableParser where that is installed.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from harmony.parser import Parser
+from harmony.tokenizer import encode, encode_with_control
+from harmony.vocab import ranks_file, token_bytes
+
+ROUNDS = 7
+CHUNK = 16
+PARAGRAPH = (
+    "The parser reads what a model samples, token by token: reasoning, preambles, calls and the "
+    'answer. Naïve façades — or {"a": [1, 2.5, null]} — cost no more than plain words. 價格 €5.\n\n'
+)
+
+
+def completion() -> list[int]:
+    """Reasoning, a preamble and a call: about 4,000 tokens."""
+    text = encode(PARAGRAPH * 36)
+    return [
+        *encode_with_control("<|channel|>analysis<|message|>"),
+        *text,
+        *encode_with_control("<|end|><|start|>assistant<|channel|>commentary<|message|>"),
+        *text[: len(text) // 2],
+        *encode_with_control(
+            "<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json"
+            '<|message|>{"a":1}<|call|>'
+        ),
+    ]
+
+
+def best(read: Callable[[], None], tokens: int) -> float:
+    """Microseconds a token, of the fastest round."""
+    return min(timed(read) for _ in range(ROUNDS)) / tokens * 1e6
+
+
+def timed(read: Callable[[], None]) -> float:
+    """Seconds that one call takes."""
+    start = time.perf_counter()
+    read()
+    return time.perf_counter() - start
+
+
+def singly(tokens: list[int]) -> None:
+    """Push one token at a time."""
+    parser = Parser(["functions.f"])
+    for token in tokens:
+        parser.push(token)
+    parser.finish()
+
+
+def in_chunks(tokens: list[int]) -> None:
+    """Push as an engine that samples several tokens a step delivers them."""
+    parser = Parser(["functions.f"])
+    for start in range(0, len(tokens), CHUNK):
+        parser.push_many(tokens[start : start + CHUNK])
+    parser.finish()
+
+
+def library(tokens: list[int]) -> Callable[[], None] | None:
+    """The same by openai_harmony, asked for what it has after each token; None without it."""
+    try:
+        import openai_harmony
+    except ImportError:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "o200k_base.tiktoken").write_bytes(ranks_file())
+        os.environ["TIKTOKEN_ENCODINGS_BASE"] = folder
+        name = openai_harmony.HarmonyEncodingName.HARMONY_GPT_OSS
+        encoding = openai_harmony.load_harmony_encoding(name)
+
+    def read() -> None:
+        parser = openai_harmony.StreamableParser(encoding, role=openai_harmony.Role.ASSISTANT)
+        for token in tokens:
+            parser.process(token)
+            _ = parser.last_content_delta, parser.current_channel, parser.current_recipient
+
+    return read
+
+
+def report(lines: Iterable[tuple[str, str]]) -> None:
+    """Print names and values in columns."""
+    for name, value in lines:
+        print(f"{name:<42}{value:>10}")
+
+
+def main() -> None:
+    """Measure and print."""
+    token_bytes()
+    tokens = completion()
+    single = best(lambda: singly(tokens), len(tokens))
+    chunked = best(lambda: in_chunks(tokens), len(tokens))
+    lines = [
+        ("tokens", str(len(tokens))),
+        ("singly, us a token", f"{single:.2f}"),
+        (f"in chunks of {CHUNK}, us a token", f"{chunked:.2f}"),
+    ]
+    if read := library(tokens):
+        theirs = best(read, len(tokens))
+        lines += [
+            ("openai_harmony singly, us a token", f"{theirs:.2f}"),
+            ("singly, ours / openai_harmony", f"{single / theirs:.2f}"),
+        ]
+    report(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,412 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harmony import vocab
+from harmony.events import ContentDelta, Header, MessageEnded, MessageStarted, Repair
+from harmony.messages import Channel
+from harmony.parser import ASSISTANT, Parser
+from harmony.tokenizer import encode, encode_with_control
+from tests.harmony.parsing import events_of, merged, messages
+
+CASES = [
+    json.loads(line)
+    for line in Path(__file__).with_name("malformed.jsonl").read_text("utf-8").splitlines()
+]
+FIELDS = {
+    Channel.ANALYSIS: "reasoning",
+    Channel.COMMENTARY: "commentary",
+    Channel.FINAL: "content",
+}
+ENDS = vocab.STOP_TOKENS | {vocab.END}
+EURO = [token for byte in "€".encode() for token in [vocab.ranks()[bytes([byte])]]]
+
+
+def outcome(case: dict[str, Any]) -> dict[str, Any]:
+    """What a case's completion comes out as, in the cases' own terms."""
+    declared = [name if "." in name else f"functions.{name}" for name in case["declared_tools"]]
+    texts: dict[str, list[str]] = {field: [] for field in FIELDS.values()}
+    calls = []
+    for message in messages(case["completion"], declared):
+        if message.header.recipient is not None:
+            calls.append({"recipient": message.header.recipient, "arguments": message.content})
+        else:
+            texts[FIELDS[message.header.channel]].append(message.content)
+    ended = encode_with_control(case["completion"])[-1] in ENDS
+    return {
+        **{field: "".join(parts) if parts else None for field, parts in texts.items()},
+        "tool_calls": calls,
+        "status": "completed" if ended else "incomplete",
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_completions_seen_in_the_wild_come_out_as_meant(case: dict[str, Any]) -> None:
+    assert outcome(case) == case["expect"]
+
+
+LEGAL_HEADERS = {
+    "<|channel|>analysis": Header(Channel.ANALYSIS),
+    "<|channel|>commentary": Header(Channel.COMMENTARY),
+    "<|channel|>final": Header(Channel.FINAL),
+    "<|channel|>final <|constrain|>json": Header(Channel.FINAL, None, "json"),
+    "<|channel|>final json": Header(Channel.FINAL, None, "json"),
+    "<|channel|>commentary to=functions.f <|constrain|>json": Header(
+        Channel.COMMENTARY, "functions.f", "json"
+    ),
+    "<|channel|>commentary to=functions.f<|constrain|>json": Header(
+        Channel.COMMENTARY, "functions.f", "json"
+    ),
+    "<|channel|>commentary to=functions.f json": Header(Channel.COMMENTARY, "functions.f", "json"),
+    "<|channel|>commentary to=functions.f": Header(Channel.COMMENTARY, "functions.f"),
+    " to=functions.f<|channel|>commentary json": Header(Channel.COMMENTARY, "functions.f", "json"),
+    " to=functions.f<|channel|>commentary <|constrain|>json": Header(
+        Channel.COMMENTARY, "functions.f", "json"
+    ),
+    " to=python<|channel|>analysis code": Header(Channel.ANALYSIS, "python", "code"),
+    "<|channel|>analysis to=browser.search code": Header(
+        Channel.ANALYSIS, "browser.search", "code"
+    ),
+    "<|channel|>commentary to=container.exec json": Header(
+        Channel.COMMENTARY, "container.exec", "json"
+    ),
+}
+DECLARED = ("functions.f", "functions.fj", "browser.search", "python")
+
+
+@pytest.mark.parametrize(("header", "expected"), LEGAL_HEADERS.items())
+def test_a_legal_header_is_read_without_repair(header: str, expected: Header) -> None:
+    end = "<|end|>" if expected.recipient is None else "<|call|>"
+    [message] = messages(f"{header}<|message|>x{end}", DECLARED)
+    assert (message.header, message.repairs) == (expected, ())
+
+
+MALFORMED_HEADERS = {
+    "<|channel|>commentary to=functions.fjson": ("functions.f", "json", Repair.GLUED_RECIPIENT),
+    "<|channel|>commentary to=functions.f?": ("functions.f", None, Repair.GLUED_RECIPIENT),
+    "<|channel|>commentary to=functions.fcommentary": (
+        "functions.f",
+        None,
+        Repair.GLUED_RECIPIENT,
+    ),
+    "<|channel|>commentary to=fcode": ("functions.f", "code", Repair.GLUED_RECIPIENT),
+    "<|channel|>commentary to=function.f": ("functions.f", None, Repair.RENAMED_RECIPIENT),
+    "<|channel|>commentary to=functions.python": ("python", None, Repair.RENAMED_RECIPIENT),
+    "<|channel|>commentary to=search": ("browser.search", None, Repair.RENAMED_RECIPIENT),
+    "<|channel|>commentaryto= functions.f": ("functions.f", None, Repair.HEADER_WORDS),
+    "<|channel|>commentary functions.f json": (
+        "functions.f",
+        "json",
+        Repair.MISPLACED_RECIPIENT,
+    ),
+    "<|channel|>commentary <|constrain|>json to=functions.f": (
+        "functions.f",
+        "json",
+        Repair.HEADER_WORDS,
+    ),
+    "<|channel|>commentary to=assistant to=functions.f": (
+        "functions.f",
+        None,
+        Repair.REPEATED_RECIPIENT,
+    ),
+    "<|channel|>commentary to=functions.f the json": ("functions.f", "json", Repair.HEADER_WORDS),
+    "<|channel|>commentary to=functions.f json code": ("functions.f", "json", Repair.HEADER_WORDS),
+    " to=functions.f": ("functions.f", None, Repair.MISSING_CHANNEL),
+    "<|channel|>commentary to=functions.f<|reserved_200013|> json": (
+        "functions.f",
+        "json",
+        Repair.HEADER_WORDS,
+    ),
+    "<|channel|>commentary\nto=functions.f": ("functions.f", None, Repair.HEADER_WORDS),
+}
+
+
+@pytest.mark.parametrize(("header", "expected"), MALFORMED_HEADERS.items())
+def test_a_malformed_call_header_is_read_as_meant(
+    header: str, expected: tuple[str, str | None, Repair]
+) -> None:
+    recipient, content_type, repair = expected
+    [message] = messages(f"{header}<|message|>x<|call|>", DECLARED)
+    assert message.header == Header(Channel.COMMENTARY, recipient, content_type)
+    assert repair in message.repairs
+
+
+CHANNELS = {
+    "<|channel|>Final": Channel.FINAL,
+    "<|channel|>analytics": Channel.ANALYSIS,
+    "<|channel|>thoughts": Channel.FINAL,
+    "<|channel|>analysis<|channel|>final": Channel.FINAL,
+    "<|channel|>analysis<|channel|>": Channel.ANALYSIS,
+    "analysis": Channel.ANALYSIS,
+    "": Channel.FINAL,
+}
+
+
+@pytest.mark.parametrize(("header", "channel"), CHANNELS.items())
+def test_a_malformed_channel_goes_to_the_nearest(header: str, channel: Channel) -> None:
+    [message] = messages(f"{header}<|message|>x<|end|>")
+    assert (message.header.channel, message.content) == (channel, "x")
+    assert message.repairs
+
+
+def test_a_tool_called_like_a_channels_stem_is_a_tool() -> None:
+    [message] = messages("<|channel|>commit<|message|>{}<|call|>", ["functions.commit"])
+    assert message.header == Header(Channel.COMMENTARY, "functions.commit")
+
+
+def test_a_function_comes_before_a_builtin_of_the_same_bare_name() -> None:
+    declared = ["browser.search", "functions.search"]
+    [message] = messages("<|channel|>commentary to=search<|message|>{}<|call|>", declared)
+    assert message.header.recipient == "functions.search"
+
+
+def test_another_namespaces_tool_is_not_taken_for_a_declared_one() -> None:
+    completion = "<|channel|>commentary to=repo_browser.f<|message|>{}<|call|>"
+    [message] = messages(completion, DECLARED)
+    assert (message.header.recipient, message.repairs) == ("repo_browser.f", ())
+
+
+def test_what_another_author_says_is_no_answer() -> None:
+    first, second = messages(
+        "<|channel|>final<|message|>Hi<|end|><|start|>user<|message|>And now?<|end|>"
+    )
+    assert first.repairs == ()
+    assert second.header.channel is Channel.ANALYSIS
+    assert second.repairs == (Repair.UNEXPECTED_ROLE, Repair.MISSING_CHANNEL)
+
+
+@pytest.mark.parametrize(
+    ("completion", "repairs"),
+    [
+        ("<|channel|>final<|message|>x<|return|>", ()),
+        ("<|channel|>final<|message|>x<|end|>", ()),
+        ("<|channel|>final<|message|>x<|call|>", (Repair.UNEXPECTED_END,)),
+        ("<|channel|>final<|message|>x<|endoftext|>", (Repair.UNEXPECTED_END,)),
+        ("<|channel|>analysis<|message|>x<|return|>", (Repair.UNEXPECTED_END,)),
+        ("<|channel|>final<|message|>x<|start|>", (Repair.CONTROL_IN_BODY,)),
+        ("<|channel|>final<|message|>x", ()),
+    ],
+)
+def test_a_message_has_to_end_as_its_kind_does(completion: str, repairs: object) -> None:
+    [message] = messages(completion)
+    assert message.repairs == repairs
+
+
+def test_a_message_without_text_is_one() -> None:
+    [message] = messages("<|channel|>final<|message|><|return|>")
+    assert (message.content, message.body_tokens, message.repairs) == ("", 0, ())
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "",
+        "<|return|>",
+        "<|channel|>",
+        "<|channel|>fin<|return|>",
+        "<|channel|>final<|return|>",
+        "<|channel|>commentary to=functions.f <|constrain|>json<|call|>",
+        "<|channel|>commentary to=functions.f <|constrain|>js<|call|>",
+        " to=<|return|>",
+        " t<|return|>",
+        "<|start|>assis<|return|>",
+        "Hello",
+        "Hello<|end|>",
+        "Hello<|start|>",
+    ],
+)
+def test_a_header_alone_is_no_message(completion: str) -> None:
+    assert messages(completion) == []
+
+
+STRANDED = {
+    "Hello<|return|>": (Header(Channel.FINAL), "Hello"),
+    "assistants help.<|return|>": (Header(Channel.FINAL), "assistants help."),
+    "Hello<|channel|>final<|return|>": (Header(Channel.FINAL), "Hello"),
+    "Hello<|constrain|>json<|return|>": (Header(Channel.FINAL), "Hello"),
+    "Hello<|end|><|return|>": (Header(Channel.FINAL), "Hello"),
+    "<|channel|>final Hello<|return|>": (Header(Channel.FINAL), " Hello"),
+    "<|channel|>analysis I think<|return|>": (Header(Channel.ANALYSIS), " I think"),
+    '<|channel|>final <|constrain|>json{"a":1}<|return|>': (
+        Header(Channel.FINAL, None, "json"),
+        '{"a":1}',
+    ),
+    ' to=functions.f<|channel|>commentary json{"a":1}<|call|>': (
+        Header(Channel.COMMENTARY, "functions.f", "json"),
+        '{"a":1}',
+    ),
+    ' to=functions.f{"a":1}<|call|>': (Header(Channel.COMMENTARY, "functions.f"), '{"a":1}'),
+}
+
+
+@pytest.mark.parametrize(("completion", "expected"), STRANDED.items())
+def test_a_header_that_a_stop_token_ended_gives_up_its_text(
+    completion: str, expected: tuple[Header, str]
+) -> None:
+    [message] = messages(completion, DECLARED)
+    assert (message.header, message.content) == expected
+    assert Repair.HEADERLESS_TEXT in message.repairs
+    assert message.end in vocab.STOP_TOKENS
+
+
+def test_text_without_a_header_has_the_span_of_all_that_was_sampled() -> None:
+    started, delta, ended = events_of([*encode("Hello there"), vocab.RETURN])
+    assert started == MessageStarted(0, Header(Channel.FINAL))
+    assert delta == ContentDelta(0, "Hello there", (0, 2))
+    assert isinstance(ended, MessageEnded)
+    assert ended.body_tokens == 2
+
+
+def test_text_without_a_header_is_withheld_until_a_stop_token() -> None:
+    parser = Parser()
+    assert not parser.push_many(encode("Hello there"))
+    assert parser.push(vocab.RETURN)
+
+
+@pytest.mark.parametrize("control", ["<|message|>", "<|constrain|>json<|message|>"])
+def test_a_body_that_a_control_token_broke_goes_on_in_its_channel(control: str) -> None:
+    first, second = messages(f"<|channel|>analysis<|message|>a{control}b<|end|>")
+    assert (first.content, first.repairs) == ("a", (Repair.CONTROL_IN_BODY,))
+    assert (second.header.channel, second.content) == (Channel.ANALYSIS, "b")
+
+
+@pytest.mark.parametrize("token", [-1, 200018, 200500, vocab.VOCAB_SIZE, 2**80])
+def test_a_token_of_no_meaning_is_left_out_of_a_body(token: int) -> None:
+    body = [*encode("a"), token, *encode("b")]
+    prefix = encode_with_control("<|start|>assistant<|channel|>final<|message|>")
+    [message] = messages([*body, vocab.RETURN], prefix=prefix)
+    assert (message.content, message.repairs) == ("ab", (Repair.CONTROL_IN_BODY,))
+
+
+def test_a_character_in_pieces_is_one_delta_that_spans_them() -> None:
+    parser = Parser(prefix=encode_with_control("<|start|>assistant<|channel|>final<|message|>"))
+    events = [parser.push(token) for token in [*encode("a"), *EURO]]
+    assert events == [
+        [MessageStarted(0, Header(Channel.FINAL)), ContentDelta(0, "a", (0, 1))],
+        [],
+        [],
+        [ContentDelta(0, "€", (1, 4))],
+    ]
+
+
+def test_a_held_back_piece_is_not_in_the_span_of_the_text_before() -> None:
+    parser = Parser(prefix=encode_with_control("<|start|>assistant<|channel|>final<|message|>"))
+    [_, first] = parser.push_many([*encode("a"), *EURO[:2]])
+    [second] = parser.push_many([EURO[2], *encode(" b")])
+    assert first == ContentDelta(0, "a", (0, 1))
+    assert second == ContentDelta(0, "€ b", (1, 5))
+
+
+def test_a_character_cut_off_is_a_replacement_character() -> None:
+    started, delta, ended = events_of(
+        [*encode_with_control("<|channel|>final<|message|>"), *EURO[:2]]
+    )
+    assert isinstance(started, MessageStarted)
+    assert delta == ContentDelta(0, "\ufffd", (3, 5))
+    assert isinstance(ended, MessageEnded)
+    assert (ended.complete, ended.repairs) == (False, (Repair.INVALID_UTF8,))
+
+
+def test_a_sampled_replacement_character_is_no_repair() -> None:
+    [message] = messages("<|channel|>final<|message|>\ufffd<|return|>")
+    assert (message.content, message.repairs) == ("\ufffd", ())
+
+
+def test_bytes_of_one_message_do_not_run_into_the_next() -> None:
+    header = encode_with_control("<|start|>assistant<|channel|>final<|message|>")
+    first, second = messages([*header[2:], EURO[0], vocab.END, *header, *EURO[1:], vocab.END])
+    assert (first.content, second.content) == ("\ufffd", "\ufffd\ufffd")
+
+
+def test_what_the_prompt_gave_is_of_the_message_but_was_not_sampled() -> None:
+    prefix = encode_with_control("<|start|>assistant<|channel|>final<|message|>")
+    body = encode("Hello there")
+    parser = Parser(prefix=prefix)
+    started, delta = parser.push_many(body)
+    [ended] = parser.push(vocab.RETURN)
+    assert started == MessageStarted(0, Header(Channel.FINAL))
+    assert delta == ContentDelta(0, "Hello there", (0, 2))
+    assert isinstance(ended, MessageEnded)
+    assert ended.tokens == (*prefix, *body, vocab.RETURN)
+    assert ended.body_tokens == 2
+
+
+def test_text_in_the_prefix_begins_the_message() -> None:
+    prefix = encode_with_control("<|start|>assistant<|channel|>final<|message|>Once")
+    started, given, sampled = Parser(prefix=prefix).push_many(encode(" more"))
+    assert isinstance(started, MessageStarted)
+    assert (given, sampled) == (
+        ContentDelta(0, "Once", (0, 0)),
+        ContentDelta(0, " more", (0, 1)),
+    )
+
+
+def test_messages_are_counted_and_their_kind_is_told_as_their_header_ends() -> None:
+    parser = Parser()
+    header = encode_with_control("<|channel|>analysis<|message|>")
+    assert not parser.push_many(header[:-1])
+    assert parser.push(header[-1]) == [MessageStarted(0, Header(Channel.ANALYSIS))]
+    events = parser.push_many(encode_with_control("a<|end|><|start|>assistant"))
+    assert [event.index for event in events] == [0, 0]
+    assert parser.push_many(encode_with_control("<|channel|>final<|message|>")) == [
+        MessageStarted(1, Header(Channel.FINAL))
+    ]
+
+
+def test_the_prompt_ends_with_the_prefix() -> None:
+    assert list(ASSISTANT) == encode_with_control("<|start|>assistant")
+
+
+@given(st.text(min_size=1))
+def test_any_text_without_a_header_is_the_answer(text: str) -> None:
+    completion = [*encode(text), vocab.RETURN]
+    is_header = text.startswith(" to=") or any(
+        word.startswith(text) for word in (" to=", " json", " code", " text", "assistant")
+    )
+    contents = [message.content for message in messages(completion)]
+    assert is_header or contents == [text.encode("utf-8", "replace").decode()]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([*LEGAL_HEADERS.items()]), st.text()), min_size=1, max_size=4
+    )
+)
+def test_legal_harmony_comes_out_as_it_went_in(
+    given_messages: list[tuple[tuple[str, Header], str]],
+) -> None:
+    completion: list[int] = []
+    for (text, header), content in given_messages:
+        end = vocab.END if header.recipient is None else vocab.CALL
+        completion += encode_with_control(f"<|start|>assistant{text}<|message|>")
+        completion += [*encode(content), end]
+    parsed = messages(completion[len(ASSISTANT) :], DECLARED)
+    assert [(message.header, message.content) for message in parsed] == [
+        (header, content.encode("utf-8", "replace").decode())
+        for (_, header), content in given_messages
+    ]
+    assert not any(message.repairs for message in parsed)
+    assert [*ASSISTANT, *completion[len(ASSISTANT) :]] == [
+        token for message in parsed for token in message.tokens
+    ]
+
+
+@given(st.lists(st.text()), st.integers(1, 9))
+def test_deltas_of_any_chunks_join_to_the_content(texts: list[str], size: int) -> None:
+    tokens = encode_with_control("<|channel|>final<|message|>")
+    tokens += [token for text in texts for token in encode(text)]
+    parser = Parser()
+    events = [
+        event
+        for start in range(0, len(tokens), size)
+        for event in parser.push_many(tokens[start : start + size])
+    ]
+    events += parser.finish()
+    assert merged(events) == merged(events_of(tokens))
+    ended = events[-1]
+    assert isinstance(ended, MessageEnded)
+    assert ended.content == "".join(e.text for e in events if isinstance(e, ContentDelta))
