@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from adapters.base import Backend
@@ -17,7 +17,7 @@ from server.context import Context
 from server.errors import APIError
 from server.gateway import Gateway
 from server.middleware import BodyLimit, RequestId
-from server.respond import json_response
+from server.respond import CLIENT_CLOSED_REQUEST, json_response
 from server.routes import chat, health, models, responses
 from server.settings import Settings
 from server.store.memory import MemoryStore
@@ -37,7 +37,11 @@ def create_app(settings: Settings, backend: Backend) -> FastAPI:
         lifespan=lifespan,
         openapi_url=None,
         middleware=_middleware(settings),
-        exception_handlers={APIError: _api_error, HTTPException: _http_error},
+        exception_handlers={
+            APIError: _api_error,
+            HTTPException: _http_error,
+            ClientDisconnect: _client_disconnect,
+        },
     )
     app.state.context = Context(settings, gateway, created=int(time.time()), store=MemoryStore())
     for routes in (responses, chat, models, health):
@@ -65,6 +69,11 @@ async def _api_error(_: Request, error: Exception) -> Response:
     response = json_response(error.body(), error.status)
     response.headers.update(error.headers)
     return response
+
+
+async def _client_disconnect(_: Request, __: Exception) -> Response:
+    """The client left before it had sent its whole request."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

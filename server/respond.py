@@ -14,6 +14,9 @@ from server.runs import Run, WireEvent
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
 
+CLIENT_CLOSED_REQUEST = 499
+"""The status of an answer that nobody gets, as proxies log it."""
+
 
 def json_response(body: Any, status: int = 200) -> Response:
     """`body` as compact UTF-8 JSON."""
@@ -31,7 +34,7 @@ async def respond(
     if stream:
         return sse.stream(run, encode)
     if not await _finish_unless_disconnected(run, request):
-        return Response(status_code=499)
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:
         raise run.error
     return json_response(fold(run.events))
