@@ -1,0 +1,50 @@
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx
+import pytest
+
+from adapters.base import BackendConfig
+from adapters.scripted import ScriptedBackend
+from server.app import create_app
+from server.settings import Settings
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> ScriptedBackend:
+    script = tmp_path / "script.jsonl"
+    script.touch()
+    options = {"script": str(script)}
+    return ScriptedBackend(BackendConfig(None, options, lambda _: [], lambda _: "", lambda: None))
+
+
+@pytest.fixture
+async def http(backend: ScriptedBackend) -> AsyncIterator[httpx.AsyncClient]:
+    settings = Settings(backend="scripted", script="unused")
+    transport = httpx.ASGITransport(create_app(settings, backend))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client
+
+
+async def test_a_server_whose_engine_runs_is_healthy(
+    http: httpx.AsyncClient, backend: ScriptedBackend
+) -> None:
+    await backend.start()
+    answer = await http.get("/health")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+async def test_a_server_whose_engine_is_dead_says_why(
+    http: httpx.AsyncClient, backend: ScriptedBackend
+) -> None:
+    await backend.start()
+    await backend.stop()
+    answer = await http.get("/health")
+    assert answer.status_code == 503
+    assert "was stopped" in answer.json()["error"]["message"]
+
+
+async def test_the_version_is_the_packages(http: httpx.AsyncClient) -> None:
+    answer = (await http.get("/version")).json()
+    assert answer == {"version": version("gpt-oss-server"), "backend": "scripted"}

@@ -1,0 +1,39 @@
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from adapters.base import BackendConfig
+from adapters.scripted import CONTEXT_LENGTH, ScriptedBackend
+from server.app import create_app
+from server.settings import Settings
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
+    names = ("big/one", "second")
+    settings = Settings(backend="scripted", script="unused", served_model_name=names)
+    transport = httpx.ASGITransport(create_app(settings, backend))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test/v1") as client:
+        yield client
+
+
+async def test_all_names_are_listed_the_default_first(http: httpx.AsyncClient) -> None:
+    listed = (await http.get("/models")).json()
+    assert listed["object"] == "list"
+    assert [model["id"] for model in listed["data"]] == ["big/one", "second"]
+
+
+@pytest.mark.parametrize("path", ["/models/big/one", "/models/big%2Fone"])
+async def test_a_name_may_hold_a_slash(http: httpx.AsyncClient, path: str) -> None:
+    model = (await http.get(path)).json()
+    assert (model["id"], model["object"]) == ("big/one", "model")
+    assert model["max_model_len"] == CONTEXT_LENGTH
+    assert isinstance(model["created"], int)
+
+
+async def test_any_other_name_is_a_404(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/models/third")
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "model_not_found"

@@ -1,0 +1,212 @@
+"""The whole application over ASGI: what every request meets, whatever its route."""
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import httpx
+import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
+
+from adapters.errors import BackendFailed
+from server.app import create_app
+from server.context import Context
+from server.settings import Settings
+
+ANSWER = "<|channel|>final<|message|>Hello<|return|>"
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "A secret question"}]}
+
+StartEngine = Callable[..., Awaitable[Any]]
+
+
+def settings(**options: Any) -> Settings:
+    return Settings(backend="scripted", script="unused", served_model_name=("m",), **options)
+
+
+@asynccontextmanager
+async def client(engine: Any, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(settings(**options), engine)
+
+    async def crash(_: Request) -> None:
+        raise ValueError("a bug")
+
+    async def leave(_: Request) -> None:
+        raise ClientDisconnect
+
+    app.add_route("/crash", crash)
+    app.add_route("/leave", leave)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as connected:
+        yield connected
+
+
+def context(http: httpx.AsyncClient) -> Context:
+    transport: Any = http._transport
+    return cast(Context, transport.app.state.context)
+
+
+def error(response: httpx.Response) -> dict[str, Any]:
+    body = response.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    return body["error"]  # type: ignore[no-any-return]
+
+
+async def test_every_answer_has_a_request_id_and_every_error_openais_body(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(ANSWER)
+    async with client(engine, max_body_bytes=200) as http:
+        answers = {
+            200: await http.post("/v1/chat/completions", json=CHAT),
+            400: await http.post("/v1/chat/completions", content=b"{"),
+            404: await http.get("/unknown"),
+            405: await http.get("/v1/chat/completions"),
+            413: await http.post("/v1/chat/completions", content=b"x" * 201),
+            500: await http.get("/crash"),
+        }
+        engine.failure = BackendFailed("gone")
+        answers[503] = await http.get("/health")
+    for status, answer in answers.items():
+        assert answer.status_code == status
+        assert re.fullmatch("req_[0-9a-f]{32}", answer.headers["x-request-id"])
+        if status != 200:
+            error(answer)
+
+
+async def test_a_stream_has_a_request_id(start_engine: StartEngine) -> None:
+    async with client(await start_engine(ANSWER)) as http:
+        answer = await http.post("/v1/chat/completions", json={**CHAT, "stream": True})
+    assert answer.text.endswith("data: [DONE]\n\n")
+    assert answer.headers["x-request-id"].startswith("req_")
+
+
+async def test_an_unknown_url_is_named(start_engine: StartEngine) -> None:
+    async with client(await start_engine(ANSWER)) as http:
+        told = error(await http.get("/v1/unknown?key=secret"))
+    assert told["message"] == "Invalid URL (GET /v1/unknown)"
+    assert told["code"] == "unknown_url"
+
+
+async def test_a_wrong_method_is_told_the_right_one(start_engine: StartEngine) -> None:
+    async with client(await start_engine(ANSWER)) as http:
+        answer = await http.get("/v1/chat/completions")
+    assert answer.headers["allow"] == "POST"
+
+
+async def test_an_unknown_model_is_a_404(start_engine: StartEngine) -> None:
+    async with client(await start_engine(ANSWER)) as http:
+        answer = await http.post("/v1/chat/completions", json={**CHAT, "model": "x"})
+    assert answer.status_code == 404
+    assert (error(answer)["param"], error(answer)["code"]) == ("model", "model_not_found")
+
+
+async def test_a_full_queue_says_when_to_come_back(start_engine: StartEngine) -> None:
+    async with client(await start_engine(ANSWER), max_running=1, max_waiting=0) as http:
+        context(http).gateway.admission.enter()
+        answer = await http.post("/v1/chat/completions", json=CHAT)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    assert error(answer)["code"] == "rate_limit_exceeded"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/v1/models/m", "/v1/responses/resp_1", "/v1/responses"]
+)
+async def test_the_api_asks_for_a_key(start_engine: StartEngine, path: str) -> None:
+    method = "POST" if path == "/v1/responses" else "GET"
+    async with client(await start_engine(ANSWER), api_key=("k",)) as http:
+        answer = await http.request(method, path)
+    assert answer.status_code == 401
+    assert error(answer)["code"] == "invalid_api_key"
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("path", ["/health", "/version"])
+async def test_health_and_version_ask_for_none(start_engine: StartEngine, path: str) -> None:
+    async with client(await start_engine(ANSWER), api_key=("k",)) as http:
+        assert (await http.get(path)).status_code == 200
+
+
+async def test_browsers_may_call_from_the_origins_that_are_named(
+    start_engine: StartEngine,
+) -> None:
+    origin = "https://chat.example"
+    asked = {
+        "origin": origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization,content-type",
+    }
+    async with client(await start_engine(ANSWER), cors_origin=(origin,)) as http:
+        preflight = await http.options("/v1/responses", headers=asked)
+        answer = await http.get("/version", headers={"origin": origin})
+        other = await http.get("/version", headers={"origin": "https://evil.example"})
+    assert preflight.status_code == 200
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    assert answer.headers["access-control-allow-origin"] == origin
+    assert answer.headers["access-control-expose-headers"] == "x-request-id"
+    assert "access-control-allow-origin" not in other.headers
+
+
+async def test_without_origins_no_browser_may(start_engine: StartEngine) -> None:
+    async with client(await start_engine(ANSWER)) as http:
+        answer = await http.get("/version", headers={"origin": "https://chat.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_a_client_that_leaves_while_it_sends_is_no_error(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with client(await start_engine(ANSWER)) as http:
+        assert (await http.get("/leave")).status_code == 499
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_stopping_ends_all_runs(start_engine: StartEngine) -> None:
+    app = create_app(settings(), await start_engine(ANSWER))
+    run = app.state.context.gateway.runs.start(_forever, background=True)
+    told = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    sent: list[str] = []
+
+    async def receive() -> Message:
+        return next(told)
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    await app({"type": "lifespan", "app": app}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert run.done
+
+
+async def _forever(_: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_logs_hold_neither_prompts_nor_keys_nor_answers(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other packages' debug lines are turned off where the server starts (server.serve)."""
+    for package in ("adapters", "harmony", "server"):
+        caplog.set_level(logging.DEBUG, package)
+    engine = await start_engine(
+        {"prompt_contains": "secret", "completion": ANSWER},
+    )
+    key = {"authorization": "Bearer hunter2"}
+    async with client(engine, api_key=("hunter2",)) as http:
+        bodies = [CHAT, {**CHAT, "stream": True}, {**CHAT, "n": "secret"}]
+        no_match = {"model": "m", "messages": [{"role": "user", "content": "password"}]}
+        for body in [*bodies, no_match, {**no_match, "stream": True}]:
+            await http.post("/v1/chat/completions", json=body, headers=key)
+            answer = {"model": "m", "input": body["messages"][0]["content"]}
+            await http.post("/v1/responses", json=answer, headers=key)
+        await http.post("/v1/chat/completions", content=json.dumps(CHAT)[:-1], headers=key)
+        await http.get("/v1/models", headers={"authorization": "Bearer wrong-hunter"})
+    records = [record.getMessage() for record in caplog.records]
+    assert len(records) > 12
+    for said in ("secret", "password", "hunter", "Hello"):
+        assert not any(said in record for record in records)

@@ -1,0 +1,39 @@
+from dataclasses import replace
+
+import pytest
+
+from adapters.base import BackendConfig
+from adapters.scripted import ScriptedBackend
+from server.admission import Admission
+from server.context import Context
+from server.errors import NotFound
+from server.gateway import Gateway
+from server.settings import Settings
+from server.store.memory import MemoryStore
+
+
+@pytest.fixture
+def context() -> Context:
+    backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
+    settings = Settings(served_model_name=("a", "b"))
+    return Context(settings, Gateway(backend, Admission(1, 0)), 0, MemoryStore())
+
+
+def test_a_request_without_a_model_gets_the_first(context: Context) -> None:
+    assert context.model(None) == "a"
+
+
+def test_a_served_model_is_answered_under_its_own_name(context: Context) -> None:
+    assert context.model("b") == "b"
+
+
+@pytest.mark.parametrize("name", ["", "A", "c"])
+def test_any_other_model_is_not_found(context: Context, name: str) -> None:
+    with pytest.raises(NotFound) as refusal:
+        context.model(name)
+    assert (refusal.value.param, refusal.value.code) == ("model", "model_not_found")
+
+
+def test_the_names_are_the_settings(context: Context) -> None:
+    assert context.models == ("a", "b")
+    assert replace(context, settings=Settings(model="m")).models == ("m",)
