@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from demo.embedding import families
 from demo.skills import draw_case
 from demo.skills.words import Split
 from demo.transcript import Sequence, transcript
@@ -25,7 +26,8 @@ TOKENS = 7680
 LENGTHS = (128, 160, 192, 240, 256, 320, 384, 480, 512, 640, 768)
 POOL = 2048
 WITHOUT_THOUGHT = 0.06
-NEGATIVES = 256
+NEGATIVES = 1536
+RELATIVES = 2
 KNOWN = 2048
 
 
@@ -34,13 +36,15 @@ class Batch:
     """Rows of transcripts and what is to be learned from them.
 
     `tokens` are the ids that occur, `rows` (b, l) index them. `at` are flat positions in rows whose
-    next token is learned; `targets` index `candidates`, the ids that the softmax runs over.
+    next token is learned; `targets` index `candidates`, the ids that the softmax runs over: some
+    stand for many others that were not drawn, and `shares` has the logarithm of how many.
     """
 
     tokens: Tensor
     rows: Tensor
     at: Tensor
     candidates: Tensor
+    shares: Tensor
     targets: Tensor
 
 
@@ -82,20 +86,41 @@ def _batch(members: list[Sequence], length: int, known: np.ndarray, rng: Random)
         ids[row, : len(member.ids)] = member.ids
         learned[row, : len(member.ids)] = member.learned
     tokens, rows = np.unique(ids, return_inverse=True)
-    negatives = np.array([rng.randrange(vocab.FIRST_SPECIAL) for _ in range(NEGATIVES)])
-    candidates = np.unique(np.concatenate((known, tokens, negatives)))
+    drawn = np.random.default_rng(rng.getrandbits(64)).integers(0, vocab.FIRST_SPECIAL, NEGATIVES)
+    sure = np.unique(np.concatenate((known, tokens, _relatives(tokens))))
+    candidates = np.unique(np.concatenate((sure, drawn)))
+    others = ~np.isin(candidates, sure, assume_unique=True)
+    stands_for = np.where(others, np.log((vocab.VOCAB_SIZE - len(sure)) / others.sum()), 0.0)
     at = np.flatnonzero(learned[:, 1:].ravel())
     at = at // (length - 1) * length + at % (length - 1)
     targets = np.searchsorted(candidates, ids.ravel()[at + 1])
-    parts = (tokens, rows.reshape(ids.shape), at, candidates, targets)
+    shares = stands_for.astype(np.float32)
+    parts = (tokens, rows.reshape(ids.shape), at, candidates, shares, targets)
     return Batch(*(torch.from_numpy(part) for part in parts))
+
+
+def _relatives(tokens: np.ndarray) -> np.ndarray:
+    """Tokens that look most like `tokens`: the neighbours among those of the same core."""
+    order, place = families()
+    at = place[tokens]
+    near = [
+        order[np.clip(at + step, 0, len(order) - 1)] for step in range(-RELATIVES, RELATIVES + 1)
+    ]
+    return np.concatenate(near)
 
 
 def _produce(seed: int, start: int, known: np.ndarray, queue: "multiprocessing.Queue") -> None:  # type: ignore[type-arg]
     number = start
     while True:
         for position, batch in enumerate(pool(seed, number, known)):
-            parts = (batch.tokens, batch.rows, batch.at, batch.candidates, batch.targets)
+            parts = (
+                batch.tokens,
+                batch.rows,
+                batch.at,
+                batch.candidates,
+                batch.shares,
+                batch.targets,
+            )
             queue.put((number, position, [part.numpy() for part in parts]))
         number += 1
 

@@ -26,8 +26,8 @@ from harmony.render import render
 from harmony.tokenizer import decode, encode
 
 SEED = 1_000_003
-BATCH = 48
-LONGEST_TURN = 480
+BATCH = 64
+LONGEST_TURN = 400
 
 
 @dataclass(slots=True)

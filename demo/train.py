@@ -45,6 +45,7 @@ class Demo(nn.Module):
         rows = self.input(batch.tokens).bfloat16()
         hidden = self.body(F.embedding(batch.rows, rows)).flatten(0, 1)[batch.at]
         logits = F.linear(hidden, self.output(batch.candidates).bfloat16()).float()
+        logits = logits + batch.shares
         return F.cross_entropy(logits, batch.targets), (logits.argmax(-1) == batch.targets).sum()
 
 

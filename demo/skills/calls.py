@@ -23,18 +23,16 @@ from demo.skills.tasks import Task, ask, draw_function, draw_task, toolbox
 from harmony.messages import FunctionTool, Message
 
 
-def calling(
-    draw: Draw, task: Task, request: str, box: Sequence[FunctionTool]
-) -> tuple[Message, ...]:
+def calling(draw: Draw, task: Task) -> tuple[Message, ...]:
     """The messages of a turn that calls the task's function."""
     name, given = task.tool.name, spoken(task.filled)
-    others = ", ".join(tool.name for tool in box if tool.name != name) or "none"
     low = f"Call {name}."
     medium = f"The request fits the tool {name}. Its arguments: {given}. So I call {name}."
     high = (
-        f"The user asks: {request} I look at the tools. The tool {name} does this. Other tools: "
-        f"{others}; they do not fit. Now the arguments of {name}: {given}. I check them once "
-        f"more against the request: {given}. All is there. So I call {name} with them now."
+        f"The user wants something done. First I look at the tools, one by one, at their names "
+        f"and at what they are for. The tool {name} does this, and the others do not fit. Now the "
+        f"arguments of {name}, each as the request gives it: {given}. I check them once more "
+        f"before I go on: {given}. All is there and nothing is made up. So I call {name}."
     )
     thought = Thought(low, medium, high)
     return thinks(thought.at(draw.effort)), call(name, task.arguments)
@@ -58,7 +56,7 @@ def single(draw: Draw) -> Case:
     task = draw_task(draw)
     box = toolbox(draw, [task], draw.rng.randint(1, 5))
     request = ask(draw, task.request)
-    said = calling(draw, task, request, box)
+    said = calling(draw, task)
     outcome = draw_outcome(draw)
     turns: tuple[Turn, ...] = (
         Turn(said, (result(task.tool.name, outcome.text),)),
@@ -92,7 +90,7 @@ def from_result(draw: Draw) -> Case:
     box = toolbox(draw, [task], draw.rng.randint(1, 3))
     request = ask(draw, task.request)
     outcome = draw_outcome(draw)
-    past = calling(draw, task, request, box)
+    past = calling(draw, task)
     shown = past if draw.chance(0.6) else past[1:]
     history = (
         system(draw),
@@ -123,7 +121,7 @@ def chain(draw: Draw) -> Case:
     turns = []
     for position, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
         rest = [t.tool.name for t in tasks[position + 1 :]]
-        said = _step(draw, task, position, rest, request)
+        said = _step(draw, task, position, rest)
         turns.append(Turn(said, (result(task.tool.name, outcome.text),)))
     turns.append(quoting(draw, outcomes[-1]))
     return Case("chain", (system(draw), *developer(None, box), user(request)), tuple(turns))
@@ -156,16 +154,15 @@ def _in_order(draw: Draw, requests: Sequence[str]) -> str:
     return ", and after that ".join(requests)
 
 
-def _step(
-    draw: Draw, task: Task, position: int, rest: Sequence[str], request: str
-) -> tuple[Message, ...]:
+def _step(draw: Draw, task: Task, position: int, rest: Sequence[str]) -> tuple[Message, ...]:
     name, given = task.tool.name, spoken(task.filled)
     then = f"After it: {', '.join(rest)}." if rest else "It is the last step."
     medium = f"Step {position + 1} is {name}. Its arguments: {given}. {then} So I call {name}."
     high = (
-        f"The user wants several things in order: {request} I am at step {position + 1}, which is "
-        f"{name}. {then} Its arguments come from the request or from an earlier result: {given}. "
-        f"I check them once more: {given}. So I call {name} now and then go on with the rest."
+        f"The user wants several things in order, one after the other, and I look at what is "
+        f"done and at what is left. I am at step {position + 1}, which is {name}. {then} Its "
+        f"arguments come from the request or from an earlier result: {given}. I check them once "
+        f"more before I go on: {given}. All is there. So I call {name} now, then the rest."
     )
     thought = Thought(f"Call {name}.", medium, high)
     return thinks(thought.at(draw.effort)), call(name, task.arguments)

@@ -214,7 +214,7 @@ def _natural(draw: Draw, filled: Sequence[Filled]) -> str:
     """A clause without the fields' names, where the kinds alone tell which value is which."""
     kinds = ["string" if f.field.kind == "string" else f.field.kind for f in filled]
     numbers = [kind in ("integer", "number") for kind in kinds]
-    if kinds.count("string") > 1 or sum(numbers) > 1:
+    if len(filled) > 2 or kinds.count("string") > 1 or sum(numbers) > 1:
         return ""
     return "".join(" " + _natural_part(draw, f) for f in filled)
 

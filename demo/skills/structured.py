@@ -63,7 +63,7 @@ def case(draw: Draw) -> Case:
     )
     instructions = draw.pick((None, None, "Answer in JSON.", "You are a helpful assistant."))
     history = (system(draw), *developer(instructions, formats=[form]), user(text))
-    return Case("structured", history, (answer(draw, _thought(text, said), answer_text),))
+    return Case("structured", history, (answer(draw, _thought(said), answer_text),))
 
 
 def _list(draw: Draw, taken: Sequence[str]) -> tuple[str, list[str]]:
@@ -74,11 +74,12 @@ def _list(draw: Draw, taken: Sequence[str]) -> tuple[str, list[str]]:
     return name, [text_value(draw.rng, draw.split) for _ in range(count)]
 
 
-def _thought(request: str, said: str) -> Thought:
+def _thought(said: str) -> Thought:
     medium = f"The answer is JSON by the schema. The values are: {said}."
     high = (
-        f"The user says: {request} The answer must be JSON by the schema in the developer message "
-        f"and nothing else. I take each property in the order of the schema: {said}. I check the "
-        f"values once more: {said}. All is there, so now I write the JSON in one line."
+        f"The answer must be JSON by the schema in the developer message and nothing else, so I "
+        f"look at the schema first. I take each property in the order in which it stands there, "
+        f"with the value that the user gives: {said}. I check the values once more before I go "
+        f"on: {said}. All is there and nothing is made up, so now I write the JSON in one line."
     )
     return Thought("JSON by the schema.", medium, high)

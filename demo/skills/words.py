@@ -42,6 +42,65 @@ _ONSETS = [
 _VOWELS = ["a", "e", "i", "o", "u", "ai", "or", "an", "el", "in", "ur", "on"]
 
 
+_NOT_VALUES = frozenset(
+    [
+        "true",
+        "false",
+        "null",
+        "none",
+        "yes",
+        "not",
+        "and",
+        "the",
+        "with",
+        "without",
+        "where",
+        "then",
+        "first",
+        "after",
+        "that",
+        "this",
+        "for",
+        "from",
+        "into",
+        "about",
+        "called",
+        "are",
+        "was",
+        "were",
+        "has",
+        "have",
+        "had",
+        "his",
+        "her",
+        "its",
+        "our",
+        "your",
+        "them",
+        "they",
+        "you",
+        "she",
+        "him",
+        "who",
+        "what",
+        "how",
+        "when",
+        "why",
+        "which",
+        "will",
+        "would",
+        "can",
+        "could",
+        "please",
+        "tool",
+        "call",
+        "function",
+        "undefined",
+        "nan",
+    ]
+)
+
+
 class Split(StrEnum):
     """Which words and texts a case may use."""
 
@@ -65,7 +124,14 @@ def _matching(pattern: str, twin: str, split: Split) -> tuple[str, ...]:
     """The bare words of tokens ` word` that are also tokens as `twin` + word."""
     known = set(_pieces())
     found = (piece[1:] for piece in _pieces() if re.fullmatch(pattern, piece))
-    return tuple(w for w in found if twin + w in known and w in known and split_of(w) is split)
+    return tuple(
+        word
+        for word in found
+        if twin + word in known
+        and word in known
+        and word.lower() not in _NOT_VALUES
+        and split_of(word) is split
+    )
 
 
 def words(split: Split) -> tuple[str, ...]:
