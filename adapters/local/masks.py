@@ -15,7 +15,7 @@ from llguidance.numpy import (
 )
 from numpy.typing import NDArray
 
-from adapters.errors import InvalidGrammar
+from adapters.errors import BackendFailed, InvalidGrammar
 
 _COMPILE_SECONDS = 10.0
 _KEPT_GRAMMARS = 256
@@ -46,35 +46,58 @@ class TokenMask:
 
 
 class GrammarCompiler:
-    """Compiles grammars on threads of its own; equal texts are compiled once."""
+    """Compiles grammars on threads of its own; equal texts are compiled once, and kept a while."""
 
     def __init__(self, mask_tokenizer: Callable[[], LLTokenizer], vocab_size: int) -> None:
         self._vocab_size = vocab_size
         self._pool = ThreadPoolExecutor(2, "grammar")
         # Building it takes seconds, so it begins before the first grammar asks for it.
         self._tokenizer: Future[LLTokenizer] = self._pool.submit(mask_tokenizer)
-        self._compiled: OrderedDict[str, TokenMask] = OrderedDict()
+        self._compiled: OrderedDict[str, asyncio.Task[TokenMask]] = OrderedDict()
 
     async def compile(self, grammar: str) -> TokenMask:
-        """The grammar at its beginning. Raises InvalidGrammar with the compiler's reason."""
-        known = self._compiled.get(grammar)
-        if known is None:
-            tokenizer = await asyncio.wrap_future(self._tokenizer)
-            job = asyncio.get_running_loop().run_in_executor(
-                self._pool, _compile, tokenizer, grammar, self._vocab_size
-            )
-            try:
-                known = await asyncio.wait_for(job, _COMPILE_SECONDS)
-            except TimeoutError as error:
-                raise InvalidGrammar("it takes too long to compile") from error
-            self._compiled[grammar] = known
+        """The grammar at its beginning.
+
+        Raises InvalidGrammar with the compiler's reason, BackendFailed when there is no tokenizer
+        or `close` came first.
+        """
+        task = self._compiled.get(grammar)
+        if task is None:
+            task = asyncio.create_task(self._begin(grammar))
+            task.add_done_callback(lambda done: self._forget_failure(grammar, done))
+            self._compiled[grammar] = task
             if len(self._compiled) > _KEPT_GRAMMARS:
                 self._compiled.popitem(last=False)
         self._compiled.move_to_end(grammar)
-        return known.copy()
+        try:
+            # Others may wait for the same grammar when this request is cancelled.
+            return (await asyncio.shield(task)).copy()
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise BackendFailed("the backend was stopped") from None
+            raise
 
     def close(self) -> None:
+        for task in list(self._compiled.values()):
+            task.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _begin(self, grammar: str) -> TokenMask:
+        try:
+            tokenizer = await asyncio.wrap_future(self._tokenizer)
+        except Exception as error:
+            raise BackendFailed(f"there is no tokenizer for grammars: {error}") from error
+        job = asyncio.get_running_loop().run_in_executor(
+            self._pool, _compile, tokenizer, grammar, self._vocab_size
+        )
+        try:
+            return await asyncio.wait_for(job, _COMPILE_SECONDS)
+        except TimeoutError as error:
+            raise InvalidGrammar("it takes too long to compile") from error
+
+    def _forget_failure(self, grammar: str, done: asyncio.Task[TokenMask]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self._compiled.pop(grammar, None)
 
 
 def _compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:

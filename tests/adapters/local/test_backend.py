@@ -246,7 +246,7 @@ async def test_a_cancelled_request_frees_its_slot(opened: Opener) -> None:
 
 async def test_a_request_cancelled_while_it_waits_never_runs(opened: Opener) -> None:
     async with opened(batch_requests="1") as backend, asyncio.timeout(60):
-        hog = backend.generate(ask(max_tokens=200))
+        hog = backend.generate(ask(max_tokens=30))
         await anext(hog)
         waiting = asyncio.ensure_future(run(backend, ask(max_tokens=900)))
         await anext(hog)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from llguidance import LLTokenizer
 
-from adapters.errors import InvalidGrammar
+from adapters.errors import BackendFailed, InvalidGrammar
 from adapters.local import masks
 from adapters.local.masks import GrammarCompiler, MaskWorker, TokenMask
 from harmony.tokenizer import encode
@@ -62,6 +62,53 @@ async def test_equal_grammars_are_compiled_once_and_followed_apart(
     step(worker, (first, CHANNEL))
     assert second.allowed().tolist() == [CHANNEL]
     assert (await compiler.compile(TEXT)).allowed().tolist() == [CHANNEL]
+
+
+async def test_requests_for_the_same_grammar_wait_for_one_compilation(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proceed = threading.Event()
+    compiled = []
+    compile_one = masks._compile
+
+    def hold(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
+        compiled.append(grammar)
+        assert proceed.wait(30)
+        return compile_one(tokenizer, grammar, vocab_size)
+
+    monkeypatch.setattr(masks, "_compile", hold)
+    impatient, *patient = [asyncio.ensure_future(compiler.compile(TEXT)) for _ in range(4)]
+    await asyncio.sleep(0)
+    impatient.cancel()
+    proceed.set()
+    for mask in await asyncio.gather(*patient):
+        assert mask.allows(CHANNEL)
+    assert compiled == [TEXT]
+    assert impatient.cancelled()
+
+
+async def test_without_a_tokenizer_grammars_fail_and_say_why() -> None:
+    def no_vocabulary() -> LLTokenizer:
+        raise OSError("no vocabulary")
+
+    compiler = GrammarCompiler(no_vocabulary, VOCAB_SIZE)
+    with pytest.raises(BackendFailed, match="no vocabulary"):
+        await compiler.compile(TEXT)
+    compiler.close()
+
+
+async def test_closing_ends_what_waits(
+    mask_tokenizer: LLTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setattr(masks, "_compile", lambda *_: done.wait())
+    compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
+    waiting = asyncio.ensure_future(compiler.compile(TEXT))
+    await asyncio.sleep(0)
+    compiler.close()
+    done.set()
+    with pytest.raises(BackendFailed, match="stopped"):
+        await waiting
 
 
 async def test_only_so_many_grammars_are_kept(

@@ -48,7 +48,11 @@ def reference(logits: torch.Tensor, params: SamplingParams) -> dict[int, float]:
     ],
     ids=str,
 )
-def test_draws_follow_the_distribution(width: int, params: SamplingParams) -> None:
+@pytest.mark.parametrize("leading", [4, 1024])
+def test_draws_follow_the_distribution(
+    width: int, params: SamplingParams, leading: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "_LEADING", leading)
     logits = torch.randn(width, generator=torch.Generator().manual_seed(width)) * 3
     expected = reference(logits, params)
     counts = spread(logits, params)
