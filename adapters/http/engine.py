@@ -49,7 +49,7 @@ class HTTPEngine:
             raise BackendFailed(f"{self.name} answered {status} to {error.request.url}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failed(error) from error
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise BackendFailed(f"{self.name} is no {self._wire.name} server: {error!r}") from error
 
     def _connect(self) -> httpx.AsyncClient:
@@ -121,8 +121,11 @@ class HTTPEngine:
 
     def _read(self, line: bytes, reader: Reader) -> GenerationChunk | None:
         try:
-            return reader.push(orjson.loads(line))
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+            event = orjson.loads(line)
+            if not isinstance(event, dict):
+                raise TypeError("not an object")
+            return reader.push(event)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             start = line[:_QUOTED_BYTES].decode(errors="replace")
             raise BackendFailed(f"{self.name} sent what cannot be read: {start}") from error
 

@@ -25,8 +25,8 @@ class Reader(Protocol):
     def push(self, event: JSON) -> GenerationChunk | None:
         """The tokens that an event brings; the last ones may be held for `finish`.
 
-        Raises BackendError where the event tells of one. A KeyError, TypeError, ValueError or
-        IndexError means that the event is not what such a server sends.
+        Raises BackendError where the event tells of one. A KeyError, IndexError, TypeError,
+        ValueError or AttributeError means that the event is not what such a server sends.
         """
         ...
 

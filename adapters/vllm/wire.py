@@ -31,16 +31,16 @@ class VLLMWire:
     async def describe(self, client: httpx.AsyncClient) -> Served:
         listed = await client.get("/v1/models")
         listed.raise_for_status()
-        models = {entry["id"]: entry for entry in listed.json()["data"]}
-        model = models.get(self._model) if self._model else next(iter(models.values()))
-        if model is None:
-            raise BackendFailed(f"{client.base_url} does not serve {self._model}")
+        models = listed.json()["data"]
+        wanted = [model for model in models if self._model in ("", model["id"])]
+        if not wanted:
+            raise BackendFailed(f"{client.base_url} does not serve {self._model or 'a model'}")
         # An empty body is refused where the path is served: nothing is sampled to find out.
         if (await client.post(self.path, json={})).status_code == httpx.codes.NOT_FOUND:
             raise BackendFailed(
                 f"{client.base_url} does not take token ids: start vLLM with --enable-scale-out"
             )
-        return Served(model["id"], model["max_model_len"])
+        return Served(wanted[0]["id"], wanted[0]["max_model_len"])
 
     def body(self, request: GenerationRequest, served: Served) -> JSON:
         sampling = sampling_fields(request)

@@ -23,7 +23,7 @@ SAMPLINGS: dict[str, dict[str, Any]] = {
     "bad type": GREEDY | {"max_tokens": "many"},
     "cached": GREEDY,
 }
-LONG = {"cached": PROMPT + [24912] * 64}
+LONG = {"cached": PROMPT + [24912] * 300}
 
 
 def main(url: str) -> None:

@@ -1,0 +1,220 @@
+"""What can go wrong between the gateway and an engine."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from adapters.base import GenerationChunk, GenerationRequest
+from adapters.errors import BackendFailed, Overloaded
+from adapters.http.engine import HTTPEngine, message_of
+from adapters.http.options import Options
+from adapters.vllm.wire import VLLMWire
+from tests.adapters.fake_engine import (
+    Answer,
+    FakeEngine,
+    breaks_off,
+    closed_port,
+    running,
+    sends,
+    status,
+)
+
+GENERATE = "/inference/v1/generate"
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[FakeEngine]:
+    engine = FakeEngine("vllm.json")
+    engine.will("/v1/models", engine.recorded("models"))
+    engine.will(GENERATE, engine.recorded("empty"), engine.recorded("length"))
+    async with running(engine):
+        yield engine
+
+
+async def connect(engine: FakeEngine, **options: Any) -> HTTPEngine:
+    client = HTTPEngine(engine.url, VLLMWire(), Options(**options))
+    await client.start()
+    return client
+
+
+def ask(**fields: Any) -> GenerationRequest:
+    return GenerationRequest(
+        "r", (1, 2), **({"max_tokens": 4, "stop_token_ids": frozenset()} | fields)
+    )
+
+
+async def sample(client: HTTPEngine) -> list[GenerationChunk]:
+    try:
+        return [chunk async for chunk in client.generate(ask())]
+    finally:
+        await client.stop()
+
+
+async def test_nobody_listens() -> None:
+    client = HTTPEngine(f"http://127.0.0.1:{closed_port()}", VLLMWire(), Options())
+    with pytest.raises(BackendFailed, match="cannot be reached: ConnectError"):
+        await client.start()
+    with pytest.raises(BackendFailed, match="cannot be reached"):
+        await client.check()
+    await client.stop()
+    await client.stop()
+
+
+async def test_a_url_that_is_none_is_named() -> None:
+    client = HTTPEngine("http://[", VLLMWire(), Options())
+    with pytest.raises(BackendFailed, match=r"http://\["):
+        await client.start()
+    await client.stop()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (status(401), "answered 401"),
+        (sends("<html>"), "is no vllm-http server"),
+        (sends('{"data": []}'), "does not serve a model"),
+        (sends('{"data": 7}'), "is no vllm-http server"),
+        (sends('{"data": [{"id": "m"}]}'), "is no vllm-http server"),
+    ],
+)
+async def test_a_server_of_another_kind_is_refused(
+    engine: FakeEngine, answer: Answer, told: str
+) -> None:
+    engine.will("/v1/models", answer)
+    client = HTTPEngine(engine.url, VLLMWire(), Options())
+    with pytest.raises(BackendFailed, match=told):
+        await client.start()
+    await client.stop()
+
+
+async def test_the_key_goes_along(engine: FakeEngine) -> None:
+    client = await connect(engine, api_key="secret")
+    await client.stop()
+    assert engine.asked[0].headers["authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (status(500, '{"error": {"message": "boom"}}'), "answered 500: boom"),
+        (status(404, '{"detail": "Not Found"}'), "answered 404: Not Found"),
+        (breaks_off(), "cannot be reached: RemoteProtocolError"),
+        (sends("data: {nonsense\n\n"), "sent what cannot be read: {nonsense"),
+        (sends('data: {"choices": 7}\n\n'), "sent what cannot be read"),
+        (sends('data: {"choices": [{}]}\n\n'), "sent what cannot be read"),
+        (sends("data: []\n\n"), "sent what cannot be read"),
+        (sends("data: [DONE]\n\n"), "answer was cut off"),
+        (sends(), "answer was cut off"),
+    ],
+)
+async def test_a_fault_is_the_engines_failure(
+    engine: FakeEngine, answer: Answer, told: str
+) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, answer)
+    with pytest.raises(BackendFailed, match=told):
+        await sample(client)
+
+
+async def test_what_came_before_the_cut_is_delivered(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, breaks_off(*engine.lines("length")[:2]))
+    got: list[int] = []
+
+    async def read() -> None:
+        async for chunk in client.generate(ask()):
+            got.extend(chunk.token_ids)
+
+    with pytest.raises(BackendFailed):
+        await read()
+    await client.stop()
+    assert got == [144897, 159940]
+
+
+async def test_an_event_may_arrive_in_pieces(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    text = "".join(engine.lines("length"))
+    engine.will(GENERATE, sends(*(text[at : at + 7] for at in range(0, len(text), 7))))
+    chunks = await sample(client)
+    assert [one for chunk in chunks for one in chunk.token_ids] == [144897, 159940, 151153, 183088]
+
+
+async def test_what_arrives_at_once_is_one_chunk(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, sends("".join(engine.lines("length"))))
+    assert [chunk.token_ids for chunk in await sample(client)] == [
+        (144897, 159940, 151153),
+        (183088,),
+    ]
+
+
+@pytest.mark.parametrize("code", [429, 503])
+async def test_a_busy_engine_says_when_to_come_back(engine: FakeEngine, code: int) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, status(code, "full", retry_after="7"))
+    with pytest.raises(Overloaded, match="is busy: full") as refusal:
+        await sample(client)
+    assert refusal.value.retry_after == 7
+
+
+async def test_an_engine_that_says_nothing_fails_in_time(engine: FakeEngine) -> None:
+    client = await connect(engine, timeout_seconds=0.05)
+    engine.will(GENERATE, engine.hangs())
+    with pytest.raises(BackendFailed, match="ReadTimeout"):
+        await sample(client)
+
+
+async def test_closing_the_generator_closes_the_request(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, engine.hangs(engine.lines("length")[0]))
+    chunks = client.generate(ask())
+    assert (await anext(chunks)).token_ids == (144897,)
+    await chunks.aclose()
+    await asyncio.wait_for(engine.gone.get(), 10)
+    await client.stop()
+
+
+async def test_stopping_fails_what_is_in_flight(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, engine.hangs(engine.lines("length")[0]))
+    chunks = client.generate(ask())
+    await anext(chunks)
+    rest = asyncio.ensure_future(anext(chunks))
+    await asyncio.sleep(0)
+    await client.stop()
+    with pytest.raises(BackendFailed, match="was closed"):
+        await rest
+    with pytest.raises(BackendFailed, match="is closed"):
+        await anext(client.generate(ask()))
+    with pytest.raises(BackendFailed, match="is closed"):
+        await client.check()
+
+
+async def test_health_is_the_engines(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    await client.check()
+    engine.will("/health", status(503))
+    with pytest.raises(BackendFailed, match="is not healthy: it answered 503"):
+        await client.check()
+    await client.stop()
+
+
+async def test_before_it_was_reached_there_is_no_info() -> None:
+    with pytest.raises(BackendFailed, match="has not been reached"):
+        _ = HTTPEngine("http://localhost", VLLMWire(), Options()).info
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error": {"message": "a"}}', "a"),
+        (b'{"error": "a"}', "a"),
+        (b'{"detail": [1]}', "[1]"),
+        (b"\xff plain", "\ufffd plain"),
+        (b"x" * 1000, "x" * 500),
+    ],
+)
+def test_the_message_is_found_in_any_error(body: bytes, message: str) -> None:
+    assert message_of(body) == message

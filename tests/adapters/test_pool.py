@@ -1,0 +1,397 @@
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from adapters.base import BackendInfo, GenerationChunk, GenerationRequest
+from adapters.errors import BackendError, BackendFailed, ContextTooLong, Overloaded, Unsupported
+from adapters.pool import Circuit, Pool
+
+OFTEN = 0.001
+NEVER = 3600.0
+LAST = GenerationChunk((1,), finish_reason="stop")
+
+
+class Engine:
+    """An engine whose faults are chosen. asked: the requests that reached it, in order."""
+
+    def __init__(self, context_length: int = 100, features: frozenset[str] = frozenset()) -> None:
+        self.context_length = context_length
+        self.features = features
+        self.chunks = [LAST]
+        self.fault: BackendError | None = None
+        self.fault_after: BackendError | None = None
+        self.ill: BackendFailed | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.asked: list[str] = []
+        self.checked = asyncio.Event()
+        self.starts = 0
+        self.stops = 0
+
+    @property
+    def info(self) -> BackendInfo:
+        return BackendInfo("one", "m", self.context_length, 10, self.features)
+
+    async def start(self) -> None:
+        self.starts += 1
+        if self.ill is not None:
+            raise self.ill
+
+    async def stop(self) -> None:
+        self.stops += 1
+
+    async def check(self) -> None:
+        self.checked.set()
+        if self.ill is not None:
+            raise self.ill
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        self.asked.append(request.request_id)
+        await self.gate.wait()
+        if self.fault is not None:
+            raise self.fault
+        for chunk in self.chunks:
+            yield chunk
+            if self.fault_after is not None:
+                raise self.fault_after
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def pooled(
+    *engines: Engine, health_seconds: float = NEVER, clock: Callable[[], float] | None = None
+) -> AsyncIterator[Pool]:
+    named = {f"http://{letter}": engine for letter, engine in zip("abcd", engines, strict=False)}
+    pool = Pool("pool", named, health_seconds, clock or Clock())
+    await pool.start()
+    yield pool
+    await pool.stop()
+
+
+def ask(request_id: str = "r", affinity: str | None = None, **fields: Any) -> GenerationRequest:
+    return GenerationRequest(request_id, (1,), 5, frozenset({1}), affinity=affinity, **fields)
+
+
+async def sample(pool: Pool, request: GenerationRequest) -> list[GenerationChunk]:
+    return [chunk async for chunk in pool.generate(request)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let everything else run until the condition holds."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+# What the pool is
+
+
+async def test_it_promises_what_every_engine_keeps() -> None:
+    first = Engine(100, frozenset({"seed", "top_k"}))
+    async with pooled(first, Engine(80, frozenset({"seed"}))) as pool:
+        assert pool.info == BackendInfo("pool", "m", 80, 10, frozenset({"seed"}))
+
+
+async def test_it_starts_with_the_engines_that_are_there_and_takes_in_the_others_later() -> None:
+    late = Engine()
+    late.ill = BackendFailed("still loading")
+    async with pooled(Engine(), late) as pool:
+        late.ill = None
+        await pool.probe()
+        await pool.probe()
+        assert late.starts == 2
+        await asyncio.gather(*(sample(pool, ask(str(n))) for n in range(20)))
+        assert late.asked
+
+
+async def test_it_does_not_start_without_an_engine_and_says_why() -> None:
+    engines = [Engine(), Engine()]
+    engines[0].ill, engines[1].ill = BackendFailed("no route"), BackendFailed("refused")
+    pool = Pool("pool", dict(zip("ab", engines, strict=True)), NEVER)
+    with pytest.raises(BackendFailed, match="no route; refused"):
+        await pool.start()
+    await pool.stop()
+    assert [engine.stops for engine in engines] == [1, 1]
+
+
+async def test_it_has_no_info_before_it_runs() -> None:
+    with pytest.raises(BackendFailed, match="has not been started"):
+        _ = Pool("pool", {"a": Engine()}, NEVER).info
+
+
+async def test_stopping_stops_every_engine_and_refuses_what_comes_then() -> None:
+    engines = [Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        pass
+    await pool.stop()
+    assert [engine.stops for engine in engines] == [1, 1]
+    with pytest.raises(BackendFailed, match="is not running"):
+        await sample(pool, ask())
+    with pytest.raises(BackendFailed):
+        await pool.check()
+
+
+async def test_it_is_healthy_while_one_engine_is() -> None:
+    engines = [Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        engines[0].ill = BackendFailed("gone")
+        await pool.probe()
+        await pool.check()
+        engines[1].ill = BackendFailed("gone")
+        await pool.probe()
+        with pytest.raises(BackendFailed, match="no engine of the pool backend can serve"):
+            await pool.check()
+
+
+# Where a request goes
+
+
+async def test_a_conversation_returns_to_its_engine() -> None:
+    engines = [Engine(), Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        for turn in range(9):
+            await sample(pool, ask(str(turn), "conversation"))
+    assert sorted(len(engine.asked) for engine in engines) == [0, 0, 9]
+
+
+async def test_two_gateways_send_a_conversation_to_the_same_engine() -> None:
+    engines = [Engine(), Engine(), Engine()]
+    async with pooled(*engines) as one, pooled(*engines) as other:
+        for name in "pqrstuvwxyz":
+            asked = [len(engine.asked) for engine in engines]
+            await sample(one, ask(affinity=name))
+            await sample(other, ask(affinity=name))
+            grown = [
+                len(engine.asked) - before for engine, before in zip(engines, asked, strict=True)
+            ]
+            assert sorted(grown) == [0, 0, 2]
+
+
+async def test_conversations_are_spread() -> None:
+    engines = [Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        for number in range(64):
+            await sample(pool, ask(affinity=str(number)))
+    assert min(len(engine.asked) for engine in engines) > 16
+
+
+async def test_when_an_engine_goes_only_its_conversations_move() -> None:
+    engines = [Engine(), Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        for name in map(str, range(30)):
+            await sample(pool, ask(name, name))
+        before = [set(engine.asked) for engine in engines]
+        engines[0].ill = BackendFailed("gone")
+        await pool.probe()
+        for name in map(str, range(30)):
+            await sample(pool, ask(name, name))
+    assert before[1] <= set(engines[1].asked[len(before[1]) :])
+    assert before[2] <= set(engines[2].asked[len(before[2]) :])
+
+
+async def test_without_affinity_the_least_busy_engine_is_taken() -> None:
+    engines = [Engine(), Engine(), Engine()]
+    for engine in engines:
+        engine.gate.clear()
+    async with pooled(*engines) as pool:
+        tasks = [asyncio.create_task(sample(pool, ask(str(n)))) for n in range(12)]
+        await until(lambda: sum(len(engine.asked) for engine in engines) == 12)
+        assert [len(engine.asked) for engine in engines] == [4, 4, 4]
+        for engine in engines:
+            engine.gate.set()
+        await asyncio.gather(*tasks)
+
+
+async def test_an_engine_far_busier_than_the_rest_loses_its_conversations() -> None:
+    engines = [Engine(), Engine()]
+    for engine in engines:
+        engine.gate.clear()
+    async with pooled(*engines) as pool:
+        tasks = [asyncio.create_task(sample(pool, ask(str(n), "same"))) for n in range(20)]
+        await until(lambda: sum(len(engine.asked) for engine in engines) == 20)
+        assert sorted(len(engine.asked) for engine in engines) == [6, 14]
+        for engine in engines:
+            engine.gate.set()
+        await asyncio.gather(*tasks)
+
+
+async def test_an_engine_that_drains_gets_nothing_new_and_finishes_what_it_has() -> None:
+    draining, other = Engine(), Engine()
+    draining.chunks = [GenerationChunk((2,)), LAST]
+    other.chunks = [GenerationChunk((2,)), LAST]
+    async with pooled(draining, other) as pool:
+        running = [pool.generate(ask(str(n))) for n in range(8)]
+        for generator in running:
+            await anext(generator)
+        had = list(draining.asked)
+        assert had
+        draining.ill = BackendFailed("answered 503")
+        await pool.probe()
+        for number in range(8):
+            await sample(pool, ask(f"new {number}"))
+        assert [[chunk async for chunk in generator] for generator in running] == [[LAST]] * 8
+        assert draining.asked == had
+
+
+# When an engine fails
+
+
+@pytest.mark.parametrize("fault", [BackendFailed("reset"), Overloaded("full")])
+async def test_a_failure_before_the_first_token_moves_the_request(fault: BackendError) -> None:
+    engines = [Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        engines[0].fault = fault
+        for number in range(10):
+            assert await sample(pool, ask(str(number))) == [LAST]
+    assert len(engines[1].asked) == 10
+
+
+async def test_a_failure_after_a_token_is_the_requests() -> None:
+    engines = [Engine(), Engine()]
+    for engine in engines:
+        engine.chunks = [GenerationChunk((2,)), LAST]
+        engine.fault_after = BackendFailed("reset")
+    async with pooled(*engines) as pool:
+        generator = pool.generate(ask())
+        assert await anext(generator) == GenerationChunk((2,))
+        with pytest.raises(BackendFailed, match="reset"):
+            await anext(generator)
+    assert sorted(len(engine.asked) for engine in engines) == [0, 1]
+
+
+@pytest.mark.parametrize("fault", [ContextTooLong(1, 1), Unsupported("grammar", "one")])
+async def test_what_no_engine_would_take_is_not_tried_again(fault: BackendError) -> None:
+    engines = [Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        for engine in engines:
+            engine.fault = fault
+        with pytest.raises(type(fault)):
+            await sample(pool, ask())
+    assert sum(len(engine.asked) for engine in engines) == 1
+
+
+async def test_when_all_fail_the_last_failure_is_told() -> None:
+    engines = [Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        for engine in engines:
+            engine.fault = Overloaded("full", retry_after=9)
+        with pytest.raises(Overloaded) as refusal:
+            await sample(pool, ask())
+    assert refusal.value.retry_after == 9
+    assert [len(engine.asked) for engine in engines] == [1, 1]
+
+
+async def test_an_engine_that_ends_without_a_token_has_failed() -> None:
+    engine = Engine()
+    engine.chunks = []
+    async with pooled(engine) as pool:
+        with pytest.raises(BackendFailed, match="ended without a token"):
+            await sample(pool, ask())
+
+
+async def test_an_engine_that_keeps_failing_is_left_alone_for_a_while() -> None:
+    clock = Clock()
+    failing, well = Engine(), Engine()
+    async with pooled(failing, well, clock=clock) as pool:
+        failing.fault = BackendFailed("500")
+        for number in range(40):
+            await sample(pool, ask(str(number)))
+        assert len(failing.asked) == 3
+        clock.now += 11
+        for number in range(40):
+            await sample(pool, ask(str(number)))
+        assert len(failing.asked) == 4
+        failing.fault = None
+        clock.now += 11
+        for number in range(40):
+            await sample(pool, ask(str(number)))
+        assert len(failing.asked) > 10
+
+
+async def test_when_every_engine_is_down_one_is_tried_all_the_same() -> None:
+    engine = Engine()
+    async with pooled(engine) as pool:
+        engine.ill = BackendFailed("gone")
+        await pool.probe()
+        assert await sample(pool, ask()) == [LAST]
+
+
+async def test_requests_that_wait_on_an_engine_that_falls_silent_move() -> None:
+    silent, well = Engine(), Engine()
+    async with pooled(silent, well) as pool:
+        silent.gate.clear()
+        tasks = [asyncio.create_task(sample(pool, ask(str(n)))) for n in range(8)]
+        await until(lambda: len(silent.asked) + len(well.asked) == 8)
+        assert silent.asked
+        silent.ill = BackendFailed("timed out")
+        await pool.probe()
+        assert await asyncio.gather(*tasks) == [[LAST]] * 8
+    assert len(well.asked) == 8
+
+
+async def test_requests_wait_on_a_silent_engine_where_there_is_no_other() -> None:
+    silent = Engine()
+    async with pooled(silent) as pool:
+        silent.gate.clear()
+        task = asyncio.create_task(sample(pool, ask()))
+        await until(lambda: bool(silent.asked))
+        silent.ill = BackendFailed("timed out")
+        await pool.probe()
+        silent.gate.set()
+        assert await task == [LAST]
+
+
+async def test_health_is_looked_after_while_it_runs() -> None:
+    engine = Engine()
+    async with pooled(engine, health_seconds=OFTEN):
+        await asyncio.wait_for(engine.checked.wait(), 10)
+
+
+async def test_closing_a_generator_frees_its_place() -> None:
+    engines = [Engine(), Engine()]
+    for engine in engines:
+        engine.chunks = [GenerationChunk((2,)), LAST]
+    async with pooled(*engines) as pool:
+        for number in range(20):
+            generator = pool.generate(ask(str(number), "same"))
+            await anext(generator)
+            await generator.aclose()
+    assert Counter(len(engine.asked) for engine in engines) == {0: 1, 20: 1}
+
+
+async def test_cancelling_a_request_that_waits_frees_its_place() -> None:
+    engine = Engine()
+    engine.gate.clear()
+    async with pooled(engine) as pool:
+        task = asyncio.create_task(sample(pool, ask()))
+        await until(lambda: bool(engine.asked))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        engine.gate.set()
+        assert await sample(pool, ask()) == [LAST]
+
+
+def test_an_open_circuit_lets_one_request_through_at_a_time() -> None:
+    clock = Clock()
+    circuit = Circuit(clock)
+    for _ in range(3):
+        assert circuit.passes
+        circuit.failed()
+    assert not circuit.passes
+    clock.now += 11
+    assert circuit.passes
+    circuit.sent()
+    assert not circuit.passes
+    circuit.succeeded()
+    assert circuit.passes

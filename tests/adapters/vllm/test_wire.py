@@ -1,0 +1,233 @@
+"""vLLM's token interface, against what a real server was recorded to answer."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from adapters.base import (
+    BackendConfig,
+    BackendInfo,
+    GenerationChunk,
+    GenerationRequest,
+    SamplingParams,
+    SamplingPhase,
+)
+from adapters.errors import BackendError, BackendFailed, ContextTooLong, InvalidGrammar, Rejected
+from adapters.http.engine import HTTPEngine
+from adapters.http.options import Options
+from adapters.registry import create
+from adapters.vllm.sampling import FEATURES
+from adapters.vllm.wire import VLLMWire
+from tests.adapters.fake_engine import FakeEngine, sends, status
+
+GENERATE = "/inference/v1/generate"
+RETURN = 200002
+
+
+def ask(**fields: Any) -> GenerationRequest:
+    wanted = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
+    return GenerationRequest("r", (200006, 1428), **wanted)
+
+
+@pytest.fixture
+async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
+    client = HTTPEngine(engine.url, VLLMWire(), Options())
+    await client.start()
+    yield client
+    await client.stop()
+
+
+async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:
+    return [chunk async for chunk in client.generate(request)]
+
+
+def tokens(chunks: list[GenerationChunk]) -> list[int]:
+    return [token_id for chunk in chunks for token_id in chunk.token_ids]
+
+
+async def test_the_engine_says_what_it_serves(client: HTTPEngine) -> None:
+    assert client.info == BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES)
+
+
+async def test_a_model_that_is_not_served_is_named(engine: FakeEngine) -> None:
+    client = HTTPEngine(engine.url, VLLMWire("other"), Options())
+    with pytest.raises(BackendFailed, match="does not serve other"):
+        await client.start()
+    await client.stop()
+
+
+async def test_an_engine_without_the_token_interface_names_the_flag(engine: FakeEngine) -> None:
+    engine.will(GENERATE, status(404))
+    client = HTTPEngine(engine.url, VLLMWire(), Options())
+    with pytest.raises(BackendFailed, match="--enable-scale-out"):
+        await client.start()
+    await client.stop()
+
+
+async def test_the_tokens_come_as_they_are_sampled(client: HTTPEngine) -> None:
+    chunks = await sample(client, ask())
+    assert tokens(chunks) == [144897, 159940, 151153, 183088]
+    assert [chunk.finish_reason for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
+    assert chunks[-1].finish_reason == "length"
+
+
+async def test_a_stop_token_is_the_last_id(client: HTTPEngine, engine: FakeEngine) -> None:
+    engine.will(GENERATE, engine.recorded("stop"))
+    chunks = await sample(client, ask())
+    assert chunks == [GenerationChunk((RETURN,), None, "stop", 0)]
+
+
+async def test_the_last_chunk_tells_the_cached_tokens(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will(GENERATE, engine.recorded("cached"))
+    chunks = await sample(client, ask())
+    assert [chunk.cached_tokens for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
+    assert chunks[-1].cached_tokens == 256
+
+
+async def test_an_engine_that_keeps_its_counts_to_itself_leaves_them_unknown(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    usage = '"prompt_tokens_details":{"cached_tokens":0}'
+    lines = [line.replace(usage, '"prompt_tokens_details":null') for line in engine.lines("stop")]
+    engine.will(GENERATE, sends(*lines))
+    assert (await sample(client, ask()))[-1].cached_tokens is None
+
+
+async def test_logprobs_are_the_likeliest_best_first(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will(GENERATE, engine.recorded("logprobs"))
+    chunks = await sample(client, ask(logprobs=2))
+    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
+    assert [entry.token_id for entry in entries] == tokens(chunks)
+    for entry in entries:
+        assert [rival for _, rival in entry.top] == sorted(
+            (rival for _, rival in entry.top), reverse=True
+        )
+        assert entry.top[0] == (entry.token_id, entry.logprob)  # recorded greedily
+        assert len(entry.top) == 2
+
+
+async def test_logprobs_of_the_sampled_tokens_alone(client: HTTPEngine, engine: FakeEngine) -> None:
+    engine.will(GENERATE, engine.recorded("logprobs"))
+    entries = [
+        entry for chunk in await sample(client, ask(logprobs=0)) for entry in chunk.logprobs or ()
+    ]
+    assert {entry.top for entry in entries} == {()}
+
+
+async def test_the_request_is_said_in_vllms_words(client: HTTPEngine, engine: FakeEngine) -> None:
+    sampling = SamplingParams(0.5, 0.9, 40, 0.1, 0.2, 0.3, 1.1, {7: -100.0})
+    request = ask(sampling=sampling, seed=3, logprobs=2, grammar="start: <[1]>", priority=-1)
+    engine.will(GENERATE, engine.recorded("logprobs"))
+    await sample(client, request)
+    body = engine.bodies(GENERATE)[-1]
+    assert body.pop("sampling_params") == {
+        "max_tokens": 4,
+        "stop_token_ids": [RETURN],
+        "ignore_eos": True,
+        "detokenize": False,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 40,
+        "min_p": 0.1,
+        "presence_penalty": 0.2,
+        "frequency_penalty": 0.3,
+        "repetition_penalty": 1.1,
+        "seed": 3,
+        "logprobs": 3,
+        "logit_bias": {"7": -100.0},
+        "structured_outputs": {"grammar": "start: <[1]>"},
+    }
+    assert body == {
+        "request_id": "r",
+        "model": "demo",
+        "token_ids": [200006, 1428],
+        "reasoning_ended": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "priority": -1,
+    }
+
+
+async def test_no_more_logprobs_are_asked_for_than_vllm_gives(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will(GENERATE, engine.recorded("logprobs"))
+    await sample(client, ask(logprobs=20))
+    assert engine.bodies(GENERATE)[-1]["sampling_params"]["logprobs"] == 20
+
+
+async def test_a_request_id_goes_along(client: HTTPEngine, engine: FakeEngine) -> None:
+    await sample(client, ask())
+    assert engine.asked[-1].headers["x-request-id"] == "r"
+
+
+@pytest.mark.parametrize(
+    ("recording", "fields", "error"),
+    [
+        ("bad grammar", {"grammar": "start: nonsense("}, InvalidGrammar),
+        ("too many logprobs", {"logprobs": 20}, Rejected),
+        ("bad type", {}, Rejected),
+    ],
+)
+async def test_what_the_engine_refuses_is_no_failure_of_the_engine(
+    client: HTTPEngine,
+    engine: FakeEngine,
+    recording: str,
+    fields: dict[str, Any],
+    error: type[BackendError],
+) -> None:
+    engine.will(GENERATE, engine.recorded(recording))
+    with pytest.raises(error):
+        await sample(client, ask(**fields))
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+async def test_an_aborted_generation_is_a_failure(
+    client: HTTPEngine, engine: FakeEngine, reason: str
+) -> None:
+    lines = [line.replace('"stop"', f'"{reason}"') for line in engine.lines("stop")]
+    engine.will(GENERATE, sends(*lines))
+    with pytest.raises(BackendFailed, match=reason):
+        await sample(client, ask())
+
+
+async def test_an_error_in_the_stream_is_a_failure(client: HTTPEngine, engine: FakeEngine) -> None:
+    error = 'data: {"error": {"message": "boom", "type": "InternalServerError", "code": 500}}\n\n'
+    engine.will(GENERATE, sends(engine.lines("length")[0], error))
+    with pytest.raises(BackendFailed, match="boom"):
+        await sample(client, ask())
+
+
+async def test_too_long_a_request_is_not_sent(client: HTTPEngine, engine: FakeEngine) -> None:
+    asked = len(engine.asked)
+    with pytest.raises(ContextTooLong):
+        await sample(client, ask(max_tokens=4095))
+    assert len(engine.asked) == asked
+
+
+async def test_a_phase_is_asked_for_with_its_own_sampling(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    phase = SamplingPhase(((159940,),), frozenset(), SamplingParams(presence_penalty=1.0))
+    chunks = await sample(client, ask(phases=(phase,), max_tokens=5))
+    first, second = (body for body in engine.bodies(GENERATE) if body)
+    assert second["token_ids"] == [*first["token_ids"], 144897, 159940]
+    assert first["sampling_params"]["presence_penalty"] == 0
+    assert second["sampling_params"]["presence_penalty"] == 1
+    assert second["sampling_params"]["max_tokens"] == 3
+    assert tokens(chunks) == [144897, 159940, 144897, 159940, 151153, 183088]
+
+
+async def test_the_backend_pools_its_urls(engine: FakeEngine) -> None:
+    options = {"url": f"{engine.url}/,{engine.url}"}
+    config = BackendConfig(None, options, lambda text: [], lambda ids: "", lambda: None)
+    backend = create("vllm-http", config)
+    await backend.start()
+    assert backend.info == BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES)
+    assert tokens([chunk async for chunk in backend.generate(ask())])
+    await backend.stop()
