@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, aclosing
 from server.completion import TurnEvent, TurnFinished
 from server.gateway import Gateway
 from server.outbound.base import Outbound
-from server.plan import TurnPlan
+from server.plan import RawPlan, TurnPlan
 from server.runs import Emit, Journal, Run, WireEvent
 
 LastEvents = Callable[[], Sequence[WireEvent]]
@@ -20,7 +20,7 @@ Followers = list[AsyncGenerator[Sequence[WireEvent], None]]
 
 async def start(
     gateway: Gateway,
-    plans: Sequence[TurnPlan],
+    plans: Sequence[TurnPlan | RawPlan],
     outbounds: Sequence[Outbound],
     request_id: str,
     last_events: LastEvents,

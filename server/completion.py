@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
 from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageStarted, Repair
 from harmony.messages import Author, Channel, Message, Role
-from harmony.parser import Parser
 from server.stops import StopStrings
 
 
@@ -62,6 +62,16 @@ class TurnFinished:
 TurnEvent = MessageOpened | TextDelta | MessageClosed | TurnFinished
 
 
+class TokenParser(Protocol):
+    """What tells messages from sampled ids; `harmony.parser.Parser` says how."""
+
+    def push(self, token: int) -> Sequence[Event]: ...
+
+    def push_many(self, tokens: Sequence[int]) -> Sequence[Event]: ...
+
+    def finish(self) -> Sequence[Event]: ...
+
+
 class CompletionReader:
     """Folds one generation's chunks into turn events.
 
@@ -69,7 +79,7 @@ class CompletionReader:
     `stopped` turns True when one of them came: the rest of the generation is not wanted.
     """
 
-    def __init__(self, parser: Parser, prompt_tokens: int, stop: tuple[str, ...] = ()) -> None:
+    def __init__(self, parser: TokenParser, prompt_tokens: int, stop: tuple[str, ...] = ()) -> None:
         self._parser = parser
         self._prompt_tokens = prompt_tokens
         self._stop = stop

@@ -15,9 +15,9 @@ from server.admission import Admission, Ticket
 from server.completion import TurnEvent, TurnFinished
 from server.errors import APIError, ServerFailed, from_backend
 from server.outbound.base import Outbound
-from server.plan import TurnPlan
+from server.plan import RawPlan, TurnPlan
 from server.runs import Emit, Journal, Run, Runs
-from server.turn import Turn, prepare
+from server.turn import Turn, prepare, prepare_raw
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Gateway:
 
     async def start(
         self,
-        plan: TurnPlan,
+        plan: TurnPlan | RawPlan,
         outbound: Outbound,
         request_id: str,
         *,
@@ -51,11 +51,13 @@ class Gateway:
         run.when_done(ticket.leave)
         return run
 
-    async def _prepare(self, plan: TurnPlan, request_id: str) -> Turn:
+    async def _prepare(self, plan: TurnPlan | RawPlan, request_id: str) -> Turn:
         try:
             await self.backend.check()
         except BackendError as error:
             raise from_backend(error) from error
+        if isinstance(plan, RawPlan):
+            return await prepare_raw(plan, self.backend, request_id)
         return await prepare(plan, self.backend, request_id)
 
 

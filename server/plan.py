@@ -20,34 +20,49 @@ class DeclaredTool:
     namespace: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnPlan:
-    """One sampling, before it is rendered.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingPlan:
+    """How tokens are drawn and when that ends, whatever the prompt is.
 
-    sampling: penalties and logit bias act on the final channel only (the server's rule for both
-    APIs); the rest on every token.
     max_tokens: an upper bound on sampled tokens, reasoning included; None is all the context.
-    stop: up to four strings that end the final channel; they are not part of the answer.
-    top_logprobs: None for no logprobs, n >= 0 for the final channel's with the n likeliest.
-    effort: None means that the model is given no analysis channel.
+    stop: up to four strings that end the answer; they are not part of it.
+    top_logprobs: None for no logprobs, n >= 0 for the answer's with the n likeliest.
     grammar: llguidance Lark text that masks the sampling, None where it is free.
-    prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
     affinity: requests with the same value share a prompt prefix.
     prompt_param: the request's field that holds the prompt, named where that is too long.
     """
 
-    conversation: Conversation
-    tools: tuple[DeclaredTool, ...] = ()
     sampling: SamplingParams = field(default_factory=SamplingParams)
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
     top_logprobs: int | None = None
-    effort: Effort | None = Effort.MEDIUM
     grammar: str | None = None
-    prefill: tuple[int, ...] = ()
     affinity: str | None = None
     prompt_param: str = "input"
+
+
+@dataclass(frozen=True, slots=True)
+class RawPlan(SamplingPlan):
+    """One sampling from ids as they are, at least one, of which nothing is read as harmony."""
+
+    prompt: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan(SamplingPlan):
+    """One sampling, before it is rendered.
+
+    Penalties and logit bias act on the final channel only (the server's rule for both APIs), the
+    rest of `sampling` on every token; stop strings and logprobs are the final channel's too.
+    effort: None means that the model is given no analysis channel.
+    prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
+    """
+
+    conversation: Conversation
+    tools: tuple[DeclaredTool, ...] = ()
+    effort: Effort | None = Effort.MEDIUM
+    prefill: tuple[int, ...] = ()
 
     def tool(self, recipient: str) -> DeclaredTool:
         """The declared tool that a sampled recipient calls.

@@ -15,9 +15,10 @@ from harmony.parser import ASSISTANT, Parser
 from harmony.render import render
 from harmony.tokenizer import encode_with_control
 from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
-from server.completion import CompletionReader, TurnEvent
+from server.completion import CompletionReader, TokenParser, TurnEvent
 from server.errors import from_backend
-from server.plan import TurnPlan
+from server.plan import RawPlan, SamplingPlan, TurnPlan
+from server.rawtext import RawText
 
 _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
 
@@ -25,9 +26,12 @@ _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
 class Turn:
     """A prepared sampling. `events` may be iterated once."""
 
-    def __init__(self, plan: TurnPlan, backend: Backend, request: GenerationRequest) -> None:
+    def __init__(
+        self, plan: SamplingPlan, parser: TokenParser, backend: Backend, request: GenerationRequest
+    ) -> None:
         self.request = request
         self._plan = plan
+        self._parser = parser
         self._backend = backend
 
     async def events(self) -> AsyncGenerator[list[TurnEvent], None]:
@@ -35,11 +39,8 @@ class Turn:
 
         Closing the generator frees the engine's slot. Raises APIError.
         """
-        parser = Parser(
-            [tool.recipient for tool in self._plan.tools],
-            prefix=(*ASSISTANT, *self._plan.prefill),
-        )
-        reader = CompletionReader(parser, len(self.request.prompt_token_ids), self._plan.stop)
+        prompt_tokens = len(self.request.prompt_token_ids)
+        reader = CompletionReader(self._parser, prompt_tokens, self._plan.stop)
         try:
             async with aclosing(self._backend.generate(self.request)) as chunks:
                 async for chunk in chunks:
@@ -59,30 +60,51 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     Raises ContextLengthExceeded when the prompt leaves no room for a token, InvalidRequest when
     the engine lacks what the plan needs.
     """
-    info = backend.info
     sampling, phases = _scope_to_final(plan)
-    rendered = await asyncio.to_thread(render, plan.conversation)
-    prompt = (*rendered, *plan.prefill)
-    room = info.context_length - len(prompt)
+    ids = await asyncio.to_thread(prompt, plan)
+    recipients = [tool.recipient for tool in plan.tools]
+    parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
+    request = _fit(plan, ids, backend.info, request_id, phases)
+    return Turn(plan, parser, backend, replace(request, sampling=sampling))
+
+
+async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:
+    """Fit the plan's ids to the engine. Raises as `prepare` does."""
+    request = _fit(plan, plan.prompt, backend.info, request_id)
+    return Turn(plan, RawText(), backend, request)
+
+
+def prompt(plan: TurnPlan) -> tuple[int, ...]:
+    """The ids that the plan's sampling goes on from."""
+    return (*render(plan.conversation), *plan.prefill)
+
+
+def _fit(
+    plan: SamplingPlan,
+    ids: tuple[int, ...],
+    info: BackendInfo,
+    request_id: str,
+    phases: tuple[SamplingPhase, ...] = (),
+) -> GenerationRequest:
+    room = info.context_length - len(ids)
     try:
         _refuse_unsupported(plan, info, scoped=bool(phases))
         if room < 1:
-            raise ContextTooLong(len(prompt), info.context_length)
+            raise ContextTooLong(len(ids), info.context_length)
     except BackendError as error:
         raise from_backend(error, prompt_param=plan.prompt_param) from error
-    request = GenerationRequest(
+    return GenerationRequest(
         request_id=request_id,
-        prompt_token_ids=prompt,
+        prompt_token_ids=ids,
         max_tokens=room if plan.max_tokens is None else min(plan.max_tokens, room),
         stop_token_ids=STOP_TOKENS,
-        sampling=sampling,
+        sampling=plan.sampling,
         phases=phases,
         seed=plan.seed,
         logprobs=plan.top_logprobs,
         grammar=plan.grammar,
         affinity=plan.affinity,
     )
-    return Turn(plan, backend, request)
 
 
 def _scope_to_final(plan: TurnPlan) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
@@ -115,7 +137,7 @@ def final_headers() -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(encode_with_control(f"<|channel|>{word}<|message|>")) for word in words)
 
 
-def _refuse_unsupported(plan: TurnPlan, info: BackendInfo, *, scoped: bool) -> None:
+def _refuse_unsupported(plan: SamplingPlan, info: BackendInfo, *, scoped: bool) -> None:
     """Raises Unsupported with the name of an option that the engine cannot follow.
 
     scoped: penalties and logit bias have to begin half-way.
