@@ -59,28 +59,33 @@ def known_tokens(seed: int) -> Tensor:
     return torch.tensor(sorted(list(chosen)[:KNOWN]))
 
 
-def pool(seed: int, number: int, known: np.ndarray) -> list[Batch]:
-    """The batches of pool `number`, in the order in which they are trained on."""
+def pool(
+    seed: int, number: int, known: np.ndarray, size: int = POOL, tokens: int = TOKENS
+) -> list[Batch]:
+    """The batches of pool `number`, of `size` cases, in the order in which they are trained on."""
     rng = Random(f"pool/{seed}/{number}")
-    first = number * POOL
+    first = number * size
     made = [
         transcript(draw_case(seed, first + i, Split.TRAIN), thinking=rng.random() > WITHOUT_THOUGHT)
-        for i in range(POOL)
+        for i in range(size)
     ]
     fitting = [s for s in made if len(s.ids) <= LENGTHS[-1]]
     fitting.sort(key=lambda s: len(s.ids), reverse=True)
     batches = []
     while fitting:
         length = min(size for size in LENGTHS if size >= len(fitting[0].ids))
-        count = TOKENS // length
-        batches.append(_batch(fitting[:count], length, known, rng))
+        count = tokens // length
+        batches.append(_batch(fitting[:count], (count, length), known, rng))
         fitting = fitting[count:]
     rng.shuffle(batches)
     return batches
 
 
-def _batch(members: list[Sequence], length: int, known: np.ndarray, rng: Random) -> Batch:
-    ids = np.full((TOKENS // length, length), vocab.ENDOFTEXT, dtype=np.int64)
+def _batch(
+    members: list[Sequence], shape: tuple[int, int], known: np.ndarray, rng: Random
+) -> Batch:
+    ids = np.full(shape, vocab.ENDOFTEXT, dtype=np.int64)
+    length = shape[1]
     learned = np.zeros_like(ids, dtype=bool)
     for row, member in enumerate(members):
         ids[row, : len(member.ids)] = member.ids

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from demo.skills.case import Case, Turn
+from demo.skills.case import Case, Turn, without_thought
 from harmony import vocab
 from harmony.history import kept
 from harmony.messages import Author, Channel, Conversation, Message, Role
@@ -63,7 +63,7 @@ def transcript(case: Case, *, thinking: bool = True) -> Sequence:
             added = between(case.turns[position - 1])
             ids += added
             learned += [False] * len(added)
-        said = sampled(turn)
+        said = sampled(turn if thinking else without_thought(turn))
         ids += said
         learned += [thinking or i > 1 for i in range(len(said))]
     return Sequence(ids, learned)

@@ -1,0 +1,75 @@
+"""The generator: the same arguments give the same case, and what evaluation uses is unseen."""
+
+import re
+
+import pytest
+
+from demo.skills import SKILLS, draw_case
+from demo.skills.words import Split, aligned, names, nouns, split_of, words
+from demo.transcript import transcript
+from harmony.messages import Channel, Effort
+from harmony.tokenizer import encode
+
+SEED = 7
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_same_arguments_give_same_case(skill: str) -> None:
+    first = draw_case(SEED, 3, Split.TRAIN, skill)
+    assert first == draw_case(SEED, 3, Split.TRAIN, skill)
+    assert first != draw_case(SEED, 4, Split.TRAIN, skill)
+    assert first != draw_case(SEED + 1, 3, Split.TRAIN, skill)
+
+
+def test_all_skills_are_drawn() -> None:
+    assert {draw_case(SEED, i, Split.TRAIN).skill for i in range(400)} == set(SKILLS)
+
+
+@pytest.mark.parametrize("pool", [words, nouns, names])
+def test_splits_share_no_word(pool) -> None:
+    train, held_out = set(pool(Split.TRAIN)), set(pool(Split.HELD_OUT))
+    assert len(held_out) > 100
+    assert not {w.lower() for w in train} & {w.lower() for w in held_out}
+
+
+def test_small_talk_of_the_evaluation_is_not_trained_on() -> None:
+    def asked(split: Split) -> set[str]:
+        cases = (draw_case(SEED, i, split, "chat") for i in range(300))
+        return {str(m.content).lower() for c in cases for m in c.history if m.author.role == "user"}
+
+    assert not asked(Split.TRAIN) & asked(Split.HELD_OUT)
+    assert all(split_of(text) is Split.HELD_OUT for text in asked(Split.HELD_OUT))
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_each_effort_reasons_at_least_twice_as_long_as_the_one_before(skill: str) -> None:
+    for index in range(40):
+        by_effort = [draw_case(SEED, index, Split.TRAIN, skill, effort) for effort in Effort]
+        for turns in zip(*(case.turns for case in by_effort), strict=True):
+            low, medium, high = (len(encode(str(turn.said[0].content))) for turn in turns)
+            assert medium >= 2 * low
+            assert high >= 2 * medium
+
+
+def test_reasoning_comes_first_and_a_call_or_an_answer_last() -> None:
+    for index in range(200):
+        for turn in draw_case(SEED, index, Split.TRAIN).turns:
+            assert [m.channel for m in turn.said][0] is Channel.ANALYSIS
+            last = turn.said[-1]
+            assert (last.channel is Channel.FINAL) == (last.recipient is None)
+            assert bool(turn.results) <= (last.recipient is not None)
+
+
+def test_aligned_tells_what_can_be_copied() -> None:
+    assert aligned("Berlin")
+    assert not aligned("_lantern")
+
+
+def test_held_out_texts_are_some_of_all() -> None:
+    held_out = sum(split_of(str(i)) is Split.HELD_OUT for i in range(2000))
+    assert 200 < held_out < 400
+
+
+def test_transcripts_hold_no_control_token_from_a_text() -> None:
+    ids = transcript(draw_case(SEED, 0, Split.TRAIN, "call")).ids
+    assert re.fullmatch(r"[\d ]+", " ".join(map(str, ids)))
