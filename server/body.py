@@ -18,8 +18,13 @@ async def parse(request: Request, schema: type[M]) -> M:
 
 async def read_json(request: Request) -> Any:
     """The body as JSON. Raises InvalidRequest when it is not."""
+    return load(await request.body())
+
+
+def load(text: bytes) -> Any:
+    """`text` as JSON. Raises InvalidRequest when it is not."""
     try:
-        return orjson.loads(await request.body())
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(
             f"We could not parse the JSON body of your request: {error}", code="invalid_json"

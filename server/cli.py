@@ -2,38 +2,63 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openai import OpenAIError
 from pydantic import ValidationError
-from rich.console import Console
 
 from server import debug
 from server.errors import APIError
 from server.serve import StartUpFailed, serve
 from server.settings import Settings
-from server.terminal import DEFAULT_URL, Chat, ChatOptions
+
+INTERRUPTED = 130
+"""The exit status of what Ctrl-C ended, as shells have it."""
+
+
+class CommandFailed(Exception):
+    """A command could not do its work; the message is one line for the person who gave it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status: 0, 1 where it failed, 2 for a bad option."""
     options = vars(_parser().parse_args(argv))
-    command = options.pop("command")
+    command, run = options.pop("command"), options.pop("run")
     try:
-        if command == "serve":
-            serve(Settings(**options))
-        elif command == "chat":
-            Chat(ChatOptions(**options), Console()).run()
-        else:
-            run = debug.render_file if command == "render" else debug.parse_file
-            print(run(_read(options["file"])))
+        run(**options)
     except ValidationError as error:
         return _fail(command, _first(error), status=2)
-    except (StartUpFailed, APIError, OpenAIError, ValueError, OSError) as error:
+    except (StartUpFailed, CommandFailed) as error:
         return _fail(command, str(error), status=1)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
+
+
+def _serve(**options: Any) -> None:
+    serve(Settings(**options))
+
+
+def _chat(**options: Any) -> None:
+    # What only a client needs is loaded here: it takes half a second.
+    from openai import OpenAIError
+    from rich.console import Console
+
+    from server.terminal import Chat, ChatOptions
+
+    try:
+        Chat(ChatOptions(**options), Console()).run()
+    except (OpenAIError, ValueError, OSError) as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _show(view: Callable[[str], str], file: str) -> None:
+    try:
+        print(view(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")))
+    except (APIError, ValueError, OSError) as error:
+        raise CommandFailed(str(error)) from error
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,25 +70,32 @@ def _parser() -> argparse.ArgumentParser:
         "serve",
         help="serve a checkpoint",
         description="Serve a checkpoint. Each option is also an environment variable.",
+        allow_abbrev=False,
     )
+    serving.set_defaults(run=_serve)
     for name, field in Settings.model_fields.items():
         several = isinstance(field.default, tuple)
         serving.add_argument(
-            f"--{name.replace('_', '-')}",
+            _flag(name),
             action="append" if several else "store",
             default=argparse.SUPPRESS,
-            help=f"{field.description} [GPT_OSS_{name.upper()}]".replace("%", "%%"),
+            help=f"{field.description} [{_variable(name)}]".replace("%", "%%"),
         )
     _chat_command(commands)
-    _file_command(commands, "render", "request JSON -> the prompt's text and ids")
-    _file_command(commands, "parse", "token ids (JSON) or harmony text -> messages")
+    _file_command(
+        commands, "render", debug.render_file, "request JSON -> the prompt's text and ids"
+    )
+    _file_command(
+        commands, "parse", debug.parse_file, "token ids (JSON) or harmony text -> messages"
+    )
     return parser
 
 
 def _chat_command(commands: Any) -> None:
     chat = commands.add_parser("chat", help="talk to a server", description="Talk to a server.")
+    chat.set_defaults(run=_chat)
     for flag, kind, text in (
-        ("--base-url", str, f"the API's address, default {DEFAULT_URL}"),
+        ("--base-url", str, "the API's address, default that of `serve`"),
         ("--api-key", str, "the server's key"),
         ("--model", str, "a served name, default the server's first"),
         ("--effort", str, "reasoning effort: none, low, medium or high"),
@@ -73,19 +105,24 @@ def _chat_command(commands: Any) -> None:
         chat.add_argument(flag, type=kind, default=argparse.SUPPRESS, help=text)
 
 
-def _file_command(commands: Any, name: str, text: str) -> None:
+def _file_command(commands: Any, name: str, view: Callable[[str], str], text: str) -> None:
     command = commands.add_parser(name, help=text, description=f"{name.capitalize()}: {text}.")
+    command.set_defaults(run=partial(_show, view))
     command.add_argument("file", metavar="FILE", help="a file, or - for standard input")
-
-
-def _read(file: str) -> str:
-    return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
 
 
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
-    option = "".join(f"--{str(part).replace('_', '-')}: " for part in first["loc"][:1])
+    option = "".join(f"{_flag(name)} ({_variable(name)}): " for name in map(str, first["loc"][:1]))
     return option + first["msg"].removeprefix("Value error, ")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _variable(name: str) -> str:
+    return f"{Settings.model_config['env_prefix']}{name.upper()}"
 
 
 def _fail(command: str, message: str, *, status: int) -> int:

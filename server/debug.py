@@ -1,14 +1,22 @@
 """Looking at prompts and completions from the command line: `render` and `parse`."""
 
+import asyncio
 import json
 from typing import Any
 
 import orjson
-from harmony.parser import Parser
-from harmony.render import render
 
 from harmony.events import MessageEnded
+from harmony.parser import Parser
 from harmony.tokenizer import decode, encode_with_control
+from server.body import load, validate
+from server.inbound import chat, responses
+from server.inbound.options import today
+from server.plan import TurnPlan
+from server.schemas.chat import CreateChatCompletion
+from server.schemas.responses import CreateResponse
+from server.store.memory import MemoryStore
+from server.turn import prompt
 
 
 def render_file(text: str) -> str:
@@ -17,8 +25,7 @@ def render_file(text: str) -> str:
     `text` is the request's JSON. Returns JSON with `text` (control tokens spelled out) and
     `token_ids`. Raises InvalidRequest as the server would.
     """
-    body = _object(text)
-    token_ids = render(_conversation(body))
+    token_ids = prompt(_plan(load(text.encode())))
     return _pretty({"text": decode(token_ids), "token_ids": token_ids})
 
 
@@ -33,11 +40,18 @@ def parse_file(text: str) -> str:
     return _pretty([_message(event) for event in events if isinstance(event, MessageEnded)])
 
 
+def _plan(body: Any) -> TurnPlan:
+    if isinstance(body, dict) and "messages" in body:
+        return chat.read(validate(body, CreateChatCompletion), today=today()).plans[0]
+    request = validate(body, CreateResponse)
+    return asyncio.run(responses.read(request, MemoryStore(), "nobody", today=today())).plan
+
+
 def _token_ids(text: str) -> list[int]:
     try:
         ids = json.loads(text)
     except ValueError:
-        return encode_with_control(text.removesuffix("\n"))
+        ids = None
     if isinstance(ids, list) and all(type(token) is int for token in ids):
         return ids
     return encode_with_control(text.removesuffix("\n"))
