@@ -1,13 +1,18 @@
-"""What every backend owes the server (adapters/base.py). A new backend joins `BACKENDS`."""
+"""What every backend owes the server (adapters/base.py). A new backend joins `BACKENDS`.
+
+vLLM's run where vLLM is installed: `make test-vllm`.
+"""
 
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from adapters.base import (
     Backend,
@@ -15,37 +20,75 @@ from adapters.base import (
     GenerationChunk,
     GenerationRequest,
     SamplingParams,
+    SamplingPhase,
 )
-from adapters.errors import BackendFailed, ContextTooLong
+from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar
 from adapters.registry import create
-from harmony.tokenizer import encode_with_control
-from harmony.vocab import RETURN, STOP_TOKENS
+from harmony.tokenizer import decode, encode_with_control
+from harmony.vocab import CHANNEL, MESSAGE, RETURN, STOP_TOKENS
+from tests.adapters.vllm_process import ENGINE_ARGUMENTS, serving
 
-BACKENDS = ["scripted", "transformers"]
+BACKENDS = ["scripted", "transformers", *(["vllm", "vllm-http"] if find_spec("vllm") else [])]
 PROMPT = "<|start|>user<|message|>hello<|end|><|start|>assistant"
 END_AT_ONCE = SamplingParams(logit_bias={RETURN: 100.0})
+GO_ON = SamplingParams(logit_bias=dict.fromkeys(STOP_TOKENS, -100.0))
 SCRIPT = [
     {"prompt_contains": "stop", "completion": "<|return|>"},
     {"completion": "<|channel|>final<|message|>" + "one two three " * 20},
 ]
 
 
-@pytest.fixture(params=BACKENDS)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def config(name: str, tmp_path: Path, local_config: BackendConfig) -> BackendConfig:
-    if name == "transformers":
-        return local_config
-    script = tmp_path / "script.jsonl"
-    script.write_text("\n".join(json.dumps(line) for line in SCRIPT))
-    return dataclasses.replace(local_config, model=None, options={"script": str(script)})
+@pytest.fixture(scope="module")
+def config(
+    name: str, tmp_path_factory: pytest.TempPathFactory, local_config: BackendConfig
+) -> Iterator[BackendConfig]:
+    folder = tmp_path_factory.mktemp(name)
+    match name:
+        case "transformers":
+            yield local_config
+        case "vllm":
+            yield dataclasses.replace(local_config, options=ENGINE_ARGUMENTS)
+        case "vllm-http":
+            with serving(Path(str(local_config.model)), folder) as (server,):
+                yield dataclasses.replace(local_config, model=None, options={"url": server.url})
+        case _:
+            script = folder / "script.jsonl"
+            script.write_text("\n".join(json.dumps(line) for line in SCRIPT))
+            yield dataclasses.replace(local_config, model=None, options={"script": str(script)})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(name: str, config: BackendConfig) -> AsyncIterator[Backend]:
+    backend = create(name, config)
+    await backend.start()
+    yield backend
+    await backend.stop()
 
 
 @pytest.fixture
-async def backend(name: str, config: BackendConfig) -> AsyncIterator[Backend]:
+def backend(shared: Backend) -> Backend:
+    """For tests that leave it as they found it."""
+    return shared
+
+
+@pytest.fixture
+def sampler(name: str, backend: Backend) -> Backend:
+    """A backend that samples; a script is replayed whatever is asked for."""
+    if name == "scripted":
+        pytest.skip("replays")
+    return backend
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def fresh(name: str, config: BackendConfig) -> AsyncIterator[Backend]:
     backend = create(name, config)
     await backend.start()
     yield backend
@@ -54,7 +97,7 @@ async def backend(name: str, config: BackendConfig) -> AsyncIterator[Backend]:
 
 def ask(prompt: str = PROMPT, max_tokens: int = 8, **fields: Any) -> GenerationRequest:
     ids = tuple(encode_with_control(prompt))
-    return GenerationRequest("r", ids, max_tokens, STOP_TOKENS, **fields)
+    return GenerationRequest("r", ids, max_tokens, STOP_TOKENS, **({"sampling": GO_ON} | fields))
 
 
 async def run(backend: Backend, request: GenerationRequest) -> list[GenerationChunk]:
@@ -84,10 +127,17 @@ async def test_a_stop_token_ends_the_generation_and_is_its_last_id(backend: Back
     assert chunks[-1].finish_reason == "stop"
 
 
-async def test_only_the_first_chunk_tells_the_cached_tokens(backend: Backend) -> None:
+async def test_one_chunk_tells_the_cached_tokens(backend: Backend) -> None:
     chunks = await run(backend, ask())
-    assert chunks[0].cached_tokens == 0
-    assert {chunk.cached_tokens for chunk in chunks[1:]} <= {None}
+    assert [chunk.cached_tokens for chunk in chunks if chunk.cached_tokens is not None] == [0]
+    assert {chunk.cached_tokens for chunk in chunks[1:-1]} <= {None}
+
+
+async def test_a_prompt_that_comes_again_is_taken_from_the_cache(sampler: Backend) -> None:
+    request = ask("again " * 300)
+    await run(sampler, request)
+    cached = sum(chunk.cached_tokens or 0 for chunk in await run(sampler, request))
+    assert 128 <= cached < 300
 
 
 async def test_there_are_no_logprobs_unless_asked_for(backend: Backend) -> None:
@@ -104,6 +154,48 @@ async def test_each_token_has_its_logprob_and_at_most_as_many_rivals_as_asked(
             assert entry.logprob <= 0
             assert 1 <= len(entry.top) <= 3
             assert list(entry.top) == sorted(entry.top, key=lambda rival: -rival[1])
+
+
+async def test_a_grammar_masks_every_token(sampler: Backend) -> None:
+    grammar = f"start: <[{CHANNEL}]> <[{MESSAGE}]> /[ab]{{5}}/ <[{RETURN}]>"
+    chunks = await run(sampler, ask(max_tokens=20, grammar=grammar))
+    first, second, *letters, last = tokens(chunks)
+    assert (first, second, last) == (CHANNEL, MESSAGE, RETURN)
+    assert set(decode(letters)) <= {"a", "b"}
+    assert len(decode(letters)) == 5
+    assert chunks[-1].finish_reason == "stop"
+
+
+async def test_a_grammar_that_does_not_compile_is_the_requests_fault(sampler: Backend) -> None:
+    with pytest.raises(InvalidGrammar):
+        await run(sampler, ask(grammar="start: nonsense("))
+    await sampler.check()
+
+
+async def test_a_seed_repeats_the_tokens(backend: Backend) -> None:
+    one, other = [tokens(await run(backend, ask(seed=7))) for _ in range(2)]
+    assert one == other
+
+
+async def test_a_phase_has_its_own_sampling(sampler: Backend) -> None:
+    """Outside it 1000 is sampled, then 2000; inside 3000, until 4000 ends it."""
+    inside = SamplingParams(logit_bias={3000: 60.0, 4000: 60.0})
+    outside = SamplingParams(logit_bias={1000: 60.0, 2000: 60.0})
+    phase = SamplingPhase(((1000, 2000), (2000, 1000)), frozenset({4000}), inside)
+    sampled = tokens(
+        await run(sampler, ask(max_tokens=40, sampling=outside, phases=(phase,), seed=1))
+    )
+    assert len(sampled) == 40
+    allowed = {1000, 2000}
+    recent: tuple[int, ...] = ()
+    for token_id in sampled:
+        assert token_id in allowed
+        recent = (*recent, token_id)[-2:]
+        if recent in phase.begin:
+            allowed = {3000, 4000}
+        elif token_id == 4000:
+            allowed = {1000, 2000}
+    assert {3000, 4000} <= set(sampled)
 
 
 async def test_a_request_that_exceeds_the_context_is_refused_before_it_runs(
@@ -130,30 +222,31 @@ async def test_closing_a_generator_ends_it_and_leaves_the_backend_well(backend: 
     assert len(tokens(await run(backend, ask()))) == 8
 
 
-async def test_stopping_fails_what_is_in_flight(backend: Backend) -> None:
-    generator = backend.generate(ask(max_tokens=50))
+async def test_stopping_fails_what_is_in_flight(fresh: Backend) -> None:
+    generator = fresh.generate(ask(max_tokens=50))
     await anext(generator)
-    await backend.stop()
+    await fresh.stop()
     with pytest.raises(BackendFailed):
         async for _ in generator:
             pass
 
 
-async def test_a_stopped_backend_is_unhealthy_and_refuses(backend: Backend) -> None:
-    await backend.check()
-    await backend.stop()
-    await backend.stop()
+async def test_a_stopped_backend_is_unhealthy_and_refuses(fresh: Backend) -> None:
+    await fresh.check()
+    await fresh.stop()
+    await fresh.stop()
     with pytest.raises(BackendFailed):
-        await backend.check()
+        await fresh.check()
     with pytest.raises(BackendFailed):
-        await run(backend, ask())
+        await run(fresh, ask())
 
 
 async def test_a_start_that_fails_says_why_and_can_be_stopped(
     name: str, config: BackendConfig, tmp_path: Path
 ) -> None:
     nowhere = str(tmp_path / "nowhere")
-    options = {"script": nowhere} if name == "scripted" else {}
+    unreachable = {"scripted": {"script": nowhere}, "vllm-http": {"url": "http://nowhere.invalid"}}
+    options = unreachable.get(name, {})
     backend = create(name, dataclasses.replace(config, model=nowhere, options=options))
     with pytest.raises(BackendFailed, match="nowhere"):
         await backend.start()

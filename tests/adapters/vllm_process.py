@@ -1,0 +1,69 @@
+"""A real `vllm serve` on this machine, where vLLM is installed (`make test-vllm`)."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+
+from tests.adapters.fake_engine import closed_port
+
+ENGINE_ARGUMENTS = {"max_model_len": "2048", "enforce_eager": "true"}
+_START_SECONDS = 300
+
+
+class Serving:
+    """A server process and its children; `url` is where it listens."""
+
+    def __init__(self, checkpoint: Path, log: Path, *arguments: str) -> None:
+        port = closed_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._log = log
+        command = [
+            *(sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(checkpoint)),
+            *("--host", "127.0.0.1", "--port", str(port), "--max-model-len", "2048"),
+            *("--enforce-eager", "--enable-scale-out", "--enable-prompt-tokens-details"),
+            *("--structured-outputs-config", '{"backend": "guidance"}', *arguments),
+        ]
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                command, stdout=output, stderr=output, start_new_session=True
+            )
+
+    def wait_until_ready(self) -> None:
+        """Raises RuntimeError with the log's end when the server does not come up."""
+        limit = time.monotonic() + _START_SECONDS
+        while self.process.poll() is None and time.monotonic() < limit:
+            with suppress(httpx.TransportError):
+                if httpx.get(f"{self.url}/health").is_success:
+                    return
+            time.sleep(0.2)
+        raise RuntimeError(f"vLLM did not start: {self._log.read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        """As a crash does: nothing is said to anyone."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@contextmanager
+def serving(
+    checkpoint: Path, folder: Path, count: int = 1, *arguments: str
+) -> Iterator[list[Serving]]:
+    """Start `count` servers at once; all are ready when the block begins, gone after it."""
+    servers = [
+        Serving(checkpoint, folder / f"vllm-{number}.log", *arguments) for number in range(count)
+    ]
+    try:
+        for server in servers:
+            server.wait_until_ready()
+        yield servers
+    finally:
+        for server in servers:
+            server.kill()
