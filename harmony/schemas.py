@@ -1,0 +1,210 @@
+"""Which JSON Schemas can be enforced strictly, so that a client learns of it before it waits.
+
+The rules are those of OpenAI's structured outputs
+(https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"): the root is an
+object, every object is closed and requires all its properties, sizes are bounded. What llguidance
+enforces beyond their subset (its docs/json_schema.md) is supported too. Unknown keywords are
+annotations, as JSON Schema has it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[str | int, ...]
+
+MAX_PROPERTIES = 5_000
+MAX_DEPTH = 10
+MAX_ENUM_VALUES = 1_000
+MAX_NAME_CHARACTERS = 120_000
+
+FORMATS = frozenset(
+    {
+        *("date-time", "time", "date", "duration", "email", "hostname"),
+        *("ipv4", "ipv6", "uuid", "uri"),
+    }
+)
+_TYPES = frozenset({"string", "number", "boolean", "integer", "object", "array", "null"})
+_REFUSED = frozenset(
+    {
+        *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"),
+        *("contains", "minContains", "maxContains", "uniqueItems", "propertyNames"),
+        *("unevaluatedItems", "unevaluatedProperties", "additionalItems"),
+        *("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$anchor"),
+    }
+)
+_SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties")
+_SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SCHEMAS = ("items", "additionalProperties")
+_NESTING = frozenset({"properties", "patternProperties", "items", "prefixItems"})
+
+
+class UnsupportedSchema(ValueError):
+    """A schema that cannot be enforced strictly; `path` leads to what is wrong with it."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path_text(path)}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def path_text(path: Path) -> str:
+    """A path as people write it: `$`, `$.properties.a.anyOf[0]`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "$" + "".join(steps)
+
+
+def check_strict(schema: Mapping[str, Any]) -> None:
+    """Raises UnsupportedSchema at the first place that strict mode does not take."""
+    if schema.get("type") != "object":
+        raise UnsupportedSchema((), "the root has to be of type 'object'")
+    if "anyOf" in schema:
+        raise UnsupportedSchema(("anyOf",), "the root may not be a choice")
+    sizes = _Sizes()
+    for place in _places(schema):
+        sizes.add(place)
+        _check(place)
+        _check_reference(place, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One schema inside a schema; `depth` counts the values that its own are nested in."""
+
+    path: Path
+    schema: Mapping[str, Any]
+    depth: int
+
+
+def _places(root: Mapping[str, Any]) -> Iterator[_Place]:
+    """Every schema in `root`, itself first. Raises UnsupportedSchema where none can stand."""
+    waiting = [_Place((), root, 0)]
+    while waiting:
+        place = waiting.pop()
+        yield place
+        found = (_place(place, path, value) for path, value in _inner(place))
+        waiting += reversed([inner for inner in found if inner is not None])
+
+
+def _inner(place: _Place) -> Iterator[tuple[Path, Any]]:
+    for word in _SCHEMA_MAPS:
+        for name, value in _of_kind(place, word, Mapping, {}).items():
+            yield (word, name), value
+    for word in _SCHEMA_LISTS:
+        for index, value in enumerate(_of_kind(place, word, list, [])):
+            yield (word, index), value
+    for word in _SCHEMAS:
+        if word in place.schema:
+            yield (word,), place.schema[word]
+
+
+def _place(outer: _Place, steps: Path, value: Any) -> _Place | None:
+    path = (*outer.path, *steps)
+    if isinstance(value, bool):
+        return None
+    if not isinstance(value, Mapping):
+        raise UnsupportedSchema(path, "expected a schema")
+    depth = outer.depth + (steps[0] in _NESTING)
+    if depth > MAX_DEPTH:
+        raise UnsupportedSchema(path, f"nested in more than {MAX_DEPTH} levels")
+    return _Place(path, value, depth)
+
+
+def _of_kind(place: _Place, word: str, kind: type, missing: Any) -> Any:
+    value = place.schema.get(word, missing)
+    if not isinstance(value, kind):
+        expected = "a list" if kind is list else "an object"
+        raise UnsupportedSchema((*place.path, word), f"expected {expected}")
+    return value
+
+
+class _Sizes:
+    """What of a schema is bounded as a whole."""
+
+    def __init__(self) -> None:
+        self._properties = 0
+        self._values = 0
+        self._characters = 0
+
+    def add(self, place: _Place) -> None:
+        """Count one more schema. Raises UnsupportedSchema at the one that is too much."""
+        schema = place.schema
+        names = [*schema.get("properties", ()), *schema.get("$defs", ())]
+        values = [*_of_kind(place, "enum", list, [])]
+        texts = [text for text in (*names, *values, schema.get("const")) if isinstance(text, str)]
+        self._properties += len(schema.get("properties", ()))
+        self._values += len(values)
+        self._characters += sum(map(len, texts))
+        for size, limit, named in (
+            (self._properties, MAX_PROPERTIES, "properties"),
+            (self._values, MAX_ENUM_VALUES, "enum values"),
+            (self._characters, MAX_NAME_CHARACTERS, "characters of names and values"),
+        ):
+            if size > limit:
+                raise UnsupportedSchema(place.path, f"the schema has more than {limit:,} {named}")
+
+
+def _check(place: _Place) -> None:
+    schema, path = place.schema, place.path
+    for word in schema:
+        if word in _REFUSED:
+            raise UnsupportedSchema((*path, word), f"'{word}' is not supported")
+    types = _types(place)
+    if "object" in types or "properties" in schema:
+        _check_object(place)
+    if "array" in types and not {"items", "prefixItems"} & schema.keys():
+        raise UnsupportedSchema(path, "an array needs 'items'")
+    if schema.get("format", "date") not in FORMATS:
+        raise UnsupportedSchema(
+            (*path, "format"), f"supported formats are {', '.join(sorted(FORMATS))}"
+        )
+    if not isinstance(schema.get("pattern", ""), str):
+        raise UnsupportedSchema((*path, "pattern"), "expected a string")
+
+
+def _types(place: _Place) -> list[str]:
+    named = place.schema.get("type", [])
+    types = named if isinstance(named, list) else [named]
+    for one in types:
+        if not isinstance(one, str) or one not in _TYPES:
+            raise UnsupportedSchema((*place.path, "type"), f"{one!r} is not a type")
+    return types
+
+
+def _check_object(place: _Place) -> None:
+    schema, path = place.schema, place.path
+    if schema.get("additionalProperties") is not False:
+        raise UnsupportedSchema((*path, "additionalProperties"), "has to be given, and to be false")
+    required = _of_kind(place, "required", list, [])
+    properties = schema.get("properties", {})
+    for name in properties:
+        if name not in required:
+            raise UnsupportedSchema((*path, "required"), f"has to name '{name}' too")
+    for name in required:
+        if name not in properties:
+            raise UnsupportedSchema((*path, "required"), f"names {name!r}, which is no property")
+
+
+def _check_reference(place: _Place, root: Mapping[str, Any]) -> None:
+    """A reference has to lead to a schema in `root`, and not back to itself without a value."""
+    seen = []
+    schema: Any = place.schema
+    path = (*place.path, "$ref")
+    while isinstance(schema, Mapping) and "$ref" in schema:
+        reference = schema["$ref"]
+        if reference in seen:
+            raise UnsupportedSchema(path, f"{reference!r} leads back to itself")
+        seen.append(reference)
+        schema = _resolved(reference, root)
+        if not isinstance(schema, Mapping | bool):
+            raise UnsupportedSchema(path, f"{reference!r} leads to no schema in this one")
+
+
+def _resolved(reference: Any, root: Mapping[str, Any]) -> Any:
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    value: Any = root
+    for step in reference.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
