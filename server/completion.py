@@ -53,10 +53,15 @@ class MessageClosed:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The last event of a sampling. `length` means that the token budget cut it off."""
+    """The last event of a sampling. `length` means that the token budget cut it off.
+
+    prompt_token_ids, token_ids: all that the engine was given, and all that it sampled.
+    """
 
     reason: FinishReason
     usage: Usage
+    prompt_token_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
 
 
 TurnEvent = MessageOpened | TextDelta | MessageClosed | TurnFinished

@@ -15,7 +15,7 @@ from harmony.parser import ASSISTANT, Parser
 from harmony.render import render
 from harmony.tokenizer import encode_with_control
 from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
-from server.completion import CompletionReader, TokenParser, TurnEvent
+from server.completion import CompletionReader, TokenParser, TurnEvent, TurnFinished
 from server.errors import from_backend
 from server.plan import RawPlan, SamplingPlan, TurnPlan
 from server.rawtext import RawText
@@ -41,17 +41,26 @@ class Turn:
         """
         prompt_tokens = len(self.request.prompt_token_ids)
         reader = CompletionReader(self._parser, prompt_tokens, self._plan.stop)
+        sampled: list[int] = []
         try:
             async with aclosing(self._backend.generate(self.request)) as chunks:
                 async for chunk in chunks:
+                    sampled += chunk.token_ids
                     if events := reader.push(chunk):
                         yield events
                     if reason := "stop" if reader.stopped else chunk.finish_reason:
-                        yield reader.finish(reason)
+                        yield self._with_ids(reader.finish(reason), sampled)
                         return
             raise BackendFailed("the engine ended without a finish reason")
         except BackendError as error:
             raise from_backend(error, prompt_param=self._plan.prompt_param) from error
+
+    def _with_ids(self, events: list[TurnEvent], sampled: list[int]) -> list[TurnEvent]:
+        *others, finished = events
+        assert isinstance(finished, TurnFinished)
+        prompt_ids = self.request.prompt_token_ids
+        told = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(sampled))
+        return [*others, told]
 
 
 async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:

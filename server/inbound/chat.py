@@ -9,6 +9,7 @@ from server.inbound.fields import array, invalid, mapping
 from server.inbound.formats import read_format
 from server.inbound.messages import read_messages
 from server.inbound.options import (
+    derived_seed,
     read_reasoning,
     read_sampling,
     read_stop,
@@ -19,8 +20,6 @@ from server.inbound.tools import Tools, read_tools
 from server.plan import TurnPlan
 from server.schemas.base import refuse
 from server.schemas.chat import CreateChatCompletion
-
-_SEEDS = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +66,9 @@ def read(request: CreateChatCompletion, *, today: str) -> ChatDraft:
         affinity=request.prompt_cache_key,
         prompt_param="messages",
     )
-    return ChatDraft(_choices(plan, request), tools, reasoning.hidden, legacy)
-
-
-def _choices(plan: TurnPlan, request: CreateChatCompletion) -> tuple[TurnPlan, ...]:
-    """With a seed each choice has one of its own, derived from it; the first has it as it is."""
-    n, seed = request.n or 1, request.seed
-    if seed is None:
-        return (plan,) * n
-    return tuple(replace(plan, seed=(seed + i + _SEEDS) % (2 * _SEEDS) - _SEEDS) for i in range(n))
+    seeds = (derived_seed(request.seed, choice) for choice in range(request.n or 1))
+    plans = tuple(replace(plan, seed=seed) for seed in seeds)
+    return ChatDraft(plans, tools, reasoning.hidden, legacy)
 
 
 def _refuse_unserved(request: CreateChatCompletion) -> None:

@@ -24,6 +24,7 @@ ASSUMED_ANSWER_TOKENS = 16_384
 """The answer's length that a reasoning budget is measured by where the request names none."""
 
 _SMALLEST_TOP_P = 1e-9
+_SEEDS = 2**64
 _EFFORTS: Mapping[str, Effort | None] = {
     "none": None,
     "minimal": Effort.LOW,
@@ -138,6 +139,13 @@ def read_reasoning(
         level = read_effort(effort, "reasoning_effort")
     hidden = (include is False) if exclude is None else exclude
     return Reasoning(level, budget or None, hidden)
+
+
+def derived_seed(seed: int | None, choice: int) -> int | None:
+    """The seed of a request's choice, in 64 bits; the first choice has the request's own."""
+    if seed is None:
+        return None
+    return (seed + choice + _SEEDS // 2) % _SEEDS - _SEEDS // 2
 
 
 def system_content(effort: Effort | None, date: str) -> SystemContent:

@@ -7,7 +7,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for 
 `reasoning_details`, https://openrouter.ai/docs/use-cases/reasoning-tokens.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from harmony.events import Header
@@ -24,6 +24,7 @@ from server.completion import (
 from server.errors import APIError
 from server.outbound.deltas import Content, Delta, Field, LegacyCall, Reasoning, ToolCall
 from server.outbound.logprobs import entries
+from server.outbound.usage import usage_object
 from server.plan import TurnPlan
 from server.runs import WireEvent
 
@@ -50,30 +51,18 @@ def _without_usage(chunk: WireEvent) -> bytes:
     return b"" if chunk.get("choices") == [] else sse.unnamed(chunk)
 
 
-def usage_chunk(shared: dict[str, Any], choices: Iterable["ChatOutbound"]) -> WireEvent:
-    """The last chunk: what the choices sampled, added up; their prompt is one and counted once."""
-    each = [choice.usage for choice in choices]
-    output = sum(used.output for used in each)
-    usage = {
-        "prompt_tokens": each[0].input,
-        "completion_tokens": output,
-        "total_tokens": each[0].input + output,
-        "prompt_tokens_details": {"cached_tokens": each[0].cached, "audio_tokens": 0},
-        "completion_tokens_details": {
-            "reasoning_tokens": sum(used.reasoning for used in each),
-            "audio_tokens": 0,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
-    }
-    return {**shared, "choices": [], "usage": usage}
+def usage_chunk(shared: dict[str, Any], choices: Sequence["ChatOutbound"]) -> WireEvent:
+    """The last chunk: what all choices of one prompt used."""
+    usages = [choice.usage for choice in choices]
+    return {**shared, "choices": [], "usage": usage_object(usages[:1], usages)}
 
 
 class ChatOutbound:
     """One choice.
 
     shared: from `head`. index: the choice's. hide_reasoning: raw chain of thought is counted, and
-    not shown. legacy: a call goes to the deprecated `function_call`.
+    not shown. legacy: a call goes to the deprecated `function_call`. show_ids: the last chunk has
+    the prompt's ids and the sampled ones.
     """
 
     def __init__(
@@ -84,6 +73,7 @@ class ChatOutbound:
         index: int = 0,
         hide_reasoning: bool = False,
         legacy: bool = False,
+        show_ids: bool = False,
     ) -> None:
         self.usage: Usage
         """Set when the turn has finished."""
@@ -92,6 +82,7 @@ class ChatOutbound:
         self._index = index
         self._hide_reasoning = hide_reasoning
         self._legacy = legacy
+        self._show_ids = show_ids
         self._content = Content()
         self._reasoning = Reasoning()
         self._calls = 0
@@ -157,7 +148,11 @@ class ChatOutbound:
     def _finished(self, event: TurnFinished) -> list[WireEvent]:
         self.usage = event.usage
         silent = not (self._calls or self._content.said)
-        return [self._chunk({"content": ""} if silent else {}, self._finish_reason(event))]
+        last = self._chunk({"content": ""} if silent else {}, self._finish_reason(event))
+        if self._show_ids:
+            last["prompt_token_ids"] = event.prompt_token_ids
+            last["choices"][0]["token_ids"] = event.token_ids
+        return [last]
 
     def _finish_reason(self, event: TurnFinished) -> str:
         if event.reason == "length":

@@ -6,15 +6,19 @@ from typing import Any
 from server.outbound.deltas import reasoning_detail
 from server.runs import WireEvent
 
+_END = ("finish_reason", "token_ids")
+
 
 def fold(chunks: Sequence[WireEvent]) -> dict[str, Any]:
     """The completion, which is what joining all deltas gives; the last chunk holds the usage."""
     choices: dict[int, _Choice] = {}
+    shared: dict[str, Any] = {}
     for chunk in chunks:
+        shared |= chunk
         for choice in chunk["choices"]:
             choices.setdefault(choice["index"], _Choice()).add(choice)
     ordered = [{"index": index, **choices[index].whole()} for index in sorted(choices)]
-    return {**chunks[-1], "object": "chat.completion", "choices": ordered}
+    return {**shared, "object": "chat.completion", "choices": ordered}
 
 
 class _Choice:
@@ -26,7 +30,7 @@ class _Choice:
         self._calls: dict[int, _Call] = {}
         self._legacy: _Call | None = None
         self._logprobs: list[dict[str, Any]] | None = None
-        self._finish_reason: str | None = None
+        self._end: dict[str, Any] = {"finish_reason": None}
 
     def add(self, choice: dict[str, Any]) -> None:
         delta = choice["delta"]
@@ -42,14 +46,15 @@ class _Choice:
         if choice["logprobs"] is not None:
             self._logprobs = self._logprobs or []
             self._logprobs += choice["logprobs"]["content"]
-        self._finish_reason = choice["finish_reason"] or self._finish_reason
+        if choice["finish_reason"] is not None:
+            self._end = {key: choice[key] for key in _END if key in choice}
 
     def whole(self) -> dict[str, Any]:
         logprobs = self._logprobs
         return {
             "message": self._message(),
             "logprobs": None if logprobs is None else {"content": logprobs, "refusal": None},
-            "finish_reason": self._finish_reason,
+            **self._end,
         }
 
     def _message(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from server.inbound.options import today
 from server.outbound.chat import ChatOutbound, encoder, head, usage_chunk
 from server.outbound.chat_fold import fold
 from server.respond import respond
+from server.routes.hidden import refuse_where_hidden
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
 
@@ -36,9 +37,18 @@ async def create_chat_completion(request: Request) -> Response:
     completion_id = new_id("chatcmpl")
     include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
     shared = head(completion_id, created=int(time.time()), model=model, include_usage=include_usage)
+    if wanted.return_token_ids:
+        refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     hide = draft.hidden or context.settings.raw_reasoning == "hide"
     outbounds = [
-        ChatOutbound(shared, plan, index=index, hide_reasoning=hide, legacy=draft.legacy)
+        ChatOutbound(
+            shared,
+            plan,
+            index=index,
+            hide_reasoning=hide,
+            legacy=draft.legacy,
+            show_ids=bool(wanted.return_token_ids),
+        )
         for index, plan in enumerate(draft.plans)
     ]
     run = await choices.start(

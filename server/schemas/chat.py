@@ -61,6 +61,7 @@ class CreateChatCompletion(WireModel):
     top_k: int | None = None
     min_p: float | None = None
     repetition_penalty: float | None = None
+    return_token_ids: bool | None = None
 
     # Accepted, and without effect here.
     prediction: Any = None
