@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import signal
 import socket
 import sys
+from contextlib import ExitStack
+from types import FrameType
 
 import uvicorn
 from sse_starlette.sse import AppStatus
@@ -12,7 +15,14 @@ from adapters.base import Backend
 from adapters.errors import BackendError
 from server.app import create_app
 from server.backends import open_backend
+from server.context import Context
 from server.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+OUR_PACKAGES = ("adapters", "demo", "harmony", "server")
+GRACE_SECONDS = 1.0
+"""How long clients may take to read the end of their answers once these were cancelled."""
 
 
 class StartUpFailed(Exception):
@@ -20,46 +30,102 @@ class StartUpFailed(Exception):
 
 
 def serve(settings: Settings) -> None:
-    """Serve until interrupted. Raises StartUpFailed.
+    """Serve until interrupted. Raises StartUpFailed, and KeyboardInterrupt while still loading.
 
     The port is taken before the model loads, so that a port in use shows at once, and listened on
-    after it. An interrupt lets running answers finish for `drain_seconds`; a second one ends them.
+    after it. An interrupt (Ctrl-C or SIGTERM) lets running answers finish for `drain_seconds`; a
+    second one ends them.
     """
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    listener = _bind(settings.host, settings.port)
-    with listener, asyncio.Runner() as runner:
-        backend = _open(settings)
+    _log_to_stderr(settings.log_level.upper())
+    signal.signal(signal.SIGTERM, _interrupt)
+    with _bind(settings.host, settings.port) as listener, asyncio.Runner() as runner:
         try:
-            runner.run(backend.start())
-            runner.run(_listen(settings, backend, listener))
+            backend = open_backend(settings, Progress())
+            try:
+                runner.run(backend.start())
+                _listen(runner, settings, backend, listener)
+            finally:
+                runner.run(backend.stop())
         except BackendError as error:
             raise StartUpFailed(str(error)) from error
-        except KeyboardInterrupt:
-            return
-        finally:
-            runner.run(backend.stop())
 
 
-async def _listen(settings: Settings, backend: Backend, listener: socket.socket) -> None:
-    AppStatus.disable_automatic_graceful_drain()
+def _listen(
+    runner: asyncio.Runner, settings: Settings, backend: Backend, listener: socket.socket
+) -> None:
+    app = create_app(settings, backend)
     config = uvicorn.Config(
-        create_app(settings, backend),
-        log_config=None,
-        timeout_graceful_shutdown=round(settings.drain_seconds),
-        server_header=False,
+        app, log_config=None, log_level="warning", access_log=False, server_header=False
     )
-    host, port = listener.getsockname()[:2]
-    print(f"Serving {', '.join(settings.model_names)} on http://{host}:{port}", flush=True)
-    await uvicorn.Server(config).serve(sockets=[listener])
-
-
-def _open(settings: Settings) -> Backend:
+    # sse-starlette would cut streams off at the first signal; here they are drained.
+    AppStatus.disable_automatic_graceful_drain()
+    server = Server(config, app.state.context, runner.get_loop())
     try:
-        return open_backend(settings, Progress())
-    except BackendError as error:
-        raise StartUpFailed(str(error)) from error
+        # Two servers may both have bound the port while they loaded.
+        listener.listen()
+    except OSError as error:
+        raise _cannot_listen(settings.host, listener.getsockname()[1], error) from error
+    try:
+        runner.run(server.serve(sockets=[listener]))
+    except KeyboardInterrupt:
+        # uvicorn has shut down, and then raises the signal that made it do so again.
+        return
+
+
+class Server(uvicorn.Server):
+    """Says where it listens; ends what is still running in good order."""
+
+    def __init__(
+        self, config: uvicorn.Config, context: Context, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        super().__init__(config)
+        self._models = context.models
+        self._gateway = context.gateway
+        self._drain_seconds = context.settings.drain_seconds
+        self._loop = loop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Print the address once connections are accepted."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            print(f"Serving {', '.join(self._models)} on {_url(listener)}", flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let running answers finish for the drain's time, then end them."""
+        if admitted := self._gateway.admission.admitted:
+            logger.info("answers to finish first: %d; Ctrl-C ends them", admitted)
+        drained = self._loop.call_later(self._drain_seconds, self._end_answers)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            drained.cancel()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal starts the drain; one that comes while it lasts ends it."""
+        if self.should_exit:
+            self._loop.call_soon_threadsafe(self._end_answers)
+        else:
+            super().handle_exit(sig, frame)
+
+    def _end_answers(self) -> None:
+        self._gateway.runs.cancel()
+        self._loop.call_later(GRACE_SECONDS, self._close_connections)
+
+    def _close_connections(self) -> None:
+        for connection in self.server_state.connections:
+            connection.transport.abort()
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for package in OUR_PACKAGES:
+        logging.getLogger(package).setLevel(level)
+    # Other packages' debug lines may hold what clients and the model say; ours never do.
+    logging.getLogger().setLevel("INFO" if level == "DEBUG" else level)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -67,12 +133,23 @@ def _bind(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            on_failure.pop_all()
     except OSError as error:
-        raise StartUpFailed(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise _cannot_listen(host, port, error) from error
     return listener
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> StartUpFailed:
+    return StartUpFailed(f"cannot listen on {host}:{port}: {error.strerror}")
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Progress:

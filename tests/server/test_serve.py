@@ -1,0 +1,316 @@
+"""The server as a process: how it starts, what it prints, how it stops."""
+
+import asyncio
+import io
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from server.serve import Progress, StartUpFailed, _bind, _listen, _url
+from server.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+WORDS = "one two three four five six seven eight nine ten"
+ANSWER = f"<|channel|>final<|message|>{WORDS}<|return|>"
+CHAT = {
+    "model": "scripted",
+    "messages": [{"role": "user", "content": "A secret question"}],
+    "stream": True,
+}
+SLOW = 100
+NEVER = 600_000
+PATIENCE = 60
+"""Seconds after which a process that should have ended is taken for one that hangs."""
+
+
+class Process:
+    """A server process; `url` is read from what it prints."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "server", "serve", *arguments]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def url(self) -> str:
+        assert self._process.stdout is not None
+        self.ready = self._process.stdout.readline()
+        return self.ready.split()[-1]
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> tuple[int, str]:
+        """The exit status, and all of standard error."""
+        out, err = self._process.communicate(timeout=PATIENCE)
+        assert out == ""
+        return self._process.returncode, err
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    processes: list[Process] = []
+
+    def run(*arguments: str) -> Process:
+        processes.append(Process(*arguments))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.kill()
+
+
+@pytest.fixture
+def scripted(start: Start, tmp_path: Path) -> Start:
+    """Starts a server whose engine says ANSWER, a token every `delay_ms`."""
+
+    def run(*arguments: str, delay_ms: int = 0, host: str = "127.0.0.1") -> Process:
+        script = tmp_path / "script.jsonl"
+        line = {"prompt_contains": "question", "completion": ANSWER, "delay_ms": delay_ms}
+        script.write_text(json.dumps(line))
+        where = ("--host", host, "--port", "0")
+        return start("--backend", "scripted", "--script", str(script), *where, *arguments)
+
+    return run
+
+
+class Stream:
+    """A streamed chat completion whose first event has come."""
+
+    def __init__(self, url: str) -> None:
+        self._client = httpx.Client(timeout=PATIENCE)
+        self._response = self._client.send(
+            self._client.build_request("POST", f"{url}/v1/chat/completions", json=CHAT),
+            stream=True,
+        )
+        self._lines = self._response.iter_lines()
+        self.begun = next(self._lines)
+
+    def rest(self) -> list[str]:
+        lines = [self.begun, *filter(None, self._lines)]
+        self._client.close()
+        return [line.removeprefix("data: ") for line in lines]
+
+
+def await_closed(url: str) -> None:
+    """Return when no new connection is accepted."""
+    for _ in range(10_000):
+        try:
+            httpx.get(f"{url}/version")
+        except httpx.TransportError:
+            return
+    raise AssertionError("the server still answers")
+
+
+def text(events: list[str]) -> str:
+    chunks: list[dict[str, Any]] = [json.loads(event) for event in events if event != "[DONE]"]
+    deltas = [choice["delta"] for chunk in chunks for choice in chunk.get("choices", ())]
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+# Starting
+
+
+def test_the_printed_address_answers_at_once(scripted: Start) -> None:
+    process = scripted("--served-model-name", "a", "--served-model-name", "b")
+    url = process.url()
+    assert process.ready == f"Serving a, b on {url}\n"
+    models = httpx.get(f"{url}/v1/models").json()
+    assert [model["id"] for model in models["data"]] == ["a", "b"]
+    process.send(signal.SIGINT)
+    assert process.end()[0] == 0
+
+
+def test_a_port_in_use_is_one_line(scripted: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        status, err = scripted("--port", str(port)).end()
+    assert status == 1
+    assert err == (
+        f"gpt-oss-server serve: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    )
+
+
+def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
+    start_engine: Callable[[str], Coroutine[Any, Any, Any]],
+) -> None:
+    settings = Settings(backend="scripted", script="unused")
+    with asyncio.Runner() as runner, _bind("127.0.0.1", 0) as ours:
+        engine = runner.run(start_engine(ANSWER))
+        port = ours.getsockname()[1]
+        with _bind("127.0.0.1", port) as other:
+            other.listen()
+            with pytest.raises(StartUpFailed, match=f":{port}: Address already in use"):
+                _listen(runner, settings, engine, ours)
+
+
+def test_a_host_that_is_none_is_one_line(start: Start) -> None:
+    status, err = start("--host", "256.0.0.1").end()
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("gpt-oss-server serve: cannot listen on 256.0.0.1:8000: ")
+
+
+def test_an_engine_that_cannot_start_is_one_line(start: Start) -> None:
+    arguments = ("--backend", "scripted", "--script", "/nowhere/script", "--port", "0")
+    status, err = start(*arguments).end()
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("gpt-oss-server serve: /nowhere/script: ")
+
+
+def test_an_unknown_engine_is_one_line(start: Start) -> None:
+    status, err = start("--backend", "steam", "--port", "0", "--model", "m").end()
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("gpt-oss-server serve: unknown backend 'steam'; known are ")
+
+
+def test_an_address_of_version_6_stands_in_brackets() -> None:
+    class Listener:
+        def getsockname(self) -> tuple[str, int, int, int]:
+            return ("::1", 8000, 0, 0)
+
+    assert _url(Listener()) == "http://[::1]:8000"  # type: ignore[arg-type]
+
+
+# Stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_idle_server_stops_at_a_signal(scripted: Start, number: signal.Signals) -> None:
+    process = scripted("--log-level", "warning")
+    process.url()
+    process.send(number)
+    assert process.end() == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_running_answer_is_finished_first(scripted: Start, number: signal.Signals) -> None:
+    process = scripted(delay_ms=SLOW)
+    stream = Stream(process.url())
+    process.send(number)
+    events = stream.rest()
+    assert text(events) == WORDS
+    assert events[-1] == "[DONE]"
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+    assert "answers to finish first: 1; Ctrl-C ends them" in err
+
+
+def test_while_it_drains_no_one_else_is_let_in(scripted: Start) -> None:
+    process = scripted(delay_ms=SLOW)
+    url = process.url()
+    stream = Stream(url)
+    process.send(signal.SIGINT)
+    await_closed(url)
+    assert text(stream.rest()) == WORDS
+    assert process.end()[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_running_answers(scripted: Start, number: signal.Signals) -> None:
+    process = scripted(delay_ms=NEVER)
+    url = process.url()
+    stream = Stream(url)
+    process.send(number)
+    await_closed(url)
+    process.send(number)
+    assert stream.rest()[-1] == "[DONE]"
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+
+
+def test_after_the_drain_running_answers_are_ended(scripted: Start) -> None:
+    process = scripted("--drain-seconds", "0.2", delay_ms=NEVER)
+    stream = Stream(process.url())
+    process.send(signal.SIGINT)
+    assert stream.rest()[-1] == "[DONE]"
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+
+
+def test_a_client_that_sends_half_a_request_cannot_keep_the_server(scripted: Start) -> None:
+    process = scripted("--drain-seconds", "0", "--log-level", "error")
+    url = httpx.URL(process.url())
+    with socket.create_connection((url.host, url.port)) as half:
+        half.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        httpx.get(url.join("/version"))
+        process.send(signal.SIGINT)
+        status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+
+
+# What it says
+
+
+def test_logs_hold_each_request_once_and_nothing_that_was_said(scripted: Start) -> None:
+    process = scripted("--log-level", "debug", "--api-key", "hunter2")
+    url = process.url()
+    key = {"authorization": "Bearer hunter2"}
+    with httpx.Client(base_url=url, headers=key) as client:
+        for stream in (True, False):
+            client.post("/v1/chat/completions", json={**CHAT, "stream": stream})
+            body = {"input": "A secret question", "instructions": "hush", "stream": stream}
+            client.post("/v1/responses", json=body)
+            no_line = {**CHAT, "messages": [{"role": "user", "content": "A secret"}]}
+            client.post("/v1/chat/completions", json={**no_line, "stream": stream})
+        client.get("/v1/models?key=hunter2")
+    process.send(signal.SIGINT)
+    status, err = process.end()
+    assert status == 0
+    lines = err.splitlines()
+    assert sum("POST /v1/chat/completions" in line for line in lines) == 4
+    assert sum("POST /v1/responses" in line for line in lines) == 2
+    assert sum("GET /v1/models" in line for line in lines) == 1
+    for said in ("secret", "hush", "seven", "hunter"):
+        assert said not in err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    progress = Progress()
+    for percent in range(0, 101, 5):
+        progress("load", percent / 100)
+    progress("warm up", 1.0)
+    return stream.getvalue()
+
+
+def test_progress_is_a_line_that_is_rewritten_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = shown(Terminal(), monkeypatch).split("\n")
+    assert [line.split("\x1b[K")[-1] for line in lines] == ["load: 100%", "warm up: 100%", ""]
+
+
+def test_progress_is_a_few_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(io.StringIO(), monkeypatch).split("\n") == [
+        "load: 0%",
+        "load: 25%",
+        "load: 50%",
+        "load: 75%",
+        "load: 100%",
+        "warm up: 100%",
+        "",
+    ]
