@@ -8,7 +8,7 @@ import httpx
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from harmony.tokenizer import encode, encode_with_control
+from harmony.tokenizer import decode, encode, encode_with_control
 from server.outbound.chat_fold import fold
 
 PATH = "/v1/chat/completions"
@@ -258,6 +258,22 @@ async def test_logprobs_are_of_the_answer(open_app: Any) -> None:
     assert b"".join(bytes(entry["bytes"]) for entry in entries) == b"Hello, you!"
     assert all(len(entry["top_logprobs"]) == 1 for entry in entries)
     assert none["logprobs"] is None
+
+
+async def test_ids_are_given_to_who_asks(open_app: Any) -> None:
+    body = request(return_token_ids=True)
+    async with open_app(ANSWER) as app:
+        whole = completion(await app.post(PATH, body))
+        *_, last = chunks(await app.post(PATH, body | {"stream": True}))
+    for told in (whole, last):
+        assert decode(told["prompt_token_ids"]) == app.prompts[0]
+        assert decode(told["choices"][0]["token_ids"]) == ANSWER
+
+
+async def test_ids_are_not_given_where_reasoning_is_hidden(open_app: Any) -> None:
+    async with open_app(ANSWER, raw_reasoning="hide") as app:
+        told = error(await app.post(PATH, request(return_token_ids=True)), 400)
+    assert told["param"] == "return_token_ids"
 
 
 async def test_several_choices_are_one_completion(open_app: Any) -> None:

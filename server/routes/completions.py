@@ -1,0 +1,57 @@
+"""`POST /v1/completions`: raw prompts, to which no harmony is added.
+
+Source: https://platform.openai.com/docs/api-reference/completions
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server import body, choices
+from server.auth import authenticate
+from server.context import context_of
+from server.ids import new_id
+from server.inbound.completions import read
+from server.outbound.chat import encoder
+from server.outbound.completions import CompletionOutbound, best, fold, head, usage_chunk
+from server.respond import respond
+from server.routes.hidden import refuse_where_hidden
+from server.runs import WireEvent
+from server.schemas.base import note_unknown
+from server.schemas.completions import CreateCompletion
+
+router = APIRouter()
+
+
+@router.post("/v1/completions")
+async def create_completion(request: Request) -> Response:
+    """Sample completions of one or several prompts; streamed where the request says so."""
+    authenticate(request)
+    context = context_of(request)
+    wanted = await body.parse(request, CreateCompletion)
+    note_unknown(wanted, "Completions")
+    model = context.model(wanted.model)
+    refuse_where_hidden(context.settings, "A raw completion")
+    draft = read(wanted)
+    completion_id = new_id("cmpl")
+    include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
+    shared = head(completion_id, created=int(time.time()), model=model, include_usage=include_usage)
+    outbounds = [
+        CompletionOutbound(shared, index=index, echo=echo, show_ids=bool(wanted.return_token_ids))
+        for index, echo in enumerate(draft.echoes)
+    ]
+
+    def last_events() -> list[WireEvent]:
+        return [usage_chunk(shared, outbounds, best_of=draft.best_of)]
+
+    def fold_best(chunks: Sequence[WireEvent]) -> dict[str, Any]:
+        shown = draft.logprobs is not None
+        return best(fold(chunks), n=draft.n, best_of=draft.best_of, logprobs=shown)
+
+    run = await choices.start(context.gateway, draft.plans, outbounds, completion_id, last_events)
+    encode = encoder(include_usage=include_usage)
+    return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold_best)

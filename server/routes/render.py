@@ -1,0 +1,62 @@
+"""`POST /v1/chat/completions/render` and `/v1/responses/render`: the prompt that would run.
+
+The body is that of the request itself. Nothing is sampled and nothing is stored.
+"""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from harmony.tokenizer import decode
+from server import body
+from server.auth import authenticate
+from server.context import context_of
+from server.ids import new_id
+from server.inbound import chat, responses
+from server.inbound.options import today
+from server.plan import TurnPlan
+from server.respond import json_response
+from server.routes.hidden import refuse_where_hidden
+from server.schemas.chat import CreateChatCompletion
+from server.schemas.responses import CreateResponse
+from server.turn import prepare
+
+router = APIRouter()
+
+
+@router.post("/v1/chat/completions/render")
+async def render_chat_completion(request: Request) -> Response:
+    """The prompt of a chat completion."""
+    authenticate(request)
+    wanted = await body.parse(request, CreateChatCompletion)
+    context_of(request).model(wanted.model)
+    plan = chat.read(wanted, today=today()).plans[0]
+    return json_response(await _prompt(request, plan))
+
+
+@router.post("/v1/responses/render")
+async def render_response(request: Request) -> Response:
+    """The prompt of a response; it repeats stored reasoning, hidden or not."""
+    owner = authenticate(request).id
+    context = context_of(request)
+    wanted = await body.parse(request, CreateResponse)
+    context.model(wanted.model)
+    refuse_where_hidden(context.settings, "A rendered prompt")
+    draft = await responses.read(wanted, context.store, owner, today=today())
+    return json_response(await _prompt(request, draft.plan))
+
+
+async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
+    """Text and ids, and what else the engine would be told."""
+    backend = context_of(request).gateway.backend
+    told = (await prepare(plan, backend, new_id("render"))).request
+    return {
+        "text": decode(told.prompt_token_ids),
+        "token_ids": told.prompt_token_ids,
+        "count": len(told.prompt_token_ids),
+        "max_tokens": told.max_tokens,
+        "stop_token_ids": sorted(told.stop_token_ids),
+        "grammar": told.grammar,
+    }

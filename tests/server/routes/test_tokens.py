@@ -1,0 +1,50 @@
+from typing import Any
+
+import pytest
+
+from harmony.tokenizer import encode, encode_with_control
+
+
+async def test_text_becomes_ids_and_ids_become_text(open_app: Any) -> None:
+    async with open_app("Yes") as app:
+        told = (await app.post("/tokenize", {"prompt": "Hello <|end|>"})).json()
+        back = (await app.post("/detokenize", {"tokens": told["tokens"]})).json()
+    assert told["tokens"] == encode("Hello <|end|>")
+    assert told["count"] == len(told["tokens"])
+    assert told["max_model_len"] == 131_072
+    assert told["token_strs"] is None
+    assert back == {"prompt": "Hello <|end|>"}
+
+
+async def test_control_tokens_and_the_tokens_texts_on_request(open_app: Any) -> None:
+    body = {"prompt": "a<|end|>", "control_tokens": True, "return_token_strs": True}
+    async with open_app("Yes") as app:
+        told = (await app.post("/tokenize", body)).json()
+    assert told["tokens"] == encode_with_control("a<|end|>")
+    assert told["token_strs"] == ["a", "<|end|>"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "param"),
+    [
+        ("/tokenize", {}, 400, "prompt"),
+        ("/tokenize", {"prompt": ["a"]}, 400, "prompt"),
+        ("/tokenize", {"prompt": "a", "model": "other"}, 404, "model"),
+        ("/detokenize", {"tokens": "a"}, 400, "tokens"),
+        ("/detokenize", {"tokens": [1, -1]}, 400, "tokens.1"),
+        ("/detokenize", {"tokens": [], "model": "other"}, 404, "model"),
+    ],
+)
+async def test_a_bad_field_is_named(
+    open_app: Any, path: str, body: dict[str, Any], status: int, param: str
+) -> None:
+    async with open_app("Yes") as app:
+        answer = await app.post(path, body)
+    assert answer.status_code == status
+    assert answer.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/detokenize", "/v1/chat/completions/render"])
+async def test_a_key_is_needed_where_there_are_keys(open_app: Any, path: str) -> None:
+    async with open_app("Yes", api_key=("secret",)) as app:
+        assert (await app.post(path, {})).status_code == 401
