@@ -114,10 +114,12 @@ def _relatives(tokens: np.ndarray) -> np.ndarray:
     return np.concatenate(near)
 
 
-def _produce(seed: int, start: int, known: np.ndarray, queue: "multiprocessing.Queue") -> None:  # type: ignore[type-arg]
+def _produce(
+    seed: int, start: int, known: np.ndarray, size: int, tokens: int, queue: "multiprocessing.Queue"
+) -> None:  # type: ignore[type-arg]
     number = start
     while True:
-        for position, batch in enumerate(pool(seed, number, known)):
+        for position, batch in enumerate(pool(seed, number, known, size, tokens)):
             parts = (
                 batch.tokens,
                 batch.rows,
@@ -132,13 +134,17 @@ def _produce(seed: int, start: int, known: np.ndarray, queue: "multiprocessing.Q
 
 @contextmanager
 def stream(
-    seed: int, start: tuple[int, int], known: Tensor
+    seed: int,
+    start: tuple[int, int],
+    known: Tensor,
+    size: int = POOL,
+    tokens: int = TOKENS,
 ) -> Iterator[Iterator[tuple[tuple[int, int], Batch]]]:
     """Batches and their places (pool, position) from `start` on, made ahead in another process."""
     context = multiprocessing.get_context("spawn")
     queue = context.Queue(maxsize=64)
     worker = context.Process(
-        target=_produce, args=(seed, start[0], known.numpy(), queue), daemon=True
+        target=_produce, args=(seed, start[0], known.numpy(), size, tokens, queue), daemon=True
     )
     worker.start()
 

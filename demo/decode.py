@@ -58,7 +58,7 @@ class Decoder:
     def _prefill(self, prompts: Sequence[Sequence[int]], most: int) -> _Rows:
         lengths = torch.tensor([len(prompt) for prompt in prompts])
         batch, longest = len(prompts), int(lengths.max())
-        ids = torch.full((batch, longest), vocab.ENDOFTEXT)
+        ids = torch.zeros(batch, longest, dtype=torch.long)
         for row, prompt in enumerate(prompts):
             ids[row, : len(prompt)] = torch.tensor(prompt)
         x = self.embeddings[ids.view(-1)]

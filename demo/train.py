@@ -7,6 +7,8 @@ steps, so that how long to train can be decided while training.
 import argparse
 import logging
 import os
+import signal
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,10 +117,10 @@ def save(state: State, path: Path) -> None:
     os.replace(partial, path)
 
 
-def restore(seed: int, path: Path) -> State:
+def restore(seed: int, path: Path, shape: Shape | None = None) -> State:
     """The state that `save` wrote."""
     saved = torch.load(path, weights_only=True)
-    state = fresh(seed, known=saved["known"])
+    state = fresh(seed, shape, saved["known"])
     state.model.load_state_dict(saved["model"])
     for optimizer, values in zip(state.optimizers, saved["optimizers"], strict=True):
         optimizer.load_state_dict(values)
@@ -161,6 +163,7 @@ def main() -> None:
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     torch.set_num_threads(options.threads)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     options.out.mkdir(parents=True, exist_ok=True)
     saved = options.out / "state.pt"
     state = restore(options.seed, saved) if saved.exists() else fresh(options.seed)

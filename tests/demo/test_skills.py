@@ -54,7 +54,7 @@ def test_each_effort_reasons_at_least_twice_as_long_as_the_one_before(skill: str
 def test_reasoning_comes_first_and_a_call_or_an_answer_last() -> None:
     for index in range(200):
         for turn in draw_case(SEED, index, Split.TRAIN).turns:
-            assert [m.channel for m in turn.said][0] is Channel.ANALYSIS
+            assert turn.said[0].channel is Channel.ANALYSIS
             last = turn.said[-1]
             assert (last.channel is Channel.FINAL) == (last.recipient is None)
             assert bool(turn.results) <= (last.recipient is not None)

@@ -1,0 +1,119 @@
+"""The training model computes what transformers' gpt-oss computes, and the decoder what it does."""
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import GptOssConfig, GptOssForCausalLM
+
+from demo.decode import Decoder
+from demo.model import Body, Shape, attention, compile_kernels
+from demo.weights import checkpoint, config
+from harmony import vocab
+
+VOCAB = 300
+SHAPE = Shape(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=32, intermediate=48, window=128)
+
+
+@pytest.fixture
+def body() -> Body:
+    torch.manual_seed(0)
+    body = Body(SHAPE)
+    with torch.no_grad():
+        for parameter in body.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return body
+
+
+@pytest.fixture
+def matrices() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return (
+        torch.randn(VOCAB, SHAPE.hidden, generator=generator),
+        torch.randn(VOCAB, SHAPE.hidden, generator=generator),
+    )
+
+
+def test_logits_equal_transformers(body: Body, matrices: Any) -> None:
+    embeddings, outputs = matrices
+    small = config(SHAPE) | {"vocab_size": VOCAB, "bos_token_id": 0, "eos_token_id": 1}
+    reference = GptOssForCausalLM(
+        GptOssConfig(**(small | {"pad_token_id": 2}), attn_implementation="eager")
+    ).eval()
+    reference.load_state_dict(checkpoint(body, embeddings, outputs))
+    ids = torch.randint(0, VOCAB, (2, 300))
+    with torch.no_grad():
+        wanted = reference(ids).logits
+        got = body(embeddings[ids]) @ outputs.T
+    torch.testing.assert_close(got, wanted, atol=2e-3, rtol=1e-3)
+
+
+def test_attention_gradient_equals_autograd() -> None:
+    torch.manual_seed(0)
+    length, window = 150, 40
+    q = torch.randn(2, length, 4, 8, dtype=torch.float64, requires_grad=True)
+    k = torch.randn(2, length, 2, 8, dtype=torch.float64, requires_grad=True)
+    v = torch.randn(2, length, 2, 8, dtype=torch.float64, requires_grad=True)
+    sinks = torch.randn(4, requires_grad=True)
+    weight = torch.randn(2, length, 4, 8, dtype=torch.float64)
+
+    def plain() -> torch.Tensor:
+        keys, values = (x.repeat_interleave(2, dim=2) for x in (k, v))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, keys) * 0.3
+        distance = torch.arange(length)[:, None] - torch.arange(length)
+        scores = scores.masked_fill((distance < 0) | (distance >= window), -torch.inf)
+        sink = sinks.double().view(1, 4, 1, 1).expand(2, 4, length, 1)
+        share = torch.cat((scores, sink), -1).softmax(-1)[..., :-1]
+        return torch.einsum("bhqk,bkhd->bqhd", share, values)
+
+    inputs = (q, k, v, sinks)
+    wanted = torch.autograd.grad((plain() * weight).sum(), inputs)
+    got = torch.autograd.grad((attention(q, k, v, sinks, window, 0.3) * weight).sum(), inputs)
+    for one, other in zip(got, wanted, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_decoding_with_caches_equals_reading_again(body: Body, matrices: Any) -> None:
+    embeddings, outputs = matrices
+    prompts = [[5, 9, 31], list(range(10, 200)), [7]]
+    said = Decoder(body, embeddings, outputs).greedy(prompts, 12)
+    for prompt, continuation in zip(prompts, said, strict=True):
+        ids = list(prompt)
+        for token in continuation:
+            with torch.no_grad():
+                logits = body(embeddings[torch.tensor([ids])])[0, -1] @ outputs.T
+            assert token == int(logits.argmax())
+            ids.append(token)
+
+
+def test_decoding_stops_at_stop_tokens(body: Body, monkeypatch: pytest.MonkeyPatch) -> None:
+    embeddings = torch.randn(VOCAB, SHAPE.hidden)
+    decoder = Decoder(body, embeddings, embeddings)
+    first = decoder.greedy([[1, 2, 3], [4, 5, 6]], 8)
+    stop = torch.tensor(first[0][2:3])
+    monkeypatch.setattr("demo.decode._STOPS", stop)
+    again = decoder.greedy([[1, 2, 3], [4, 5, 6]], 8)
+    at = first[0].index(int(stop))
+    assert again[0] == first[0][: at + 1]
+    assert again[1][: len(again[1])] == first[1][: len(again[1])]
+
+
+def test_compiling_replaces_the_elementwise_parts(
+    body: Body, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[Any] = []
+
+    def fake(function: Any, **options: Any) -> Any:
+        compiled.append(function)
+        return function
+
+    monkeypatch.setattr("torch.compile", fake)
+    compile_kernels(body)
+    assert len(compiled) == 2 + 2 * SHAPE.layers
+
+
+def test_config_is_gpt_oss_with_its_own_vocabulary() -> None:
+    made = GptOssConfig(**config(Shape()))
+    assert made.vocab_size == vocab.VOCAB_SIZE
+    assert set(made.eos_token_id) == vocab.STOP_TOKENS
+    assert made.layer_types[:2] == ["sliding_attention", "full_attention"]

@@ -1,0 +1,108 @@
+"""Training: fifty steps lower the loss, and a resumed run goes on where the first one stood."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from demo import train
+from demo.batches import KNOWN, known_tokens, pool, stream
+from demo.model import Shape
+from demo.optim import orthogonal
+from demo.train import fresh, rate_at, restore, save, train_step
+
+SMALL = Shape(heads=4, kv_heads=2, intermediate=32)
+KNOWN_TOKENS = torch.cat((torch.arange(1000), torch.arange(200_000, 200_020)))
+
+
+def batches(number: int = 0) -> list:
+    return pool(3, number, KNOWN_TOKENS.numpy(), size=40, tokens=768)
+
+
+def test_fifty_steps_lower_the_loss() -> None:
+    state = fresh(0, SMALL, KNOWN_TOKENS)
+    made = [batch for number in range(3) for batch in batches(number)]
+    losses = [train_step(state, made[i % len(made)], rate_at(i, 50, 20))[0] for i in range(50)]
+    assert state.step == 50
+    assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
+
+
+def test_same_seed_gives_same_training() -> None:
+    first, second = (fresh(0, SMALL, KNOWN_TOKENS) for _ in range(2))
+    for batch in batches()[:3]:
+        assert train_step(first, batch, 1.0) == train_step(second, batch, 1.0)
+
+
+def test_batches_are_the_same_for_the_same_seed_and_number() -> None:
+    for one, other in zip(batches(), batches(), strict=True):
+        assert torch.equal(one.rows, other.rows)
+        assert torch.equal(one.candidates, other.candidates)
+
+
+def test_targets_are_the_next_tokens() -> None:
+    for batch in batches():
+        ids = batch.tokens[batch.rows].view(-1)
+        assert torch.equal(batch.candidates[batch.targets], ids[batch.at + 1])
+        assert batch.shares.min() == 0
+        assert batch.shares.max() > 1
+
+
+def test_resumed_training_equals_training_in_one_go(tmp_path: Path) -> None:
+    made = batches()[:4]
+    state = fresh(0, SMALL, KNOWN_TOKENS)
+    for batch in made[:2]:
+        train_step(state, batch, 1.0)
+    state.place = (0, 2)
+    save(state, tmp_path / "state.pt")
+    resumed = restore(0, tmp_path / "state.pt", SMALL)
+    assert (resumed.step, resumed.place) == (2, (0, 2))
+    for batch in made[2:]:
+        assert train_step(state, batch, 0.5) == train_step(resumed, batch, 0.5)
+
+
+def test_stream_begins_where_it_is_told() -> None:
+    with stream(3, (0, 1), KNOWN_TOKENS, size=60, tokens=768) as made:
+        place, batch = next(made)
+    assert place == (0, 1)
+    assert torch.equal(batch.rows, pool(3, 0, KNOWN_TOKENS.numpy(), 60, 768)[1].rows)
+
+
+def test_training_saves_and_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stream:
+        def __enter__(self):
+            return (((0, i), batch) for i, batch in enumerate(batches()))
+
+        def __exit__(self, *exc: object) -> None: ...
+
+    monkeypatch.setattr(train, "stream", lambda *args: Stream())
+    caplog.set_level("INFO")
+    state = fresh(0, SMALL, KNOWN_TOKENS)
+    options = Namespace(seed=0, steps=4, cooldown=2, every=2, save_every=2, out=tmp_path)
+    train.train(state, options)
+    assert state.step == 4
+    assert restore(0, tmp_path / "state.pt", SMALL).place == (0, 4)
+    assert [r.getMessage().split()[:2] for r in caplog.records] == [["step", "2"], ["step", "4"]]
+
+
+def test_rate_warms_up_stays_and_cools_down() -> None:
+    assert rate_at(0, 1000, 100) == pytest.approx(0.02)
+    assert rate_at(500, 1000, 100) == 1.0
+    assert rate_at(950, 1000, 100) == pytest.approx(0.5)
+
+
+def test_orthogonal_makes_all_singular_values_alike() -> None:
+    torch.manual_seed(0)
+    for shape in ((2, 16, 32), (2, 32, 16)):
+        values = torch.linalg.svdvals(orthogonal(torch.randn(shape)).float())
+        assert values.min() > 0.5
+        assert values.max() < 1.3
+
+
+def test_known_tokens_hold_all_short_numbers() -> None:
+    known = known_tokens(0)
+    assert len(known) == len(set(known.tolist())) == KNOWN
+    assert {15, 16, 17} <= set(known.tolist())

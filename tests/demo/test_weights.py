@@ -1,0 +1,74 @@
+"""The packed file: what goes in comes out, up to rounding, and becomes a checkpoint's tensors."""
+
+import pytest
+import torch
+
+from demo import weights
+from demo.embedding import core, families, structure
+from demo.model import Shape
+from demo.train import fresh
+from harmony import vocab
+from harmony.tokenizer import encode
+
+SMALL = Shape(heads=4, kv_heads=2, intermediate=32)
+KNOWN_TOKENS = torch.arange(100)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fresh(0, SMALL, KNOWN_TOKENS).model
+
+
+def test_unpacked_is_what_was_packed_up_to_rounding(model) -> None:
+    state, known = weights.unpack(weights.pack(model.state_dict(), model.known))
+    assert torch.equal(known, KNOWN_TOKENS)
+    assert state.keys() == model.state_dict().keys()
+    for name, tensor in model.state_dict().items():
+        room = tensor.abs().max() / 100 + 1e-6
+        assert (state[name] - tensor).abs().max() <= room, name
+
+
+def test_packing_is_deterministic(model) -> None:
+    one = weights.pack(model.state_dict(), model.known)
+    assert one == weights.pack(model.state_dict(), model.known)
+
+
+def test_built_rows_are_those_that_were_trained(model) -> None:
+    _, embeddings, outputs = weights.build(model.state_dict(), model.known, SMALL)
+    ids = torch.tensor([0, 50, 5000, vocab.CALL, vocab.VOCAB_SIZE - 1])
+    torch.testing.assert_close(embeddings[ids], model.input(ids).bfloat16())
+    torch.testing.assert_close(outputs[ids], model.output(ids).bfloat16())
+    assert len(embeddings) == len(outputs) == vocab.VOCAB_SIZE
+
+
+def test_damaged_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "SHA256", "0" * 64)
+    with pytest.raises(weights.WeightsCorrupt):
+        weights.packaged()
+
+
+def test_packaged_file_is_the_published_one() -> None:
+    state, known = weights.unpack(weights.packaged())
+    assert len(known) > 1000
+    assert all(tensor.isfinite().all() for tensor in state.values())
+
+
+def test_words_share_a_core_across_spaces_case_and_punctuation() -> None:
+    assert core(b" Berlin") == core(b"berlin") == core(b"_Berlin") == "berlin"
+    assert core(b'":"') == '":"'
+    assert core(b" ") == " "
+
+
+def test_tokens_of_one_core_have_the_same_signs_and_others_differ() -> None:
+    signs, features = structure()
+    spaced, bare = encode(" Berlin")[0], encode("Berlin")[0]
+    assert torch.equal(signs[spaced], signs[bare])
+    assert not torch.equal(features[spaced], features[bare])
+    assert (signs[spaced] == signs[encode(" London")[0]]).sum() < 80
+
+
+def test_families_stand_together() -> None:
+    order, place = families()
+    spaced, bare = encode(" Berlin")[0], encode("Berlin")[0]
+    assert abs(int(place[spaced]) - int(place[bare])) < 10
+    assert order[place[spaced]] == spaced
