@@ -1,12 +1,33 @@
 """What is kept between requests, and the seam to where it is kept."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harmony.messages import Message
+from server.errors import Unavailable
+from server.store.bells import Bell
 
 Item = dict[str, Any]
+Event = dict[str, Any]
+
+CANCELS = "cancels"
+"""What is rung when a run, of whatever gateway, is to be cancelled."""
+
+
+class StoreUnavailable(Unavailable):
+    """The store cannot be reached or has no room; what needs no store can still be served."""
+
+    default_code = "store_unavailable"
+
+
+class RunLost(StoreUnavailable):
+    """Another gateway took the run over, or it was never begun here: nothing of it is kept."""
+
+
+class PreviousVanished(Exception):
+    """The response that a new one continues was deleted meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +44,12 @@ class StoredItem:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response that has ended, and all that continuing it takes.
+    """A response, and all that continuing it takes.
 
-    owner: the principal's id. response: the API's object, output included. start_date: what the
-    system message names, `YYYY-MM-DD`. history: items of the turns before; input and output: of
-    this one.
+    owner: the principal's id. response: the API's object; its output is that of `output`.
+    start_date: what the system message names, `YYYY-MM-DD`. history: items of the turns before;
+    input and output: of this one. What is kept of the history is where it is to be found: in the
+    response's `previous_response_id`, or in its `conversation` up to the place `seen`.
     """
 
     owner: str
@@ -36,6 +58,7 @@ class StoredResponse:
     history: tuple[StoredItem, ...]
     input: tuple[StoredItem, ...]
     output: tuple[StoredItem, ...]
+    seen: int | None = None
 
     @property
     def id(self) -> str:
@@ -48,21 +71,84 @@ class StoredResponse:
         return (*self.history, *self.input, *self.output)
 
 
-class Store(Protocol):
-    """Keeps responses for their owners (principals' ids); nobody else's request finds them."""
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A response's events from a position on, as far as they are kept; `ended`: no more come."""
 
-    async def put(self, stored: StoredResponse) -> None:
-        """Keep a response, in place of one with the same id."""
+    events: tuple[Event, ...]
+    ended: bool
+
+
+class Store(Protocol):
+    """Keeps responses for their owners (principals' ids); nobody else's request finds them.
+
+    One store object belongs to one gateway, which runs what it begins. What a method has
+    returned from survives the process where the store is durable. All raise StoreUnavailable.
+    """
+
+    async def start(self) -> None:
+        """Connect, and bring the schema up to date."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go of all connections."""
+        ...
+
+    async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
+        """Keep a response that has ended, under a new id."""
+        ...
+
+    async def begin(self, stored: StoredResponse) -> None:
+        """Keep a response that this gateway starts to make. Raises PreviousVanished."""
+        ...
+
+    async def append(self, response_id: str, events: Sequence[Event]) -> None:
+        """Keep the next events of a run. Raises RunLost."""
+        ...
+
+    async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
+        """Keep how a run ended, with all its events. Raises RunLost."""
         ...
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """The owner's response; None where there is none."""
+        """The owner's response with its history; None where there is none."""
+        ...
+
+    async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
+        """The API's object of the owner's response; None where there is none."""
+        ...
+
+    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
+        """The events of the owner's response from position `start` on; None where there is none."""
         ...
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Forget the owner's response; False where there is none."""
+        """Forget the owner's response; False where there is none. A run of it is cancelled."""
         ...
 
     async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
         """Those of the owner's input and output items that have one of `ids`, by id."""
+        ...
+
+    async def cancel(self, response_id: str) -> None:
+        """Ask the gateway that runs the response to end it."""
+        ...
+
+    async def beat(self, running: Collection[str]) -> frozenset[str]:
+        """Say that these responses are being made here. Those to be cancelled come back."""
+        ...
+
+    async def adopt(self, silent: float) -> Sequence[StoredResponse]:
+        """Take over the runs whose gateway has said nothing for more than `silent` seconds."""
+        ...
+
+    async def sweep(self, age: float) -> int:
+        """Forget responses that are older than `age` seconds; how many."""
+        ...
+
+    def listen(self, topic: str) -> AbstractContextManager[Bell]:
+        """A bell that rings when a response's ledger has grown or ended (the topic is its id).
+
+        The topic CANCELS rings when some run is to be cancelled.
+        """
         ...

@@ -1,13 +1,34 @@
 """A store in this process's memory: the least recently used responses are forgotten first."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
 
-from server.store.base import StoredItem, StoredResponse
+from server.store import codec
+from server.store.base import (
+    CANCELS,
+    Event,
+    Ledger,
+    RunLost,
+    StoredItem,
+    StoredResponse,
+)
+from server.store.bells import Bell, Bells
 
-CAPACITY = 2_000
+CAPACITY = 10_000
 
 _Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Run:
+    """A response that is being made: who asked for it, and its events so far."""
+
+    owner: str
+    events: list[Event] = field(default_factory=list)
+    cancelled: bool = False
 
 
 class MemoryStore:
@@ -17,9 +38,102 @@ class MemoryStore:
         self._capacity = capacity
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._items: dict[_Key, StoredItem] = {}
+        self._ledgers: dict[_Key, bytes] = {}
+        self._runs: dict[str, _Run] = {}
+        self._bells = Bells()
 
-    async def put(self, stored: StoredResponse) -> None:
+    async def start(self) -> None:
+        """Nothing is needed."""
+
+    async def stop(self) -> None:
+        """Nothing is held."""
+
+    async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
+        self._keep(stored)
+        self._ledgers[(stored.owner, stored.id)] = codec.pack(events)
+
+    async def begin(self, stored: StoredResponse) -> None:
+        """Keep a response in progress."""
+        self._keep(stored)
+        self._runs[stored.id] = _Run(stored.owner)
+
+    async def append(self, response_id: str, events: Sequence[Event]) -> None:
+        """Keep a run's next events."""
+        self._run(response_id).events.extend(events)
+        self._bells.ring(response_id)
+
+    async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
+        """Keep the whole response, unless it was deleted while it was made."""
+        self._run(stored.id)
+        del self._runs[stored.id]
+        if (stored.owner, stored.id) in self._responses:
+            await self.put(stored, events)
+        self._bells.ring(stored.id)
+
+    async def get(self, owner: str, response_id: str) -> StoredResponse | None:
+        """The owner's response; it counts as used."""
+        key = (owner, response_id)
+        if key in self._responses:
+            self._responses.move_to_end(key)
+        return self._responses.get(key)
+
+    async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
+        """The owner's response as the API shows it."""
+        stored = await self.get(owner, response_id)
+        return None if stored is None else stored.response
+
+    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
+        """The response's events."""
+        key = (owner, response_id)
+        if key not in self._responses:
+            return None
+        if run := self._runs.get(response_id):
+            return Ledger(tuple(run.events[start:]), ended=False)
+        return Ledger(tuple(codec.unpack(self._ledgers[key])[start:]), ended=True)
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        """Forget a response and its items."""
+        found = self._forget((owner, response_id))
+        if found:
+            await self.cancel(response_id)
+        return found
+
+    async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
+        """The owner's items among `ids`."""
+        keys = ((owner, item_id) for item_id in ids)
+        return {key[1]: self._items[key] for key in keys if key in self._items}
+
+    async def cancel(self, response_id: str) -> None:
+        """Mark the run."""
+        if run := self._runs.get(response_id):
+            run.cancelled = True
+            self._bells.ring(CANCELS)
+
+    async def beat(self, running: Collection[str]) -> frozenset[str]:
+        """Those of the runs that are marked."""
+        return frozenset(
+            name for name in running if (run := self._runs.get(name)) and run.cancelled
+        )
+
+    async def adopt(self, silent: float) -> Sequence[StoredResponse]:
+        """None: no other gateway sees this memory."""
+        return ()
+
+    async def sweep(self, age: float) -> int:
+        """Nothing: the capacity bounds what is kept."""
+        return 0
+
+    def listen(self, topic: str) -> AbstractContextManager[Bell]:
+        """A bell of this process."""
+        return self._bells.listen(topic)
+
+    def _run(self, response_id: str) -> _Run:
+        if response_id not in self._runs:
+            raise RunLost(f"The run of response '{response_id}' is not this server's any more.")
+        return self._runs[response_id]
+
+    def _keep(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)
         self._forget(key)
         self._responses[key] = stored
@@ -31,26 +145,11 @@ class MemoryStore:
         if len(self._responses) > self._capacity:
             self._forget(next(iter(self._responses)))
 
-    async def get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """The owner's response; it counts as used."""
-        key = (owner, response_id)
-        if key in self._responses:
-            self._responses.move_to_end(key)
-        return self._responses.get(key)
-
-    async def delete(self, owner: str, response_id: str) -> bool:
-        """Forget a response and its items."""
-        return self._forget((owner, response_id))
-
-    async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
-        """The owner's items among `ids`."""
-        keys = ((owner, item_id) for item_id in ids)
-        return {key[1]: self._items[key] for key in keys if key in self._items}
-
     def _forget(self, key: _Key) -> bool:
         stored = self._responses.pop(key, None)
         if stored is None:
             return False
+        self._ledgers.pop(key, None)
         for kept in (*stored.input, *stored.output):
             item_key = (stored.owner, kept.item["id"])
             if self._items.get(item_key) is kept:

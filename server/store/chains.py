@@ -1,0 +1,95 @@
+"""Chains of responses: each row names the one that it continues, so that none is kept twice."""
+
+from typing import Any
+
+from sqlalchemy import delete, exists, literal, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from server.store import codec, rows
+from server.store.base import StoredItem, StoredResponse
+from server.store.tables import INPUT, conversation_items, items, responses, runs
+
+
+async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
+    """The response of a row of `responses`, with all that came before it."""
+    history: list[StoredItem] = []
+    given: list[StoredItem] = []
+    made: list[StoredItem] = []
+    for found in await connection.execute(_items_of_chain(row.id)):
+        side = history if found.depth else given if found.side == INPUT else made
+        side.append(rows.stored_item(found))
+    before = await _of_conversation(connection, row.id)
+    output = [stored.item for stored in made]
+    return StoredResponse(
+        owner=row.owner,
+        response=codec.load(row.body) | {"output": output},
+        start_date=row.start_date,
+        history=(*before, *history),
+        input=tuple(given),
+        output=tuple(made),
+        seen=row.seen,
+    )
+
+
+async def prune(connection: AsyncConnection, response_id: str) -> None:
+    """Remove a deleted response on which nothing hangs, and what hung on nothing but it."""
+    link: str | None = response_id
+    while link is not None:
+        removed = await connection.execute(
+            delete(responses)
+            .where(responses.c.id == link, *_loose())
+            .returning(responses.c.previous_id)
+        )
+        row = removed.first()
+        link = None if row is None else row.previous_id
+
+
+async def prune_some(connection: AsyncConnection, most: int) -> int:
+    """Remove up to `most` deleted responses on which nothing hangs; how many there were."""
+    loose = select(responses.c.id).where(*_loose()).limit(most)
+    return (await connection.execute(delete(responses).where(responses.c.id.in_(loose)))).rowcount
+
+
+def _loose() -> tuple[Any, ...]:
+    later = responses.alias()
+    return (
+        responses.c.deleted,
+        ~exists().where(later.c.previous_id == responses.c.id).correlate(responses),
+        ~exists().where(runs.c.response_id == responses.c.id).correlate(responses),
+    )
+
+
+def _links(response_id: str) -> Any:
+    chain = (
+        select(responses.c.id, responses.c.previous_id, literal(0).label("depth"))
+        .where(responses.c.id == response_id)
+        .cte("chain", recursive=True)
+    )
+    return chain.union_all(
+        select(responses.c.id, responses.c.previous_id, chain.c.depth + 1).join(
+            chain, responses.c.id == chain.c.previous_id
+        )
+    )
+
+
+def _items_of_chain(response_id: str) -> Any:
+    chain = _links(response_id)
+    return (
+        select(items, chain.c.depth)
+        .join(chain, items.c.response_id == chain.c.id)
+        .order_by(chain.c.depth.desc(), items.c.place)
+    )
+
+
+async def _of_conversation(connection: AsyncConnection, response_id: str) -> list[StoredItem]:
+    """What the chain's first response had read of its conversation."""
+    chain = _links(response_id)
+    first = responses.alias()
+    read = (
+        select(conversation_items)
+        .join(first, first.c.conversation_id == conversation_items.c.conversation_id)
+        .join(chain, chain.c.id == first.c.id)
+        .where(chain.c.previous_id.is_(None), conversation_items.c.place <= first.c.seen)
+        .order_by(conversation_items.c.place)
+    )
+    return [rows.stored_item(row) for row in await connection.execute(read)]

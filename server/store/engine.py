@@ -1,0 +1,88 @@
+"""Opens the database that a URL names: drivers, pragmas, and the schema's steps."""
+
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+WRITES = {"gpt_oss_writes": True}
+"""Execution options of a transaction that writes."""
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_SCHEMA_LOCK = 0x6770746F7373
+"""PostgreSQL's advisory lock that gateways which start at once take in turn."""
+
+_BUSY_SECONDS = 10
+_CONNECT_SECONDS = 5
+_STATEMENT_SECONDS = 30
+
+
+def parse_url(url: str) -> URL:
+    """`sqlite:///FILE` or `postgresql://…` with its driver. Raises ValueError for any other."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        parsed = None
+    drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
+    if parsed is None or parsed.drivername not in drivers:
+        raise ValueError("expected memory, sqlite:///FILE or postgresql://…")
+    if parsed.drivername == "sqlite" and not parsed.database:
+        raise ValueError("sqlite:/// needs a file; for a store without one say memory")
+    return parsed.set(drivername=drivers[parsed.drivername])
+
+
+def open_engine(url: URL) -> AsyncEngine:
+    """An engine that connects when it is first used."""
+    if url.get_backend_name() == "sqlite":
+        return _open_sqlite(url)
+    waits: dict[str, Any] = {"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS}
+    return create_async_engine(
+        url, pool_pre_ping=True, pool_timeout=_CONNECT_SECONDS, connect_args=waits
+    )
+
+
+async def migrate(engine: AsyncEngine) -> None:
+    """Bring the schema to the newest step; gateways that start at once take turns."""
+    async with engine.execution_options(**WRITES).begin() as connection:
+        if engine.dialect.name == "postgresql":
+            await connection.execute(
+                text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK}
+            )
+        await connection.run_sync(_upgrade)
+
+
+def _upgrade(connection: Connection) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _open_sqlite(url: URL) -> AsyncEngine:
+    engine = create_async_engine(
+        url,
+        pool_timeout=_CONNECT_SECONDS,
+        connect_args={"timeout": _BUSY_SECONDS, "isolation_level": None},
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def configure(connection: Any, _: object) -> None:
+        cursor = connection.cursor()
+        # NORMAL: a commit outlives the process at once, a power cut after the next checkpoint.
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that reads before it writes cannot wait for its turn: it takes it first.
+        writes = connection.get_execution_options().get("gpt_oss_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine

@@ -1,0 +1,13 @@
+"""Alembic's entry: runs the steps on the connection that `server.store.engine` hands over."""
+
+from alembic import context
+
+from server.store.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,80 @@
+"""What is kept, as rows and back."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from server.store import codec
+from server.store.base import Event, Item, StoredItem, StoredResponse
+
+_LONGEST_KEY = 64
+
+
+def key(name: str) -> str:
+    """An id as it is kept and looked up. Clients choose items' ids: odd ones become digests."""
+    if len(name) <= _LONGEST_KEY and name.isascii() and name.isprintable():
+        return name
+    return f"sha256:{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def body(stored: StoredResponse) -> dict[str, Any]:
+    """The API's object without its output, which the items hold."""
+    return {name: value for name, value in stored.response.items() if name != "output"}
+
+
+def response(stored: StoredResponse) -> dict[str, Any]:
+    """The row of a response, but for the time."""
+    conversation = stored.response.get("conversation")
+    return {
+        "id": stored.id,
+        "owner": stored.owner,
+        "previous_id": stored.response.get("previous_response_id"),
+        "conversation_id": conversation["id"] if conversation else None,
+        "seen": stored.seen,
+        "start_date": stored.start_date,
+        "body": codec.dump(body(stored)),
+    }
+
+
+def items(response_id: str, side: int, kept: Sequence[StoredItem]) -> list[dict[str, Any]]:
+    """The rows of a response's input or output."""
+    return [
+        {
+            "response_id": response_id,
+            "side": side,
+            "call_id": _call_id(stored.item),
+            **item(stored),
+        }
+        for stored in kept
+    ]
+
+
+def item(stored: StoredItem) -> dict[str, Any]:
+    """The columns that an item has wherever it is kept."""
+    message = stored.message
+    return {
+        "item_id": key(stored.item["id"]),
+        "item": codec.dump(stored.item),
+        "message": codec.dump_message(message),
+        "tokens": None if message is None else codec.pack_tokens(message.tokens),
+    }
+
+
+def stored_item(row: Any) -> StoredItem:
+    """What `item` was given."""
+    return StoredItem(codec.load(row.item), codec.load_message(row.message, row.tokens))
+
+
+def batch(response_id: str, events: Sequence[Event]) -> dict[str, Any]:
+    """The row of successive events; they are numbered from 0 for each response."""
+    return {
+        "response_id": response_id,
+        "first": events[0]["sequence_number"],
+        "count": len(events),
+        "body": codec.pack(events),
+    }
+
+
+def _call_id(item: Item) -> str | None:
+    call_id = item.get("call_id")
+    return key(call_id) if isinstance(call_id, str) else None

@@ -1,0 +1,314 @@
+"""The store in a database: a SQLite file, or PostgreSQL."""
+
+import logging
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import Any
+
+from sqlalchemy import ColumnElement, Double, delete, func, insert, literal_column, select, update
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from server.ids import new_id
+from server.store import chains, codec, rows
+from server.store.base import (
+    CANCELS,
+    Event,
+    Ledger,
+    PreviousVanished,
+    RunLost,
+    StoredItem,
+    StoredResponse,
+    StoreUnavailable,
+)
+from server.store.bells import Bell, Bells
+from server.store.engine import WRITES, migrate, open_engine, parse_url
+from server.store.notices import Notices
+from server.store.tables import INPUT, OUTPUT, events, items, responses, runs
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.2
+_PATIENCE_SECONDS = 10.0
+_AT_ONCE = 500
+_CLOCKS = {
+    "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
+    "postgresql": "extract(epoch from clock_timestamp())",
+}
+
+
+class SqlStore:
+    """One gateway's connections to a database that it may share.
+
+    url: `sqlite:///FILE` or `postgresql://…`. Raises ValueError for any other. A run's gateway is
+    told apart by an id made here; times are the database's clock.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = parse_url(url)
+        self._engine = open_engine(parsed)
+        self._writer = self._engine.execution_options(**WRITES)
+        self._gateway = new_id("gateway")
+        self._clock: ColumnElement[float] = literal_column(
+            _CLOCKS[parsed.get_backend_name()], Double
+        )
+        # SQLite tells nobody of a change: readers of other gateways' runs look again.
+        sqlite = parsed.get_backend_name() == "sqlite"
+        self._bells = Bells(_POLL_SECONDS if sqlite else _PATIENCE_SECONDS)
+        self._notices = None if sqlite else Notices(parsed, self._bells)
+
+    async def start(self) -> None:
+        """Connect, and bring the schema up to date."""
+        async with _told():
+            await migrate(self._engine)
+        if self._notices is not None:
+            self._notices.start()
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        if self._notices is not None:
+            await self._notices.stop()
+        await self._engine.dispose()
+
+    async def put(self, stored: StoredResponse, ledger: Sequence[Event] = ()) -> None:
+        """Keep a response that has ended."""
+        async with self._writing() as connection:
+            await self._insert(connection, stored)
+            await self._finish(connection, stored, ledger)
+
+    async def begin(self, stored: StoredResponse) -> None:
+        """Keep a response in progress, and that this gateway makes it."""
+        async with self._writing() as connection:
+            await self._insert(connection, stored)
+            run = {"response_id": stored.id, "gateway": self._gateway, "beat_at": self._clock}
+            await connection.execute(insert(runs).values(run))
+
+    async def append(self, response_id: str, ledger: Sequence[Event]) -> None:
+        """Keep a batch of events. The run's row is its fence: it says whose the run is."""
+        async with self._writing() as connection:
+            mine = update(runs).where(self._is_mine(response_id)).values(beat_at=self._clock)
+            if (await connection.execute(mine)).rowcount != 1:
+                raise _lost(response_id)
+            await connection.execute(insert(events).values(rows.batch(response_id, ledger)))
+            await self._ring(connection, response_id)
+        self._bells.ring(response_id)
+
+    async def end(self, stored: StoredResponse, ledger: Sequence[Event]) -> None:
+        """Keep the whole response; its batches of events become one."""
+        async with self._writing() as connection:
+            mine = delete(runs).where(self._is_mine(stored.id))
+            if (await connection.execute(mine)).rowcount != 1:
+                raise _lost(stored.id)
+            body = codec.dump(rows.body(stored))
+            await connection.execute(
+                update(responses).where(responses.c.id == stored.id).values(body=body)
+            )
+            await connection.execute(delete(events).where(events.c.response_id == stored.id))
+            await self._finish(connection, stored, ledger)
+            await self._ring(connection, stored.id)
+        self._bells.ring(stored.id)
+
+    async def get(self, owner: str, response_id: str) -> StoredResponse | None:
+        """The owner's response, with the chain of those that it continues."""
+        async with self._reading() as connection:
+            row = await self._row(connection, owner, response_id)
+            return None if row is None else await chains.load(connection, row)
+
+    async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
+        """The owner's response as the API shows it."""
+        async with self._reading() as connection:
+            row = await self._row(connection, owner, response_id)
+            if row is None:
+                return None
+            output = await connection.execute(
+                select(items.c.item)
+                .where(items.c.response_id == row.id, items.c.side == OUTPUT)
+                .order_by(items.c.place)
+            )
+            return codec.load(row.body) | {
+                "output": [codec.load(text) for text in output.scalars()]
+            }
+
+    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
+        """The events that are kept. Read in one snapshot: none is missing where it has ended."""
+        async with self._reading() as connection:
+            row = await self._row(connection, owner, response_id)
+            if row is None:
+                return None
+            run = select(runs.c.response_id).where(runs.c.response_id == row.id)
+            running = (await connection.execute(run)).first() is not None
+            batches = await connection.execute(
+                select(events.c.first, events.c.body)
+                .where(events.c.response_id == row.id, events.c.first + events.c.count > start)
+                .order_by(events.c.first)
+            )
+            kept = [
+                event
+                for first, body in batches
+                for event in codec.unpack(body)[max(start - first, 0) :]
+            ]
+            return Ledger(tuple(kept), ended=not running)
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        """Forget a response; its items stay as long as others continue it."""
+        async with self._writing() as connection:
+            if await self._row(connection, owner, response_id) is None:
+                return False
+            await connection.execute(
+                update(responses).where(responses.c.id == response_id).values(deleted=True)
+            )
+            await chains.prune(connection, response_id)
+        await self.cancel(response_id)
+        return True
+
+    async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
+        """The owner's items among `ids`: what the model said wins, then what was given first."""
+        keys = {rows.key(name): name for name in ids}
+        if not keys:
+            return {}
+        found = (
+            select(items)
+            .join(responses, responses.c.id == items.c.response_id)
+            .where(items.c.item_id.in_(keys), responses.c.owner == owner, ~responses.c.deleted)
+            .order_by(items.c.side, items.c.place.desc())
+        )
+        async with self._reading() as connection:
+            return {
+                keys[row.item_id]: rows.stored_item(row) for row in await connection.execute(found)
+            }
+
+    async def cancel(self, response_id: str) -> None:
+        """Mark the run, whoever's it is."""
+        async with self._writing() as connection:
+            marked = await connection.execute(
+                update(runs)
+                .where(runs.c.response_id == rows.key(response_id))
+                .values(cancelled=True)
+            )
+            if marked.rowcount:
+                await self._ring(connection, CANCELS)
+        self._bells.ring(CANCELS)
+
+    async def beat(self, running: Collection[str]) -> frozenset[str]:
+        """Renew the runs' time; those that are marked come back."""
+        if not running:
+            return frozenset()
+        async with self._writing() as connection:
+            beaten = await connection.execute(
+                update(runs)
+                .where(runs.c.response_id.in_(running), runs.c.gateway == self._gateway)
+                .values(beat_at=self._clock)
+                .returning(runs.c.response_id, runs.c.cancelled)
+            )
+            return frozenset(name for name, cancelled in beaten if cancelled)
+
+    async def adopt(self, silent: float) -> Sequence[StoredResponse]:
+        """Make silent gateways' runs this one's. Of gateways that try at once one succeeds."""
+        async with self._writing() as connection:
+            adopted = await connection.execute(
+                update(runs)
+                .where(runs.c.beat_at < self._clock - silent)
+                .values(gateway=self._gateway, beat_at=self._clock)
+                .returning(runs.c.response_id)
+            )
+            ids = adopted.scalars().all()
+            found = await connection.execute(select(responses).where(responses.c.id.in_(ids)))
+            return [await chains.load(connection, row) for row in found.all()]
+
+    async def sweep(self, age: float) -> int:
+        """Forget what is old, a bounded number at a time so that others get their turn."""
+        swept = 0
+        old = responses.c.created_at < self._clock - age
+        idle = ~select(runs.c.response_id).where(runs.c.response_id == responses.c.id).exists()
+        batch = select(responses.c.id).where(old, ~responses.c.deleted, idle).limit(_AT_ONCE)
+        while True:
+            async with self._writing() as connection:
+                marked = await connection.execute(
+                    update(responses).where(responses.c.id.in_(batch)).values(deleted=True)
+                )
+            swept += marked.rowcount
+            if marked.rowcount == 0:
+                break
+        while await self._prune_some():
+            continue
+        return swept
+
+    def listen(self, topic: str) -> AbstractContextManager[Bell]:
+        """A bell that other gateways' changes ring too: at once, or after a poll (SQLite)."""
+        return self._bells.listen(topic)
+
+    async def _prune_some(self) -> int:
+        try:
+            async with self._writing() as connection:
+                return await chains.prune_some(connection, _AT_ONCE)
+        except IntegrityError:
+            logger.info("a response was continued while it was swept; it is left for later")
+            return 0
+
+    async def _insert(self, connection: AsyncConnection, stored: StoredResponse) -> None:
+        row = rows.response(stored) | {"created_at": self._clock}
+        try:
+            await connection.execute(insert(responses).values(row))
+        except IntegrityError as error:
+            if row["previous_id"] is None:
+                raise
+            raise PreviousVanished(row["previous_id"]) from error
+        if given := rows.items(stored.id, INPUT, stored.input):
+            await connection.execute(insert(items), given)
+
+    async def _finish(
+        self, connection: AsyncConnection, stored: StoredResponse, ledger: Sequence[Event]
+    ) -> None:
+        if made := rows.items(stored.id, OUTPUT, stored.output):
+            await connection.execute(insert(items), made)
+        if ledger:
+            await connection.execute(insert(events).values(rows.batch(stored.id, ledger)))
+
+    async def _row(self, connection: AsyncConnection, owner: str, response_id: str) -> Any:
+        found = await connection.execute(
+            select(responses).where(
+                responses.c.id == rows.key(response_id),
+                responses.c.owner == owner,
+                ~responses.c.deleted,
+            )
+        )
+        return found.first()
+
+    async def _ring(self, connection: AsyncConnection, topic: str) -> None:
+        if self._notices is not None:
+            await connection.execute(select(func.pg_notify(self._notices.CHANNEL, topic)))
+
+    def _is_mine(self, response_id: str) -> ColumnElement[bool]:
+        return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncGenerator[AsyncConnection]:
+        async with _told(), self._engine.connect() as connection:
+            if self._notices is not None:
+                await connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncGenerator[AsyncConnection]:
+        async with _told(), self._writer.begin() as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def _told() -> AsyncGenerator[None]:
+    """A database that cannot be reached, or has no room, as StoreUnavailable; bugs as they are."""
+    try:
+        yield
+    except (IntegrityError, ProgrammingError, DataError):
+        raise
+    except (DBAPIError, PoolTimeout, OSError) as error:
+        logger.error("the store failed: %s", error)
+        raise StoreUnavailable(
+            "The server's store is unavailable for now; requests with `store: false` that refer to"
+            " nothing stored are still served."
+        ) from error
+
+
+def _lost(response_id: str) -> RunLost:
+    return RunLost(f"The run of response '{response_id}' is not this server's any more.")

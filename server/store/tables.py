@@ -1,0 +1,123 @@
+"""The tables. A change here needs a step in migrations/versions; a test compares the two.
+
+A deleted response that others continue stays as a nameless link of their chains (`deleted`)
+until the last of them is gone.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    false,
+)
+
+ID = String(80)
+# SQLite numbers rows by itself only where the type is exactly INTEGER.
+SERIAL = BigInteger().with_variant(Integer, "sqlite")
+INPUT, OUTPUT = 0, 1
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("owner", ID, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("start_date", String(10), nullable=False),
+    Column("metadata", Text, nullable=False),
+)
+
+conversation_items = Table(
+    "conversation_items",
+    metadata,
+    Column("place", SERIAL, primary_key=True),
+    Column(
+        "conversation_id",
+        ID,
+        ForeignKey("conversations.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("item_id", ID, nullable=False),
+    Column("item", Text, nullable=False),
+    Column("message", Text),
+    Column("tokens", LargeBinary),
+    Index("ix_conversation_items_conversation_id_place", "conversation_id", "place"),
+    # A place is never given twice: responses remember how far they have read.
+    sqlite_autoincrement=True,
+)
+
+responses = Table(
+    "responses",
+    metadata,
+    Column("id", ID, primary_key=True),
+    Column("owner", ID, nullable=False),
+    # No cascade: a link of a chain stays as long as something hangs on it.
+    Column("previous_id", ID, ForeignKey("responses.id"), index=True),
+    # No foreign key: a response outlives its conversation.
+    Column("conversation_id", ID),
+    Column("seen", BigInteger),
+    Column("created_at", Double, nullable=False, index=True),
+    Column("deleted", Boolean, nullable=False, server_default=false()),
+    Column("start_date", String(10), nullable=False),
+    Column("body", Text, nullable=False),
+)
+Index(
+    "ix_responses_deleted",
+    responses.c.id,
+    sqlite_where=responses.c.deleted,
+    postgresql_where=responses.c.deleted,
+)
+
+items = Table(
+    "items",
+    metadata,
+    Column("place", SERIAL, primary_key=True),
+    Column(
+        "response_id",
+        ID,
+        ForeignKey("responses.id", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    Column("side", SmallInteger, nullable=False),
+    Column("item_id", ID, nullable=False, index=True),
+    Column("call_id", ID, index=True),
+    Column("item", Text, nullable=False),
+    Column("message", Text),
+    Column("tokens", LargeBinary),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("response_id", ID, ForeignKey("responses.id", ondelete="CASCADE"), primary_key=True),
+    Column("first", Integer, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("response_id", ID, ForeignKey("responses.id", ondelete="CASCADE"), primary_key=True),
+    Column("gateway", ID, nullable=False),
+    Column("beat_at", Double, nullable=False),
+    Column("cancelled", Boolean, nullable=False, server_default=false()),
+)

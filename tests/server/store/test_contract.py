@@ -1,0 +1,239 @@
+"""What every store does, in memory and in databases alike."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from harmony.messages import Author, Channel, Message, Role
+from server.store.base import CANCELS, Event, Ledger, RunLost, Store, StoredItem, StoredResponse
+
+THOUGHT = Message(Author(Role.ASSISTANT), "Hm.", Channel.ANALYSIS, tokens=(200006, 0, 199998))
+CALL = Message(
+    Author(Role.ASSISTANT), "{}", Channel.COMMENTARY, "functions.f", "json", tokens=(1, 2)
+)
+
+
+def item(name: str, message: Message | None = None, **fields: Any) -> StoredItem:
+    return StoredItem({"id": name, "type": "message", **fields}, message)
+
+
+def turn(
+    name: str,
+    *,
+    owner: str = "a",
+    previous: StoredResponse | None = None,
+    given: tuple[StoredItem, ...] | None = None,
+    made: tuple[StoredItem, ...] | None = None,
+    **fields: Any,
+) -> StoredResponse:
+    """A response `name` with one input item and one that the model made."""
+    given = (item(f"in_{name}"),) if given is None else given
+    made = (item(f"out_{name}", THOUGHT),) if made is None else made
+    response = {
+        "id": name,
+        "previous_response_id": previous and previous.id,
+        **fields,
+        "output": [stored.item for stored in made],
+    }
+    history = previous.items if previous else ()
+    return StoredResponse(owner, response, "2026-01-31", history, given, made)
+
+
+def running(name: str, **fields: Any) -> StoredResponse:
+    return turn(name, made=(), status="in_progress", **fields)
+
+
+def numbered(*numbers: int) -> list[Event]:
+    return [{"type": "x", "sequence_number": number, "delta": "é\u0000"} for number in numbers]
+
+
+async def test_what_is_put_is_got(store: Store) -> None:
+    one = turn("one", metadata={"naïve": "\u0000"}, given=(item("in", content=[{"a": None}]),))
+    await store.put(one)
+    assert await store.get("a", "one") == one
+    assert await store.show("a", "one") == one.response
+    assert await store.items("a", ["out_one", "out_two"]) == {"out_one": one.output[0]}
+
+
+@pytest.mark.parametrize("message", [THOUGHT, CALL, None])
+async def test_what_the_model_said_is_kept_beside_its_item(
+    store: Store, message: Message | None
+) -> None:
+    await store.put(turn("one", made=(item("out", message),)))
+    assert (await store.items("a", ["out"]))["out"].message == message
+
+
+async def test_another_owner_finds_nothing(store: Store) -> None:
+    one = turn("one")
+    await store.put(one, numbered(0))
+    assert await store.get("b", "one") is None
+    assert await store.show("b", "one") is None
+    assert await store.ledger("b", "one") is None
+    assert await store.items("b", ["in_one", "out_one"]) == {}
+    assert not await store.delete("b", "one")
+    assert await store.get("a", "one") == one
+
+
+@pytest.mark.parametrize("name", ["", "\x00", "é", "x" * 5000, "\ud800"])
+async def test_odd_ids_are_ids_like_others(store: Store, name: str) -> None:
+    assert await store.get("a", name) is None
+    assert not await store.delete("a", name)
+    await store.cancel(name)
+    if name != "\ud800":
+        await store.put(turn("one", given=(item(name, call_id=name),)))
+        assert list(await store.items("a", [name])) == [name]
+
+
+async def test_what_is_deleted_is_gone_with_its_items_and_events(store: Store) -> None:
+    await store.put(turn("one"), numbered(0))
+    assert await store.delete("a", "one")
+    assert await store.get("a", "one") is None
+    assert await store.show("a", "one") is None
+    assert await store.ledger("a", "one") is None
+    assert await store.items("a", ["in_one", "out_one"]) == {}
+    assert not await store.delete("a", "one")
+
+
+async def test_a_chain_knows_all_turns_in_order(store: Store) -> None:
+    last = None
+    for number in range(5):
+        last = turn(f"turn_{number}", previous=last)
+        await store.put(last)
+    assert last is not None
+    assert await store.get("a", "turn_4") == last
+    assert [stored.item["id"] for stored in last.items[:4]] == [
+        "in_turn_0",
+        "out_turn_0",
+        "in_turn_1",
+        "out_turn_1",
+    ]
+
+
+async def test_chains_that_part_keep_to_themselves(store: Store) -> None:
+    one = turn("one")
+    left, right = turn("left", previous=one), turn("right", previous=one)
+    for response in (one, left, right):
+        await store.put(response)
+    assert await store.get("a", "left") == left
+    assert await store.get("a", "right") == right
+
+
+async def test_who_continues_a_deleted_response_keeps_what_it_knows(store: Store) -> None:
+    one = turn("one")
+    two = turn("two", previous=one)
+    three = turn("three", previous=two)
+    for response in (one, two, three):
+        await store.put(response)
+    await store.delete("a", "one")
+    await store.delete("a", "two")
+    assert await store.get("a", "three") == three
+    assert await store.items("a", ["out_one"]) == {}
+    assert await store.delete("a", "three")
+    assert await store.get("a", "three") is None
+
+
+async def test_an_item_that_comes_back_keeps_its_first_form(store: Store) -> None:
+    one = turn("one")
+    await store.put(one)
+    changed = item("out_one", content="other")
+    again = item("in_one", content="other")
+    await store.put(turn("two", given=(changed, again)))
+    assert await store.items("a", ["out_one", "in_one"]) == {
+        "out_one": one.output[0],
+        "in_one": one.input[0],
+    }
+    await store.delete("a", "two")
+    assert (await store.items("a", ["out_one"]))["out_one"] == one.output[0]
+
+
+async def test_no_ids_find_no_items(store: Store) -> None:
+    assert await store.items("a", []) == {}
+
+
+async def test_a_run_is_seen_before_it_ends(store: Store) -> None:
+    started = running("one")
+    await store.begin(started)
+    assert await store.get("a", "one") == started
+    assert await store.ledger("a", "one") == Ledger((), ended=False)
+    await store.append("one", numbered(0, 1))
+    await store.append("one", numbered(2))
+    assert await store.ledger("a", "one", 1) == Ledger(tuple(numbered(1, 2)), ended=False)
+
+
+async def test_a_run_that_ended_has_its_whole_response_and_events(store: Store) -> None:
+    await store.begin(running("one"))
+    await store.append("one", numbered(0))
+    ended = turn("one", status="completed")
+    await store.end(ended, numbered(0, 1, 2))
+    assert await store.get("a", "one") == ended
+    assert await store.ledger("a", "one") == Ledger(tuple(numbered(0, 1, 2)), ended=True)
+    assert await store.ledger("a", "one", 2) == Ledger(tuple(numbered(2)), ended=True)
+    assert await store.ledger("a", "one", 3) == Ledger((), ended=True)
+
+
+async def test_a_run_that_ended_gets_no_more_events(store: Store) -> None:
+    await store.begin(running("one"))
+    await store.end(turn("one"), numbered(0))
+    with pytest.raises(RunLost):
+        await store.append("one", numbered(1))
+    with pytest.raises(RunLost):
+        await store.end(turn("one"), numbered(0, 1))
+    assert await store.ledger("a", "one") == Ledger(tuple(numbered(0)), ended=True)
+
+
+async def test_a_response_that_is_deleted_while_it_is_made_stays_deleted(store: Store) -> None:
+    await store.begin(running("one"))
+    assert await store.beat(["one"]) == frozenset()
+    await store.delete("a", "one")
+    assert await store.beat(["one"]) == {"one"}
+    await store.end(turn("one"), numbered(0))
+    assert await store.get("a", "one") is None
+    assert await store.items("a", ["out_one"]) == {}
+
+
+async def test_a_run_hears_that_it_is_cancelled(store: Store) -> None:
+    await store.begin(running("one"))
+    await store.begin(running("two"))
+    with store.listen(CANCELS) as bell:
+        await store.cancel("one")
+        await bell.wait()
+    assert await store.beat(["one", "two"]) == {"one"}
+    assert await store.beat(["two"]) == frozenset()
+    assert await store.beat([]) == frozenset()
+
+
+async def test_a_reader_hears_of_new_events_and_of_the_end(store: Store) -> None:
+    await store.begin(running("one"))
+    heard: list[Event] = []
+
+    async def follow() -> None:
+        with store.listen("one") as bell:
+            while True:
+                ledger = await store.ledger("a", "one", len(heard))
+                assert ledger is not None
+                heard.extend(ledger.events)
+                if ledger.ended:
+                    return
+                await bell.wait()
+
+    reader = asyncio.create_task(follow())
+    await store.append("one", numbered(0))
+    await store.append("one", numbered(1))
+    await store.end(turn("one"), numbered(0, 1, 2))
+    await reader
+    assert heard == numbered(0, 1, 2)
+
+
+async def test_many_runs_at_once_keep_apart(store: Store) -> None:
+    async def run(name: str) -> None:
+        await store.begin(running(name))
+        for number in range(3):
+            await store.append(name, numbered(number))
+        await store.end(turn(name), numbered(0, 1, 2, 3))
+
+    names = [f"run_{number}" for number in range(20)]
+    await asyncio.gather(*map(run, names))
+    for name in names:
+        assert await store.get("a", name) == turn(name)
+        assert await store.ledger("a", name) == Ledger(tuple(numbered(0, 1, 2, 3)), ended=True)
