@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.queues import Queue
 from random import Random
+from typing import Any
 
 import numpy as np
 import torch
@@ -115,8 +117,8 @@ def _relatives(tokens: np.ndarray) -> np.ndarray:
 
 
 def _produce(
-    seed: int, start: int, known: np.ndarray, size: int, tokens: int, queue: "multiprocessing.Queue"
-) -> None:  # type: ignore[type-arg]
+    seed: int, start: int, known: np.ndarray, size: int, tokens: int, queue: "Queue[Any]"
+) -> None:
     number = start
     while True:
         for position, batch in enumerate(pool(seed, number, known, size, tokens)):
