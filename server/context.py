@@ -7,6 +7,7 @@ from starlette.requests import HTTPConnection
 
 from server.errors import NotFound
 from server.gateway import Gateway
+from server.inbound.grammar import Masking
 from server.settings import Settings
 from server.store.base import Store
 
@@ -24,6 +25,12 @@ class Context:
     def models(self) -> tuple[str, ...]:
         """The served names; the first is the default."""
         return self.settings.model_names
+
+    @property
+    def masking(self) -> Masking:
+        """When the engine's samples are held to a grammar."""
+        can_mask = "grammar" in self.gateway.backend.info.features
+        return Masking(self.settings.constrain, can_mask)
 
     def model(self, name: str | None) -> str:
         """The served name for what the request asks; the default for None. Raises NotFound."""

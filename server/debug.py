@@ -11,6 +11,7 @@ from harmony.parser import Parser
 from harmony.tokenizer import decode, encode_with_control
 from server.body import load, validate
 from server.inbound import chat, responses
+from server.inbound.grammar import Masking
 from server.inbound.options import today
 from server.plan import TurnPlan
 from server.schemas.chat import CreateChatCompletion
@@ -42,9 +43,12 @@ def parse_file(text: str) -> str:
 
 def _plan(body: Any) -> TurnPlan:
     if isinstance(body, dict) and "messages" in body:
-        return chat.read(validate(body, CreateChatCompletion), today=today()).plans[0]
+        return chat.read(
+            validate(body, CreateChatCompletion), today=today(), masking=Masking()
+        ).plans[0]
     request = validate(body, CreateResponse)
-    return asyncio.run(responses.read(request, MemoryStore(), "nobody", today=today())).plan
+    read = responses.read(request, MemoryStore(), "nobody", today=today(), masking=Masking())
+    return asyncio.run(read).plan
 
 
 def _token_ids(text: str) -> list[int]:

@@ -56,12 +56,14 @@ class TurnPlan(SamplingPlan):
     Penalties and logit bias act on the final channel only (the server's rule for both APIs), the
     rest of `sampling` on every token; stop strings and logprobs are the final channel's too.
     effort: None means that the model is given no analysis channel.
+    answer_grammar: what is left of `grammar` after the final header.
     prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
     """
 
     conversation: Conversation
     tools: tuple[DeclaredTool, ...] = ()
     effort: Effort | None = Effort.MEDIUM
+    answer_grammar: str | None = None
     prefill: tuple[int, ...] = ()
 
     def tool(self, recipient: str) -> DeclaredTool:

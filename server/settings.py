@@ -46,6 +46,14 @@ class Settings(BaseSettings):
     raw_reasoning: Literal["show", "hide"] = Field(
         "show", description="whether answers hold the raw chain of thought"
     )
+    constrain: Literal["always", "needed", "never"] = Field(
+        "needed",
+        description="when sampling is held to a grammar: always to legal harmony, where a request "
+        "needs it (tools, formats, effort none), or never",
+    )
+    reasoning_content: bool = Field(
+        False, description="true: Chat answers repeat `reasoning` under its other name"
+    )
     max_running: int = Field(64, ge=1, description="requests that sample at once")
     max_waiting: int = Field(256, ge=0, description="requests that may wait; more get a 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1, description="largest request body")

@@ -136,7 +136,7 @@ def _scope_to_final(plan: TurnPlan) -> tuple[SamplingParams, tuple[SamplingPhase
         for given in range(len(header))
         if prefill[len(prefill) - given :] == header[:given]
     )
-    return free, (SamplingPhase(begin=begin, end=_AFTER_FINAL, params=scoped),)
+    return free, (SamplingPhase(begin, _AFTER_FINAL, scoped, plan.answer_grammar),)
 
 
 @cache

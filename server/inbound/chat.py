@@ -7,6 +7,7 @@ from server.errors import InvalidRequest
 from server.inbound.conversation import conversation
 from server.inbound.fields import array, invalid, mapping
 from server.inbound.formats import read_format
+from server.inbound.grammar import Masking, Wish, constrained
 from server.inbound.messages import read_messages
 from server.inbound.options import (
     derived_seed,
@@ -14,6 +15,7 @@ from server.inbound.options import (
     read_sampling,
     read_stop,
     system_content,
+    verbosity_hint,
 )
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
@@ -27,21 +29,26 @@ class ChatDraft:
     """A request that can be sampled.
 
     plans: one for each choice; they differ in their seeds alone. hidden: the client does not want
-    to see the reasoning. legacy: calls are answered in the deprecated `function_call`.
+    to see the reasoning. legacy: calls are answered in the deprecated `function_call`. json: the
+    answer is JSON.
     """
 
     plans: tuple[TurnPlan, ...]
     tools: Tools
     hidden: bool = False
     legacy: bool = False
+    json: bool = False
 
 
-def read(request: CreateChatCompletion, *, today: str) -> ChatDraft:
-    """Compile a request. `today` is `YYYY-MM-DD`. Raises InvalidRequest naming the field."""
+def read(request: CreateChatCompletion, *, today: str, masking: Masking) -> ChatDraft:
+    """Compile a request. `today` is `YYYY-MM-DD`. Raises InvalidRequest naming the field.
+
+    Grammars and long prompts take a while: call it off the event loop.
+    """
     _refuse_unserved(request)
     legacy = request.tools is None and request.functions is not None
     tools = _legacy_tools(request.functions) if legacy else read_tools(request.tools)
-    _tool_choice(request, tools)
+    choice = _tool_choice(request, tools)
     max_tokens = request.max_completion_tokens or request.max_tokens
     reasoning = read_reasoning(
         request.reasoning,
@@ -54,6 +61,7 @@ def read(request: CreateChatCompletion, *, today: str) -> ChatDraft:
         conversation=conversation(
             system_content(reasoning.effort, today),
             read_messages(request.messages),
+            instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
             formats=(form.told,) if form else (),
         ),
@@ -66,9 +74,11 @@ def read(request: CreateChatCompletion, *, today: str) -> ChatDraft:
         affinity=request.prompt_cache_key,
         prompt_param="messages",
     )
+    wish = Wish(tools, choice, form, reasoning.effort, reasoning.budget)
+    plan = constrained(plan, wish, masking)
     seeds = (derived_seed(request.seed, choice) for choice in range(request.n or 1))
     plans = tuple(replace(plan, seed=seed) for seed in seeds)
-    return ChatDraft(plans, tools, reasoning.hidden, legacy)
+    return ChatDraft(plans, tools, reasoning.hidden, legacy, form is not None)
 
 
 def _refuse_unserved(request: CreateChatCompletion) -> None:

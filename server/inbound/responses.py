@@ -1,11 +1,13 @@
 """A Responses request as a plan, with what the store remembers of the conversation."""
 
+import asyncio
 from dataclasses import dataclass
 
 from server.errors import InvalidRequest, NotFound
 from server.inbound import items
 from server.inbound.conversation import conversation
 from server.inbound.formats import read_format
+from server.inbound.grammar import Masking, Wish, constrained
 from server.inbound.options import read_effort, read_sampling, read_stop, system_content
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
@@ -32,7 +34,9 @@ class Draft:
     input: tuple[StoredItem, ...]
 
 
-async def read(request: CreateResponse, store: Store, owner: str, *, today: str) -> Draft:
+async def read(
+    request: CreateResponse, store: Store, owner: str, *, today: str, masking: Masking
+) -> Draft:
     """Compile a request. `today` is `YYYY-MM-DD`; a conversation keeps its first one.
 
     Raises InvalidRequest, and NotFound for a previous response or an item that `owner` lacks.
@@ -46,7 +50,8 @@ async def read(request: CreateResponse, store: Store, owner: str, *, today: str)
         raise InvalidRequest("The request has no input.", param="input", code="missing_input")
     previous = await _previous(request.previous_response_id, store, owner)
     known = await store.items(owner, items.ids_of(given))
-    return _compile(request, previous, items.resolve(given, known), today)
+    resolved = items.resolve(given, known)
+    return await asyncio.to_thread(_compile, request, previous, resolved, today, masking)
 
 
 async def _previous(response_id: str | None, store: Store, owner: str) -> StoredResponse | None:
@@ -67,6 +72,7 @@ def _compile(
     previous: StoredResponse | None,
     given: tuple[StoredItem, ...],
     today: str,
+    masking: Masking,
 ) -> Draft:
     history = previous.items if previous else ()
     date = previous.start_date if previous else today
@@ -91,7 +97,8 @@ def _compile(
         effort=effort,
         affinity=request.prompt_cache_key or (*history, *given)[0].item["id"],
     )
-    return Draft(plan, tools, date, history, given)
+    wish = Wish(tools, choice, form, effort, enforce_unsaid=True)
+    return Draft(constrained(plan, wish, masking), tools, date, history, given)
 
 
 def _top_logprobs(request: CreateResponse) -> int | None:

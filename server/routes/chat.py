@@ -3,6 +3,7 @@
 Source: https://platform.openai.com/docs/api-reference/chat
 """
 
+import asyncio
 import time
 
 from fastapi import APIRouter
@@ -15,7 +16,7 @@ from server.context import context_of
 from server.ids import new_id
 from server.inbound.chat import read
 from server.inbound.options import today
-from server.outbound.chat import ChatOutbound, encoder, head, usage_chunk
+from server.outbound.chat import ChatOutbound, Manner, encoder, head, usage_chunk
 from server.outbound.chat_fold import fold
 from server.respond import respond
 from server.routes.hidden import refuse_where_hidden
@@ -33,23 +34,21 @@ async def create_chat_completion(request: Request) -> Response:
     wanted = await body.parse(request, CreateChatCompletion)
     note_unknown(wanted, "Chat")
     model = context.model(wanted.model)
-    draft = read(wanted, today=today())
+    draft = await asyncio.to_thread(read, wanted, today=today(), masking=context.masking)
     completion_id = new_id("chatcmpl")
     include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
     shared = head(completion_id, created=int(time.time()), model=model, include_usage=include_usage)
     if wanted.return_token_ids:
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    hide = draft.hidden or context.settings.raw_reasoning == "hide"
+    manner = Manner(
+        hide_reasoning=draft.hidden or context.settings.raw_reasoning == "hide",
+        alias=context.settings.reasoning_content,
+        legacy=draft.legacy,
+        json=draft.json,
+        show_ids=bool(wanted.return_token_ids),
+    )
     outbounds = [
-        ChatOutbound(
-            shared,
-            plan,
-            index=index,
-            hide_reasoning=hide,
-            legacy=draft.legacy,
-            show_ids=bool(wanted.return_token_ids),
-        )
-        for index, plan in enumerate(draft.plans)
+        ChatOutbound(shared, plan, manner, index=index) for index, plan in enumerate(draft.plans)
     ]
     run = await choices.start(
         context.gateway,

@@ -3,6 +3,7 @@
 The body is that of the request itself. Nothing is sampled and nothing is stored.
 """
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter
@@ -32,7 +33,10 @@ async def render_chat_completion(request: Request) -> Response:
     authenticate(request)
     wanted = await body.parse(request, CreateChatCompletion)
     context_of(request).model(wanted.model)
-    plan = chat.read(wanted, today=today()).plans[0]
+    draft = await asyncio.to_thread(
+        chat.read, wanted, today=today(), masking=context_of(request).masking
+    )
+    plan = draft.plans[0]
     return json_response(await _prompt(request, plan))
 
 
@@ -44,7 +48,7 @@ async def render_response(request: Request) -> Response:
     wanted = await body.parse(request, CreateResponse)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    draft = await responses.read(wanted, context.store, owner, today=today())
+    draft = await responses.read(wanted, context.store, owner, today=today(), masking=context.masking)
     return json_response(await _prompt(request, draft.plan))
 
 

@@ -32,6 +32,7 @@ VARIABLES = {
     "api_key": ("k1,k2", ("k1", "k2")),
     "cors_origin": ("*", ("*",)),
     "raw_reasoning": ("hide", "hide"),
+    "constrain": ("always", "always"),
     "max_running": ("2", 2),
     "max_waiting": ("0", 0),
     "max_body_bytes": ("1", 1),

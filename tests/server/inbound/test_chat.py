@@ -5,10 +5,16 @@ import pytest
 from harmony.messages import DeveloperContent, Effort, Role, SystemContent
 from server.errors import InvalidRequest
 from server.inbound.chat import ChatDraft, read
+from server.inbound.grammar import Masking
 from server.schemas.chat import CreateChatCompletion
 
 F = {"name": "f", "description": "Does f.", "parameters": {"type": "object"}}
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 
 
 def draft(**fields: Any) -> ChatDraft:
@@ -18,7 +24,7 @@ def draft(**fields: Any) -> ChatDraft:
         {"role": "user", "content": "hi"},
     ]
     body = {"model": "m", "messages": messages} | fields
-    return read(CreateChatCompletion.model_validate(body), today="2026-01-02")
+    return read(CreateChatCompletion.model_validate(body), today="2026-01-02", masking=Masking())
 
 
 def told(drafted: ChatDraft) -> DeveloperContent:
@@ -107,6 +113,23 @@ def test_logprobs_are_asked_for_by_their_flag(fields: dict[str, Any], count: int
 )
 def test_effort_is_in_the_plan(fields: dict[str, Any], effort: Effort | None) -> None:
     assert draft(**fields).plans[0].effort is effort
+
+
+def test_an_answer_in_json_is_marked_as_such() -> None:
+    assert draft(response_format={"type": "json_object"}).json
+    assert not draft(response_format={"type": "text"}).json
+
+
+@pytest.mark.parametrize(("verbosity", "word"), [("low", "short"), ("high", "detailed")])
+def test_verbosity_is_told_to_the_model(verbosity: str, word: str) -> None:
+    instructions = told(draft(verbosity=verbosity)).instructions
+    assert instructions is not None
+    assert word in instructions
+    assert instructions.endswith("Be brief.\n\nBe kind.")
+
+
+def test_medium_verbosity_is_the_models_own() -> None:
+    assert told(draft(verbosity="medium")) == told(draft())
 
 
 def test_choices_differ_in_their_seeds_alone() -> None:

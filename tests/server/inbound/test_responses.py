@@ -15,19 +15,26 @@ from harmony.messages import (
 )
 from server.body import validate
 from server.errors import InvalidRequest, NotFound
+from server.inbound.grammar import Masking
 from server.inbound.responses import Draft, read
 from server.schemas.responses import CreateResponse
 from server.store.base import StoredItem, StoredResponse
 from server.store.memory import MemoryStore
 
+NEEDED = Masking("needed")
 TODAY = "2026-01-31"
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 SAID = Message(Author(Role.ASSISTANT), "Hello.", Channel.FINAL, tokens=(1, 2, 3))
 
 
-async def compiled(store: MemoryStore | None = None, owner: str = "a", **fields: Any) -> Draft:
+async def compiled(
+    store: MemoryStore | None = None,
+    owner: str = "a",
+    masking: Masking = NEEDED,
+    **fields: Any,
+) -> Draft:
     request = validate({"input": "hi"} | fields, CreateResponse)
-    return await read(request, store or MemoryStore(), owner, today=TODAY)
+    return await read(request, store or MemoryStore(), owner, today=TODAY, masking=masking)
 
 
 async def refused(**fields: Any) -> InvalidRequest | NotFound:

@@ -5,6 +5,7 @@ from typing import Any
 from openai.types.responses import Response
 
 from server.body import validate
+from server.inbound.grammar import Masking
 from server.inbound.responses import read
 from server.outbound.envelope import created
 from server.schemas.responses import CreateResponse
@@ -60,7 +61,7 @@ NULL_UNTIL_KNOWN = [
 
 async def response(**fields: Any) -> dict[str, Any]:
     request = validate({"input": "hi"} | fields, CreateResponse)
-    draft = await read(request, MemoryStore(), "a", today="2026-01-31")
+    draft = await read(request, MemoryStore(), "a", today="2026-01-31", masking=Masking())
     made = created(request, draft, response_id="resp_1", model="m", created_at=9)
     Response.model_validate(made, strict=True)
     return made

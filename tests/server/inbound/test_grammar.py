@@ -1,0 +1,286 @@
+"""What a request wants of the samples, as a grammar."""
+
+from typing import Any
+
+import pytest
+
+from harmony.grammar import (
+    AnyObject,
+    CallableTool,
+    FreeText,
+    GrammarSpec,
+    LarkText,
+    RegexText,
+    SchemaJson,
+    answer_grammar,
+    final_headers,
+    turn_grammar,
+)
+from harmony.messages import Conversation, Effort
+from server.errors import InvalidRequest
+from server.inbound.formats import read_format
+from server.inbound.grammar import (
+    MAX_CHARACTERS,
+    Constraint,
+    Masking,
+    Wish,
+    constrain,
+    constrained,
+)
+from server.inbound.tool_choice import read_tool_choice
+from server.inbound.tools import read_tools
+from server.plan import TurnPlan
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+UNCOMPILABLE = {"type": "object", "not": {"required": ["a"]}}
+F = {"type": "function", "name": "f", "parameters": SCHEMA}
+G = {"type": "function", "name": "g"}
+SQL: dict[str, Any] = {"type": "custom", "name": "sql"}
+FORMAT = {"type": "json_schema", "name": "n", "schema": SCHEMA}
+NEVER, NEEDED, ALWAYS = Masking("never"), Masking("needed"), Masking("always")
+CANNOT = Masking("always", available=False)
+
+
+def wish(
+    tools: Any = None, choice: Any = None, form: Any = None, strictly: bool = True, **more: Any
+) -> Wish:
+    read = read_tools(tools)
+    wanted = read_tool_choice(choice, read)
+    formatted = read_format(form, "text.format")
+    return Wish(read, wanted, formatted, enforce_unsaid=strictly, **more)
+
+
+def call(name: str, body: Any) -> CallableTool:
+    return CallableTool(f"functions.{name}", body)
+
+
+def assert_spec(wanted: Wish, spec: GrammarSpec) -> None:
+    constraint = constrain(wanted, NEEDED)
+    assert constraint.grammar == turn_grammar(spec)
+    assert constraint.answer_grammar == answer_grammar(spec)
+    assert constraint.prefill == ()
+
+
+def refused(wanted: Wish, masking: Masking = NEEDED) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        constrain(wanted, masking)
+    return caught.value
+
+
+@pytest.mark.parametrize("masking", [NEEDED, NEVER, CANNOT])
+def test_a_plain_conversation_is_free(masking: Masking) -> None:
+    assert constrain(wish(), masking) == Constraint()
+
+
+def test_always_holds_a_plain_conversation_to_harmony() -> None:
+    assert constrain(wish(), ALWAYS).grammar == turn_grammar(GrammarSpec())
+
+
+def test_tools_hold_calls_to_what_is_declared() -> None:
+    spec = GrammarSpec(
+        tools=(
+            call("f", SchemaJson(SCHEMA)),
+            call("g", SchemaJson(CLOSED)),
+            call("sql", FreeText()),
+        )
+    )
+    assert_spec(wish([F, G, SQL]), spec)
+
+
+CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("strict", "strictly", "body"),
+    [
+        (None, True, SchemaJson(SCHEMA)),
+        (None, False, AnyObject()),
+        (True, False, SchemaJson(SCHEMA)),
+        (False, True, AnyObject()),
+    ],
+)
+def test_a_schema_is_enforced_where_it_was_promised(
+    strict: bool | None, strictly: bool, body: Any
+) -> None:
+    tools = [F | {"strict": strict}]
+    assert_spec(wish(tools, strictly=strictly), GrammarSpec(tools=(call("f", body),)))
+
+
+def test_arguments_are_an_object_also_where_the_schema_does_not_say_so() -> None:
+    tool = F | {"parameters": {"properties": {"a": {"type": "integer"}}}}
+    body = SchemaJson({"type": "object", "properties": {"a": {"type": "integer"}}})
+    assert_spec(wish([tool]), GrammarSpec(tools=(call("f", body),)))
+
+
+def test_a_schema_that_nobody_called_strict_may_fail_to_compile() -> None:
+    tool = F | {"parameters": UNCOMPILABLE}
+    assert_spec(wish([tool]), GrammarSpec(tools=(call("f", AnyObject()),)))
+
+
+def test_a_huge_schema_that_nobody_called_strict_is_not_tried() -> None:
+    tool = F | {"parameters": {"type": "object", "description": "x" * MAX_CHARACTERS}}
+    assert_spec(wish([tool]), GrammarSpec(tools=(call("f", AnyObject()),)))
+
+
+@pytest.mark.parametrize(
+    ("definition", "syntax", "body"),
+    [
+        ("[a-z]+", "regex", RegexText("[a-z]+")),
+        ('start: "a"', "lark", LarkText('start: "a"')),
+    ],
+)
+def test_a_custom_tools_grammar_is_enforced(definition: str, syntax: str, body: Any) -> None:
+    tool = SQL | {"format": {"type": "grammar", "syntax": syntax, "definition": definition}}
+    assert_spec(wish([tool]), GrammarSpec(tools=(call("sql", body),)))
+
+
+@pytest.mark.parametrize(
+    ("tool", "param"),
+    [
+        (F | {"parameters": UNCOMPILABLE, "strict": True}, "tools.0.parameters"),
+        (F | {"parameters": {"type": "object"}, "strict": True}, "tools.0.parameters"),
+        (
+            F
+            | {
+                "parameters": SCHEMA
+                | {"properties": {"a": {"type": "string", "pattern": "(?=a)b"}}},
+                "strict": True,
+            },
+            "tools.0.parameters",
+        ),
+        (
+            SQL | {"format": {"type": "grammar", "syntax": "regex", "definition": "("}},
+            "tools.0.format.definition",
+        ),
+        (
+            SQL | {"format": {"type": "grammar", "syntax": "lark", "definition": "start: @x"}},
+            "tools.0.format.definition",
+        ),
+        (
+            SQL
+            | {
+                "format": {
+                    "type": "grammar",
+                    "syntax": "regex",
+                    "definition": "a" * MAX_CHARACTERS,
+                }
+            },
+            "tools.0.format.definition",
+        ),
+    ],
+)
+def test_a_promise_that_cannot_be_kept_names_its_field(tool: Any, param: str) -> None:
+    error = refused(wish([tool]))
+    assert error.param == param
+    assert "\n" not in error.message
+
+
+def test_a_strict_tool_without_parameters_takes_none() -> None:
+    tools = [G | {"strict": True}]
+    assert_spec(wish(tools), GrammarSpec(tools=(call("g", SchemaJson(CLOSED)),)))
+
+
+def test_no_choice_no_calls() -> None:
+    assert_spec(wish([F], "none"), GrammarSpec())
+
+
+def test_a_required_call() -> None:
+    tools = (call("f", SchemaJson(SCHEMA)),)
+    assert_spec(wish([F], "required"), GrammarSpec(tools=tools, call_required=True))
+
+
+def test_a_named_function_is_the_only_one() -> None:
+    choice = {"type": "function", "name": "f"}
+    tools = (call("f", SchemaJson(SCHEMA)),)
+    assert_spec(wish([F, G], choice), GrammarSpec(tools=tools, call_required=True))
+
+
+def test_allowed_tools_are_the_only_ones() -> None:
+    allowed = [{"type": "function", "name": "f"}]
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": allowed}
+    tools = (call("f", SchemaJson(SCHEMA)),)
+    assert_spec(wish([F, G], choice), GrammarSpec(tools=tools))
+
+
+@pytest.mark.parametrize(
+    ("form", "body"),
+    [
+        (FORMAT, SchemaJson(SCHEMA)),
+        (FORMAT | {"strict": True}, SchemaJson(SCHEMA)),
+        (FORMAT | {"schema": UNCOMPILABLE}, AnyObject()),
+        ({"type": "json_object"}, AnyObject()),
+    ],
+)
+def test_the_answer_has_its_format(form: Any, body: Any) -> None:
+    assert_spec(wish(form=form), GrammarSpec(answer=body))
+
+
+def test_a_strict_format_that_cannot_be_enforced_names_its_schema() -> None:
+    error = refused(wish(form=FORMAT | {"schema": UNCOMPILABLE, "strict": True}))
+    assert error.param == "text.format.schema"
+
+
+def test_a_budget_bounds_the_reasoning() -> None:
+    assert_spec(wish(budget=5), GrammarSpec(reasoning_budget=5))
+
+
+def test_without_effort_or_tools_the_answer_begins_at_once() -> None:
+    header = final_headers()[0]
+    wanted = wish(effort=None)
+    for masking in (NEEDED, NEVER, CANNOT):
+        assert constrain(wanted, masking) == Constraint(prefill=header)
+    spec = GrammarSpec(reasoning=False)
+    assert constrain(wanted, ALWAYS) == Constraint(
+        answer_grammar(spec), answer_grammar(spec), header
+    )
+
+
+def test_without_effort_but_with_tools_only_reasoning_is_shut() -> None:
+    tools = (call("f", SchemaJson(SCHEMA)),)
+    assert_spec(wish([F], effort=None), GrammarSpec(tools=tools, reasoning=False))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "param"),
+    [
+        (wish([F], "required"), "tool_choice"),
+        (wish([F], "none"), "tool_choice"),
+        (wish([F | {"strict": True}]), "tools.0.strict"),
+        (
+            wish([SQL | {"format": {"type": "grammar", "syntax": "regex", "definition": "a"}}]),
+            "tools.0.format",
+        ),
+        (wish(form=FORMAT), "text.format"),
+        (wish(budget=5), "reasoning.max_tokens"),
+        (wish([F], effort=None), "reasoning.effort"),
+    ],
+)
+@pytest.mark.parametrize("masking", [NEVER, CANNOT])
+def test_what_only_masks_can_enforce_is_refused_without_them(
+    wanted: Wish, param: str, masking: Masking
+) -> None:
+    error = refused(wanted, masking)
+    assert (error.param, error.code) == (param, "unsupported_parameter")
+
+
+@pytest.mark.parametrize("masking", [NEVER, CANNOT])
+def test_tools_that_promise_nothing_need_no_masks(masking: Masking) -> None:
+    assert constrain(wish([F, G, SQL]), masking) == Constraint()
+
+
+def test_a_plan_takes_it_all() -> None:
+    wanted = wish(form=FORMAT, effort=None)
+    constraint = constrain(wanted, NEEDED)
+    plan = constrained(TurnPlan(Conversation(()), effort=None), wanted, NEEDED)
+    assert plan.grammar == constraint.grammar
+    assert plan.answer_grammar == constraint.answer_grammar
+    assert plan.prefill == final_headers()[0]
+
+
+def test_the_effort_does_not_matter_otherwise() -> None:
+    assert constrain(wish(effort=Effort.HIGH), NEEDED) == Constraint()
