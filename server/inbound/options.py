@@ -23,6 +23,10 @@ MAX_TOP_LOGPROBS = 20
 ASSUMED_ANSWER_TOKENS = 16_384
 """The answer's length that a reasoning budget is measured by where the request names none."""
 
+_VERBOSITY = {
+    "low": "Keep the final answer short.",
+    "high": "Make the final answer detailed.",
+}
 _SMALLEST_TOP_P = 1e-9
 _SEEDS = 2**64
 _EFFORTS: Mapping[str, Effort | None] = {
@@ -146,6 +150,11 @@ def derived_seed(seed: int | None, choice: int) -> int | None:
     if seed is None:
         return None
     return (seed + choice + _SEEDS // 2) % _SEEDS - _SEEDS // 2
+
+
+def verbosity_hint(verbosity: str | None) -> str | None:
+    """What the model is told of the request's verbosity; gpt-oss has no word of its own for it."""
+    return _VERBOSITY.get(verbosity or "medium")
 
 
 def system_content(effort: Effort | None, date: str) -> SystemContent:

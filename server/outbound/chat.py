@@ -8,6 +8,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harmony.events import Header
@@ -57,34 +58,45 @@ def usage_chunk(shared: dict[str, Any], choices: Sequence["ChatOutbound"]) -> Wi
     return {**shared, "choices": [], "usage": usage_object(usages[:1], usages)}
 
 
-class ChatOutbound:
-    """One choice.
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a choice is told.
 
-    shared: from `head`. index: the choice's. hide_reasoning: raw chain of thought is counted, and
-    not shown. legacy: a call goes to the deprecated `function_call`. show_ids: the last chunk has
+    hide_reasoning: raw chain of thought is counted, and not shown. alias: it is shown as
+    `reasoning_content` too. legacy: a call goes to the deprecated `function_call`. json: content
+    is for a parser, so that preambles are told with the reasoning. show_ids: the last chunk has
     the prompt's ids and the sampled ones.
     """
+
+    hide_reasoning: bool = False
+    alias: bool = False
+    legacy: bool = False
+    json: bool = False
+    show_ids: bool = False
+
+
+PLAIN = Manner()
+
+
+class ChatOutbound:
+    """One choice; `shared` is from `head`."""
 
     def __init__(
         self,
         shared: dict[str, Any],
         plan: TurnPlan,
+        manner: Manner = PLAIN,
         *,
         index: int = 0,
-        hide_reasoning: bool = False,
-        legacy: bool = False,
-        show_ids: bool = False,
     ) -> None:
         self.usage: Usage
         """Set when the turn has finished."""
         self._shared = shared
         self._plan = plan
         self._index = index
-        self._hide_reasoning = hide_reasoning
-        self._legacy = legacy
-        self._show_ids = show_ids
+        self._manner = manner
         self._content = Content()
-        self._reasoning = Reasoning()
+        self._reasoning = Reasoning(alias=manner.alias)
         self._calls = 0
         self._field: Field | None = None
         self._shows_logprobs = False
@@ -125,9 +137,9 @@ class ChatOutbound:
         self._shows_logprobs = False
         if header.recipient is not None:
             return [self._chunk(self._open_call(header.recipient))]
-        if header.channel is Channel.ANALYSIS:
+        if header.channel is Channel.ANALYSIS or self._is_aside(header):
             self._reasoning.next_message()
-            self._field = None if self._hide_reasoning else self._reasoning
+            self._field = None if self._manner.hide_reasoning else self._reasoning
         else:
             self._content.next_message()
             self._field = self._content
@@ -135,11 +147,14 @@ class ChatOutbound:
             self._shows_logprobs = answers and self._plan.top_logprobs is not None
         return []
 
+    def _is_aside(self, header: Header) -> bool:
+        return self._manner.json and header.channel is Channel.COMMENTARY
+
     def _open_call(self, recipient: str) -> Delta:
         tool = self._plan.tool(recipient)
         # The whole name, a namespace included: Chat has no other field for it.
         name = tool.recipient.removeprefix("functions.")
-        legacy = self._legacy and self._calls == 0
+        legacy = self._manner.legacy and self._calls == 0
         call = LegacyCall() if legacy else ToolCall(self._calls, tool.kind)
         self._calls += 1
         self._field = call
@@ -149,7 +164,7 @@ class ChatOutbound:
         self.usage = event.usage
         silent = not (self._calls or self._content.said)
         last = self._chunk({"content": ""} if silent else {}, self._finish_reason(event))
-        if self._show_ids:
+        if self._manner.show_ids:
             last["prompt_token_ids"] = event.prompt_token_ids
             last["choices"][0]["token_ids"] = event.token_ids
         return [last]
@@ -158,7 +173,7 @@ class ChatOutbound:
         if event.reason == "length":
             return "length"
         if self._calls:
-            return "function_call" if self._legacy else "tool_calls"
+            return "function_call" if self._manner.legacy else "tool_calls"
         return "stop"
 
     def _chunk(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from server.outbound.deltas import reasoning_detail
+from server.outbound.deltas import ALIAS, reasoning_detail
 from server.runs import WireEvent
 
 _END = ("finish_reason", "token_ids")
@@ -27,6 +27,7 @@ class _Choice:
     def __init__(self) -> None:
         self._content: list[str] = []
         self._reasoning: list[str] = []
+        self._alias = False
         self._calls: dict[int, _Call] = {}
         self._legacy: _Call | None = None
         self._logprobs: list[dict[str, Any]] | None = None
@@ -38,6 +39,7 @@ class _Choice:
             self._content.append(text)
         if (text := delta.get("reasoning")) is not None:
             self._reasoning.append(text)
+            self._alias = ALIAS in delta
         for part in delta.get("tool_calls", ()):
             self._calls.setdefault(part["index"], _Call()).add(part)
         if (part := delta.get("function_call")) is not None:
@@ -67,6 +69,7 @@ class _Choice:
         if self._reasoning:
             text = "".join(self._reasoning)
             message |= {"reasoning": text, "reasoning_details": [reasoning_detail(text)]}
+            message |= {ALIAS: text} if self._alias else {}
         if self._calls:
             message["tool_calls"] = [self._calls[index].whole() for index in sorted(self._calls)]
         if self._legacy is not None:

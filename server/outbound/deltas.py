@@ -7,6 +7,8 @@ from server.ids import new_id
 SEPARATOR = "\n\n"
 """Between messages that share a field: a preamble and the answer, two stretches of reasoning."""
 
+ALIAS = "reasoning_content"
+
 Delta = dict[str, Any]
 
 
@@ -43,11 +45,19 @@ class Content(Joined):
 
 
 class Reasoning(Joined):
-    """`reasoning`, and the same again as `reasoning_details`; readers join these by index."""
+    """`reasoning`, and the same again as `reasoning_details`; readers join these by index.
+
+    alias: and once more as `reasoning_content`, the name that some clients know it by.
+    """
+
+    def __init__(self, *, alias: bool = False) -> None:
+        super().__init__()
+        self._alias = alias
 
     def delta(self, text: str) -> Delta:
         text = self.push(text)
-        return {"reasoning": text, "reasoning_details": [reasoning_detail(text)]}
+        delta = {"reasoning": text, "reasoning_details": [reasoning_detail(text)]}
+        return {**delta, ALIAS: text} if self._alias else delta
 
 
 class ToolCall:

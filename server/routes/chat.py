@@ -36,8 +36,12 @@ async def create_chat_completion(request: Request) -> Response:
     model = context.model(wanted.model)
     draft = await asyncio.to_thread(read, wanted, today=today(), masking=context.masking)
     completion_id = new_id("chatcmpl")
-    include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
-    shared = head(completion_id, created=int(time.time()), model=model, include_usage=include_usage)
+    shared = head(
+        completion_id,
+        created=int(time.time()),
+        model=model,
+        include_usage=wanted.include_usage,
+    )
     if wanted.return_token_ids:
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     manner = Manner(
@@ -57,5 +61,5 @@ async def create_chat_completion(request: Request) -> Response:
         completion_id,
         lambda: [usage_chunk(shared, outbounds)],
     )
-    encode = encoder(include_usage=include_usage)
+    encode = encoder(include_usage=wanted.include_usage)
     return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold)

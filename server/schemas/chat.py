@@ -22,6 +22,12 @@ class StreamOptions(WireModel):
     include_obfuscation: bool | None = None
 
 
+class UsageOptions(WireModel):
+    """OpenRouter's way to ask for the usage of a stream."""
+
+    include: bool | None = None
+
+
 class CreateChatCompletion(WireModel):
     """The body. Null means that a field is left out."""
 
@@ -54,6 +60,7 @@ class CreateChatCompletion(WireModel):
     prompt_cache_key: str | None = None
 
     # OpenRouter's.
+    usage: UsageOptions | None = None
     reasoning: Any = None
     include_reasoning: Any = None
 
@@ -76,3 +83,12 @@ class CreateChatCompletion(WireModel):
     modalities: list[str] | None = None
     moderation: Any = None
     web_search_options: Any = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with its usage."""
+        asked = (
+            self.stream_options and self.stream_options.include_usage,
+            self.usage and self.usage.include,
+        )
+        return any(asked)

@@ -20,7 +20,7 @@ from server.completion import (
     Usage,
 )
 from server.errors import ServerFailed
-from server.outbound.chat import ChatOutbound, encoder, head, usage_chunk
+from server.outbound.chat import ChatOutbound, Manner, encoder, head, usage_chunk
 from server.outbound.chat_fold import fold
 from server.plan import DeclaredTool, TurnPlan
 from server.runs import WireEvent
@@ -55,7 +55,7 @@ def turn(*messages: tuple[Header, list[str]], reason: Any = "stop") -> list[Turn
 
 
 def chunks(events: list[TurnEvent], plan: TurnPlan = PLAN, **options: Any) -> list[WireEvent]:
-    outbound = ChatOutbound(SHARED, plan, **options)
+    outbound = ChatOutbound(SHARED, plan, Manner(**options))
     told = [*outbound.start(), *(chunk for event in events for chunk in outbound.push(event))]
     return [*told, usage_chunk(SHARED, [outbound])]
 
@@ -156,6 +156,21 @@ def test_hidden_reasoning_leaves_no_trace_but_its_count() -> None:
     assert "secret" not in str(told)
     assert "reasoning_details" not in str(told)
     assert told[-1]["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
+
+
+def test_a_parser_gets_nothing_but_the_answer() -> None:
+    only = choice((ANALYSIS, ["Hm."]), (PREAMBLE, ["Here it is:"]), (FINAL, ["{}"]), json=True)
+    assert only["message"]["content"] == "{}"
+    assert only["message"]["reasoning"] == "Hm.\n\nHere it is:"
+
+
+def test_reasoning_has_another_name_on_request() -> None:
+    events = turn((ANALYSIS, ["Hm", "."]), (FINAL, ["Yes"]))
+    first = deltas(events, alias=True)[1]
+    assert first["reasoning"] == first["reasoning_content"] == "Hm"
+    message = choice((ANALYSIS, ["Hm", "."]), (FINAL, ["Yes"]), alias=True)["message"]
+    assert message["reasoning"] == message["reasoning_content"] == "Hm."
+    assert "reasoning_content" not in choice((ANALYSIS, ["Hm."]))["message"]
 
 
 def test_usage_adds_up_choices_and_counts_their_prompt_once() -> None:

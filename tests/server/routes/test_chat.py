@@ -126,6 +126,12 @@ async def test_usage_is_streamed_only_where_it_is_asked_for(open_app: Any) -> No
     )
 
 
+async def test_usage_can_be_asked_for_in_openrouters_way(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        told = chunks(await app.post(PATH, request(stream=True, usage={"include": True})))
+    assert told[-1]["usage"]["completion_tokens"] == len(encode_with_control(ANSWER))
+
+
 async def test_reasoning_streams_in_both_of_its_forms_at_once(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         told = chunks(await app.post(PATH, request(stream=True)))
@@ -231,6 +237,12 @@ async def test_the_server_may_hide_the_reasoning_from_everyone(open_app: Any) ->
     assert choice(whole)["message"]["content"] == "Hello, you!"
     assert "Greet" not in whole.text
     assert "reasoning" not in streamed.text
+
+
+async def test_the_server_may_say_reasoning_content_too(open_app: Any) -> None:
+    async with open_app(ANSWER, reasoning_content=True) as app:
+        message = choice(await app.post(PATH, request()))["message"]
+    assert message["reasoning_content"] == message["reasoning"] == "Greet."
 
 
 async def test_stop_strings_end_the_answer_but_not_the_reasoning(open_app: Any) -> None:
