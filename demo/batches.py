@@ -24,8 +24,8 @@ from demo.transcript import Sequence, transcript
 from harmony import vocab
 from harmony.tokenizer import encode
 
-TOKENS = 7680
-LENGTHS = (128, 160, 192, 240, 256, 320, 384, 480, 512, 640, 768)
+TOKENS = 3840
+LENGTHS = (128, 160, 192, 240, 256, 320, 384, 480, 640, 768)
 POOL = 2048
 WITHOUT_THOUGHT = 0.06
 NEGATIVES = 1536
@@ -117,7 +117,13 @@ def _relatives(tokens: np.ndarray) -> np.ndarray:
 
 
 def _produce(
-    seed: int, start: int, known: np.ndarray, size: int, tokens: int, queue: "Queue[Any]"
+    seed: int,
+    start: int,
+    known: np.ndarray,
+    size: int,
+    tokens: int,
+    stride: int,
+    queue: "Queue[Any]",
 ) -> None:
     number = start
     while True:
@@ -131,7 +137,7 @@ def _produce(
                 batch.targets,
             )
             queue.put((number, position, [part.numpy() for part in parts]))
-        number += 1
+        number += stride
 
 
 @contextmanager
@@ -141,12 +147,18 @@ def stream(
     known: Tensor,
     size: int = POOL,
     tokens: int = TOKENS,
+    stride: int = 1,
 ) -> Iterator[Iterator[tuple[tuple[int, int], Batch]]]:
-    """Batches and their places (pool, position) from `start` on, made ahead in another process."""
+    """Batches and their places (pool, position) from `start` on, made ahead in another process.
+
+    Of the pools only every `stride`-th is taken.
+    """
     context = multiprocessing.get_context("spawn")
     queue = context.Queue(maxsize=64)
     worker = context.Process(
-        target=_produce, args=(seed, start[0], known.numpy(), size, tokens, queue), daemon=True
+        target=_produce,
+        args=(seed, start[0], known.numpy(), size, tokens, stride, queue),
+        daemon=True,
     )
     worker.start()
 

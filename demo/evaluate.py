@@ -16,6 +16,7 @@ import torch
 from demo import strange, transcript, weights
 from demo.decode import Decoder
 from demo.model import Shape
+from demo.package import packaged
 from demo.scoring import Said, agrees, expected, fits, parse, same_json
 from demo.skills import SKILLS, draw_case
 from demo.skills.case import Case, Draw, developer, system, user
@@ -187,7 +188,7 @@ def from_training(path: Path, *, packed: bool) -> Decoder:
 
 def from_package() -> Decoder:
     """The decoder for the packaged weights."""
-    return Decoder(*weights.build(*weights.unpack(weights.packaged()), Shape()))
+    return Decoder(*weights.build(*weights.unpack(packaged()), Shape()))
 
 
 def main() -> None:

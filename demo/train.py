@@ -12,10 +12,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
+from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional as F
 
 from demo.batches import Batch, known_tokens, stream
@@ -90,11 +93,24 @@ def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:
         optimizer.zero_grad(set_to_none=True)
     loss, right = state.model.loss(batch)
     loss.backward()
+    average_gradients(state.model)
     nn.utils.clip_grad_norm_(state.model.parameters(), 1.0)
     for optimizer in state.optimizers:
         optimizer.step()
     state.step += 1
     return loss.item(), right.item() / len(batch.targets)
+
+
+def average_gradients(model: nn.Module) -> None:
+    """Make the gradients the mean over all workers; nothing to do for one."""
+    if not dist.is_initialized():
+        return
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    flat = torch.cat([gradient.view(-1) for gradient in gradients])
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(part.view_as(gradient))
 
 
 def rate_at(step: int, steps: int, cooldown: int) -> float:
@@ -129,25 +145,47 @@ def restore(seed: int, path: Path, shape: Shape | None = None) -> State:
     return state
 
 
-def train(state: State, options: argparse.Namespace) -> None:
-    """Train to `options.steps`, saving on the way; logs every `options.every` steps."""
+def train(state: State, options: argparse.Namespace, rank: int = 0) -> None:
+    """Train to `options.steps`, saving on the way; logs every `options.every` steps.
+
+    Of several workers each has pools of its own, and the first one saves.
+    """
     losses: list[tuple[float, float]] = []
     began = time.monotonic()
-    with stream(options.seed, state.place, state.model.known) as batches:
+    start = (state.place[0] + rank, state.place[1])
+    with stream(options.seed, start, state.model.known, stride=options.workers) as batches:
         for place, batch in batches:
             if state.step >= options.steps:
                 break
             rate = rate_at(state.step, options.steps, options.cooldown)
             losses.append(train_step(state, batch, rate))
-            state.place = (place[0], place[1] + 1)
+            state.place = (place[0] - rank, place[1] + 1)
             if state.step % options.every == 0:
                 loss, right = (sum(column) / len(losses) for column in zip(*losses, strict=True))
                 pace = len(losses) / (time.monotonic() - began)
                 log.info("step %5d  loss %.4f  right %.4f  %.2f/s", state.step, loss, right, pace)
                 losses, began = [], time.monotonic()
-            if state.step % options.save_every == 0:
+            if state.step % options.save_every == 0 and rank == 0:
                 save(state, options.out / "state.pt")
-    save(state, options.out / "state.pt")
+    if rank == 0:
+        save(state, options.out / "state.pt")
+
+
+def run(rank: int, options: argparse.Namespace, meeting: str) -> None:
+    """One worker's life; `meeting` is a file where all workers find each other."""
+    level = logging.INFO if rank == 0 else logging.WARNING
+    logging.basicConfig(level=level, format="%(asctime)s %(message)s")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    torch.set_num_threads(options.threads)
+    if options.workers > 1:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        dist.init_process_group(
+            "gloo", init_method=f"file://{meeting}", rank=rank, world_size=options.workers
+        )
+    saved = options.out / "state.pt"
+    state = restore(options.seed, saved) if saved.exists() else fresh(options.seed)
+    compile_kernels(state.model.body)
+    train(state, options, rank)
 
 
 def main() -> None:
@@ -156,19 +194,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--cooldown", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
     parser.add_argument("--every", type=int, default=50)
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("build/demo"))
     options = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    torch.set_num_threads(options.threads)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     options.out.mkdir(parents=True, exist_ok=True)
-    saved = options.out / "state.pt"
-    state = restore(options.seed, saved) if saved.exists() else fresh(options.seed)
-    compile_kernels(state.model.body)
-    train(state, options)
+    with TemporaryDirectory() as folder:
+        start_processes(run, (options, f"{folder}/meeting"), options.workers, start_method="spawn")
 
 
 if __name__ == "__main__":

@@ -4,10 +4,8 @@ What is kept are the layers and the learned parts of the embedding, as 8-bit int
 for each row; the 201,088 rows of both vocabulary matrices are computed when it is expanded.
 """
 
-import hashlib
 import lzma
 from collections.abc import Iterator
-from importlib import resources
 from typing import Any
 
 import torch
@@ -16,24 +14,11 @@ from torch import Tensor
 
 from demo.embedding import OUTPUT_AT, Rows
 from demo.model import Body, Layer, Shape
+from demo.package import CONFIG
 from harmony import vocab
 
-FILE = "demo.xz"
-SHA256 = ""
 _SCALE = "#scale"
 _SMALL = 2048
-
-
-class WeightsCorrupt(Exception):
-    """The packaged weights are not the file that they should be; reinstall the package."""
-
-
-def packaged() -> bytes:
-    """The packaged weights, checked. Raises WeightsCorrupt when they are damaged."""
-    data = resources.files("demo").joinpath("data", FILE).read_bytes()
-    if hashlib.sha256(data).hexdigest() != SHA256:
-        raise WeightsCorrupt(f"{FILE} does not hold the published weights")
-    return data
 
 
 def pack(state: dict[str, Tensor], known: Tensor) -> bytes:
@@ -116,9 +101,8 @@ def _interleaved(gate: Tensor, up: Tensor) -> Tensor:
 
 
 def config(shape: Shape) -> dict[str, Any]:
-    """The arguments of `GptOssConfig` that make this model."""
-    return {
-        "vocab_size": vocab.VOCAB_SIZE,
+    """The arguments of `GptOssConfig` that make a model of `shape`."""
+    return CONFIG | {
         "hidden_size": shape.hidden,
         "intermediate_size": shape.intermediate,
         "num_hidden_layers": shape.layers,
@@ -128,12 +112,4 @@ def config(shape: Shape) -> dict[str, Any]:
         "num_local_experts": shape.experts,
         "num_experts_per_tok": shape.top_k,
         "sliding_window": shape.window,
-        "rope_parameters": {"rope_theta": shape.rope_theta, **shape.yarn},
-        "rms_norm_eps": shape.eps,
-        "swiglu_limit": shape.swiglu_limit,
-        "tie_word_embeddings": False,
-        "max_position_embeddings": 131_072,
-        "bos_token_id": 199_998,
-        "eos_token_id": sorted(vocab.STOP_TOKENS),
-        "pad_token_id": vocab.ENDOFTEXT,
     }

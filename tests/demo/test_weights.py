@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from demo import weights
+from demo import package, weights
 from demo.embedding import core, families, structure
 from demo.model import Shape
 from demo.train import fresh
@@ -41,16 +41,8 @@ def test_built_rows_are_those_that_were_trained(model) -> None:
     assert len(embeddings) == len(outputs) == vocab.VOCAB_SIZE
 
 
-def test_damaged_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "SHA256", "0" * 64)
-    with pytest.raises(weights.WeightsCorrupt):
-        weights.packaged()
-
-
-def test_packaged_file_is_the_published_one() -> None:
-    state, known = weights.unpack(weights.packaged())
-    assert len(known) > 1000
-    assert all(tensor.isfinite().all() for tensor in state.values())
+def test_packaged_configuration_is_the_trained_shape() -> None:
+    assert weights.config(Shape()) == package.CONFIG
 
 
 def test_words_share_a_core_across_spaces_case_and_punctuation() -> None:

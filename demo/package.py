@@ -1,0 +1,41 @@
+"""The packaged weights: the file, its hash, and the configuration that it belongs to."""
+
+import hashlib
+from importlib import resources
+from typing import Any
+
+from harmony import vocab
+
+FILE = "demo.xz"
+SHA256 = ""
+
+CONFIG: dict[str, Any] = {
+    "vocab_size": vocab.VOCAB_SIZE,
+    "hidden_size": 256,
+    "intermediate_size": 192,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "sliding_window": 128,
+    "tie_word_embeddings": False,
+    "max_position_embeddings": 131_072,
+    "bos_token_id": 199_998,
+    "eos_token_id": sorted(vocab.STOP_TOKENS),
+    "pad_token_id": vocab.ENDOFTEXT,
+}
+"""The arguments of `GptOssConfig`; all else is as in gpt-oss."""
+
+
+class WeightsCorrupt(Exception):
+    """The packaged weights are not the file that they should be; reinstall the package."""
+
+
+def packaged() -> bytes:
+    """The packaged weights, checked. Raises WeightsCorrupt when they are damaged."""
+    data = resources.files("demo").joinpath("data", FILE).read_bytes()
+    if hashlib.sha256(data).hexdigest() != SHA256:
+        raise WeightsCorrupt(f"{FILE} does not hold the published weights")
+    return data
