@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test lint format lock
+.PHONY: help install serve test lint format lock demo-train demo-eval
 
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
@@ -15,6 +15,8 @@ help:
 	@echo "make test      install, lint, then run the tests with coverage (WORKERS=$(WORKERS))"
 	@echo "make lint      ruff and mypy --strict"
 	@echo "make format    let ruff rewrite what it can"
+	@echo "make demo-train  train the demo model anew, or on from build/demo (hours on 2 cores)"
+	@echo "make demo-eval   measure the packaged demo model (STATE=... a training state)"
 	@echo "make lock      resolve pyproject.toml anew into constraints.txt"
 
 install: $(STAMP)
@@ -54,3 +56,9 @@ lock:
 	  && "$$dir/bin/pip" freeze --all --exclude pip --exclude gpt-oss-server \
 	    | sed -e '1i # What is tested, for every extra. Made by "make lock".' \
 	      -e 's/+[a-z0-9.]*$$//' > constraints.txt
+
+demo-train: install
+	$(BIN)/python -m demo.train
+
+demo-eval: install
+	$(BIN)/python -m demo.evaluate $(if $(STATE),--state $(STATE))
