@@ -1,9 +1,12 @@
 """The packed file: what goes in comes out, up to rounding, and becomes a checkpoint's tensors."""
 
+import hashlib
+from pathlib import Path
+
 import pytest
 import torch
 
-from demo import package, weights
+from demo import package, ship, weights
 from demo.embedding import core, families, structure
 from demo.model import Shape
 from demo.train import fresh
@@ -64,3 +67,15 @@ def test_families_stand_together() -> None:
     spaced, bare = encode(" Berlin")[0], encode("Berlin")[0]
     assert abs(int(place[spaced]) - int(place[bare])) < 10
     assert order[place[spaced]] == spaced
+
+
+def test_shipping_writes_the_packed_file_and_says_its_hash(
+    model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.save({"model": model.state_dict(), "known": model.known}, tmp_path / "state.pt")
+    target = tmp_path / "data" / "demo.xz"
+    monkeypatch.setattr("sys.argv", ["ship", str(tmp_path / "state.pt"), "--to", str(target)])
+    ship.main()
+    state, _ = weights.unpack(target.read_bytes())
+    assert state.keys() == model.state_dict().keys()
+    assert hashlib.sha256(target.read_bytes()).hexdigest() in capsys.readouterr().out
