@@ -1,6 +1,6 @@
 """What every route needs, made once by the application."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from starlette.requests import HTTPConnection
@@ -10,6 +10,7 @@ from server.gateway import Gateway
 from server.inbound.grammar import Masking
 from server.settings import Settings
 from server.store.base import Store
+from server.store.recall import Recall
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Context:
     gateway: Gateway
     created: int
     store: Store
+    recall: Recall = field(default_factory=Recall)
 
     @property
     def models(self) -> tuple[str, ...]:

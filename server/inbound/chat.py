@@ -8,7 +8,7 @@ from server.inbound.conversation import conversation
 from server.inbound.fields import array, invalid, mapping
 from server.inbound.formats import read_format
 from server.inbound.grammar import Masking, Wish, constrained
-from server.inbound.messages import read_messages
+from server.inbound.messages import NOTHING, Known, read_messages
 from server.inbound.options import (
     derived_seed,
     read_reasoning,
@@ -40,9 +40,12 @@ class ChatDraft:
     json: bool = False
 
 
-def read(request: CreateChatCompletion, *, today: str, masking: Masking) -> ChatDraft:
+def read(
+    request: CreateChatCompletion, *, today: str, masking: Masking, known: Known = NOTHING
+) -> ChatDraft:
     """Compile a request. `today` is `YYYY-MM-DD`. Raises InvalidRequest naming the field.
 
+    known: what the model said up to the calls that the messages hold, where that is known.
     Grammars and long prompts take a while: call it off the event loop.
     """
     _refuse_unserved(request)
@@ -60,7 +63,7 @@ def read(request: CreateChatCompletion, *, today: str, masking: Masking) -> Chat
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, today),
-            read_messages(request.messages),
+            read_messages(request.messages, known=known),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
             formats=(form.told,) if form else (),

@@ -5,7 +5,7 @@ https://openrouter.ai/docs/use-cases/reasoning-tokens for reasoning that comes b
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -13,15 +13,38 @@ from server.errors import InvalidRequest
 from server.inbound.content import text_of
 from server.inbound.conversation import developer
 from server.inbound.fields import array, invalid, mapping, optional_string, string
+from server.inbound.restore import restored
 from server.inbound.tools import recipient
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+NOTHING: Mapping[str, Sequence[Message]] = {}
 _USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 _CALL_BODIES = {"function": "arguments", "custom": "input"}
 
 
-def read_messages(value: Any, param: str = "messages") -> list[Message]:
-    """The request's messages in order. Raises InvalidRequest naming the message's field."""
+Known = Mapping[str, Sequence[Message]]
+"""What the model said up to a call, by the call's id."""
+
+
+def call_ids(value: Any) -> list[str]:
+    """The ids of all calls in a request's messages, whatever else may be wrong with these."""
+    messages = value if isinstance(value, list) else []
+    calls = (
+        call
+        for message in messages
+        if isinstance(message, dict) and isinstance(message.get("tool_calls"), list)
+        for call in message["tool_calls"]
+    )
+    ids = (call.get("id") for call in calls if isinstance(call, dict))
+    return [call_id for call_id in ids if isinstance(call_id, str)]
+
+
+def read_messages(value: Any, param: str = "messages", *, known: Known = NOTHING) -> list[Message]:
+    """The request's messages in order. Raises InvalidRequest naming the message's field.
+
+    known: for the calls that this server made; what comes back as it was is repeated token by
+    token, and reasoning that does not come back is restored.
+    """
     given = array(value, param)
     if not given:
         raise InvalidRequest(
@@ -41,12 +64,19 @@ def read_messages(value: Any, param: str = "messages") -> list[Message]:
             case "user":
                 read.append(_user(message, where))
             case "assistant":
-                read.extend(_assistant(message, where, recipients, before_call[index]))
+                said = list(_assistant(message, where, recipients, before_call[index]))
+                read.extend(restored(said, _known(message, known)))
             case "tool" | "function":
                 read.append(_result(message, where, recipients))
             case _:
                 raise invalid(f"{where}.role", f"expected one of {', '.join(ROLES)}")
     return read
+
+
+def _known(message: dict[str, Any], known: Known) -> Sequence[Message]:
+    """What was said up to the last of the message's calls."""
+    ids = call_ids([message])
+    return known.get(ids[-1], ()) if ids else ()
 
 
 def _before_call(messages: list[dict[str, Any]]) -> list[bool]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harmony.events import Header
-from harmony.messages import Channel
+from harmony.messages import Channel, Message
 from server import sse
 from server.completion import (
     MessageClosed,
@@ -91,6 +91,9 @@ class ChatOutbound:
     ) -> None:
         self.usage: Usage
         """Set when the turn has finished."""
+        self.called: dict[str, tuple[Message, ...]] = {}
+        """What was said up to each call, by the call's id."""
+        self._said: list[Message] = []
         self._shared = shared
         self._plan = plan
         self._index = index
@@ -113,6 +116,9 @@ class ChatOutbound:
             case MessageOpened():
                 return self._opened(event.header)
             case MessageClosed():
+                self._said.append(event.message)
+                if isinstance(self._field, ToolCall):
+                    self.called[self._field.id] = tuple(self._said)
                 return []
             case TurnFinished():
                 return self._finished(event)

@@ -64,6 +64,7 @@ class ToolCall:
     """An entry of `tool_calls`: a function's JSON arguments, or a custom tool's free input."""
 
     def __init__(self, index: int, kind: str) -> None:
+        self.id = new_id("call")
         self._index = index
         self._kind = kind
         self._body = "input" if kind == "custom" else "arguments"
@@ -72,7 +73,7 @@ class ToolCall:
         """The call before its arguments."""
         call = {
             "index": self._index,
-            "id": new_id("call"),
+            "id": self.id,
             "type": self._kind,
             self._kind: {"name": name, self._body: ""},
         }

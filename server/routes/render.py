@@ -16,6 +16,7 @@ from server.auth import authenticate
 from server.context import context_of
 from server.ids import new_id
 from server.inbound import chat, responses
+from server.inbound.messages import call_ids
 from server.inbound.options import today
 from server.plan import TurnPlan
 from server.respond import json_response
@@ -29,15 +30,17 @@ router = APIRouter()
 
 @router.post("/v1/chat/completions/render")
 async def render_chat_completion(request: Request) -> Response:
-    """The prompt of a chat completion."""
-    authenticate(request)
+    """The prompt of a chat completion, which repeats the reasoning before calls, hidden or not."""
+    owner = authenticate(request).id
+    context = context_of(request)
     wanted = await body.parse(request, CreateChatCompletion)
-    context_of(request).model(wanted.model)
+    context.model(wanted.model)
+    refuse_where_hidden(context.settings, "A rendered prompt")
+    known = context.recall.find(owner, call_ids(wanted.messages))
     draft = await asyncio.to_thread(
-        chat.read, wanted, today=today(), masking=context_of(request).masking
+        chat.read, wanted, today=today(), masking=context.masking, known=known
     )
-    plan = draft.plans[0]
-    return json_response(await _prompt(request, plan))
+    return json_response(await _prompt(request, draft.plans[0]))
 
 
 @router.post("/v1/responses/render")
@@ -48,7 +51,9 @@ async def render_response(request: Request) -> Response:
     wanted = await body.parse(request, CreateResponse)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    draft = await responses.read(wanted, context.store, owner, today=today(), masking=context.masking)
+    draft = await responses.read(
+        wanted, context.store, owner, today=today(), masking=context.masking
+    )
     return json_response(await _prompt(request, draft.plan))
 
 

@@ -186,12 +186,68 @@ async def test_a_tool_round_trip_repeats_what_was_said(open_app: Any) -> None:
     assert again["content"] == "Hello, you!"
     assert app.prompts[1].endswith(
         "<|start|>user<|message|>hi<|end|>"
-        f"{START}<|channel|>analysis<|message|>Ask f.<|end|>"
-        f"{START}<|channel|>commentary<|message|>Looking it up.<|end|>"
-        f'{START} to=functions.f<|channel|>commentary json<|message|>{{"a": 1}}<|call|>'
+        f"{START}{CALL}"
         '<|start|>functions.f to=assistant<|channel|>commentary<|message|>{"b": 2}<|end|>'
         f"{START}"
     )
+
+
+async def after_a_call(app: Any, change: dict[str, Any]) -> str:
+    """What follows the question in the second turn's prompt; the client changes what it got."""
+    message = choice(await app.post(PATH, request(tools=[TOOL])))["message"]
+    messages = [*HI, message | change, result_of(message)]
+    completion(await app.post(PATH, request(tools=[TOOL], messages=messages)))
+    prompt: str = app.prompts[-1].partition("hi<|end|>")[2]
+    return prompt
+
+
+def result_of(message: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "2"}
+
+
+async def test_reasoning_before_a_call_is_restored_where_the_client_drops_it(open_app: Any) -> None:
+    drop = {"reasoning": None, "reasoning_details": None}
+    async with open_app(CALL) as app:
+        dropped = await after_a_call(app, drop)
+        changed = await after_a_call(app, drop | {"content": "Changed."})
+    assert dropped.startswith(f"{START}{CALL}<|start|>functions.f")
+    assert changed.startswith(
+        f"{START}<|channel|>analysis<|message|>Ask f.<|end|>"
+        f"{START}<|channel|>commentary<|message|>Changed.<|end|>{START} to=functions.f"
+    )
+
+
+async def test_what_a_client_changed_is_the_clients(open_app: Any) -> None:
+    async with open_app(CALL) as app:
+        prompt = await after_a_call(app, {"reasoning": "Other."})
+    assert prompt.startswith(f"{START}<|channel|>analysis<|message|>Other.<|end|>")
+
+
+async def test_hidden_reasoning_is_repeated_all_the_same(open_app: Any) -> None:
+    async with open_app(CALL, raw_reasoning="hide") as app:
+        prompt = await after_a_call(app, {})
+    assert prompt.startswith(f"{START}{CALL}<|start|>functions.f")
+
+
+async def test_nothing_is_remembered_of_what_must_not_be_stored(open_app: Any) -> None:
+    body = request(tools=[TOOL], store=False)
+    async with open_app(CALL, raw_reasoning="hide") as app:
+        message = choice(await app.post(PATH, body))["message"]
+        messages = [*HI, message, result_of(message)]
+        completion(await app.post(PATH, body | {"messages": messages}))
+    assert "Ask f." not in app.prompts[1]
+
+
+async def test_what_was_said_is_repeated_to_its_owner_alone(open_app: Any) -> None:
+    a, b = ({"authorization": f"Bearer {key}"} for key in "ab")
+    async with open_app(CALL, raw_reasoning="hide", api_key=("a", "b")) as app:
+        message = choice(await app.post(PATH, request(tools=[TOOL]), headers=a))["message"]
+        body = request(tools=[TOOL], messages=[*HI, message, result_of(message)])
+        for headers in (a, b):
+            completion(await app.post(PATH, body, headers=headers))
+    _, own, other = app.prompts
+    assert "Ask f." in own
+    assert "Ask f." not in other
 
 
 async def test_a_legacy_function_is_called_in_the_legacy_way(open_app: Any) -> None:

@@ -41,9 +41,11 @@ async def test_a_request_that_would_be_refused_is_refused(
         assert (await app.post(f"{path}/render", body)).status_code == 400
 
 
-async def test_a_prompt_may_repeat_what_the_server_hides(open_app: Any) -> None:
-    path, body = RESPONSES
+@pytest.mark.parametrize(("path", "body"), [CHAT, RESPONSES])
+async def test_a_prompt_may_repeat_what_the_server_hides(
+    open_app: Any, path: str, body: dict[str, Any]
+) -> None:
     async with open_app(ANSWER, raw_reasoning="hide") as app:
-        answer = await app.post(f"{path}/render", body)
+        answer = await app.post(f"{path}/render", {"model": "scripted", **body})
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "raw_reasoning_hidden"

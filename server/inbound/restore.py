@@ -1,0 +1,40 @@
+"""What a client sends back of a turn, put together with what the model said in it."""
+
+from collections.abc import Iterable, Sequence
+
+from harmony.messages import Channel, Message
+from server.outbound.deltas import SEPARATOR
+
+
+def restored(given: Sequence[Message], said: Sequence[Message]) -> Sequence[Message]:
+    """An assistant's turn that ends in calls, as the prompt repeats it.
+
+    given: as the client has it. said: as the model said it, empty where that is not known.
+    What came back as it was is `said`, sampled tokens and all. A turn that the client changed is
+    its own, with the reasoning before it where none came back.
+    """
+    if not said or _calls(given) != _calls(said):
+        return given
+    if not _text(given, Channel.ANALYSIS):
+        thoughts = [message for message in said if _is_text(message, Channel.ANALYSIS)]
+        return said if _same(given, said, Channel.COMMENTARY) else [*thoughts, *given]
+    both = (Channel.ANALYSIS, Channel.COMMENTARY)
+    return said if all(_same(given, said, channel) for channel in both) else given
+
+
+def _calls(messages: Iterable[Message]) -> list[tuple[str, object]]:
+    return [(each.recipient, each.content) for each in messages if each.recipient is not None]
+
+
+def _same(given: Sequence[Message], said: Sequence[Message], channel: Channel) -> bool:
+    return _text(given, channel) == _text(said, channel)
+
+
+def _text(messages: Iterable[Message], channel: Channel) -> str:
+    """As an answer shows it: all of a channel is one field there."""
+    texts = (str(message.content) for message in messages if _is_text(message, channel))
+    return SEPARATOR.join(text for text in texts if text)
+
+
+def _is_text(message: Message, channel: Channel) -> bool:
+    return message.recipient is None and message.channel is channel
