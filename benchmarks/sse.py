@@ -1,0 +1,187 @@
+"""Events per second of streamed answers, and what they cost over sse-starlette alone.
+
+    python -m benchmarks.sse [--streams 1 64] [--tokens 400] [--rounds 5]
+
+One process serves every arm over real sockets, another reads: `floor` is an EventSourceResponse
+over events that were encoded beforehand, the others are the scripted engine, a token a chunk,
+through the whole server. Each round runs every arm once, in an order drawn anew. Printed are
+medians over the rounds, of events per second of wall time and of the server's processor time; the
+ratios are medians of each round's own, by processor time.
+"""
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from server.app import create_app
+from server.backends import open_backend
+from server.settings import Settings
+
+MODEL = "scripted"
+PROMPT = {"role": "user", "content": "Hello"}
+ARMS: dict[str, dict[str, Any]] = {
+    "floor": {},
+    "chat": {"model": MODEL, "messages": [PROMPT], "stream": True},
+    "responses": {"model": MODEL, "input": [PROMPT], "stream": True},
+}
+PATHS = {"floor": "/floor", "chat": "/v1/chat/completions", "responses": "/v1/responses"}
+FLOOR_EVENT = {
+    "type": "response.output_text.delta",
+    "item_id": "msg_0123456789abcdef0123456789abcdef",
+    "output_index": 0,
+    "content_index": 0,
+    "delta": " word",
+    "logprobs": [],
+    "sequence_number": 100,
+}
+
+
+# The server's process
+
+
+def floor(tokens: int) -> Starlette:
+    data = json.dumps(FLOOR_EVENT, separators=(",", ":"))
+    event = f"event: {FLOOR_EVENT['type']}\ndata: {data}\n\n".encode()
+
+    async def events() -> AsyncIterator[bytes]:
+        for _ in range(tokens):
+            await asyncio.sleep(0)
+            yield event
+
+    async def answer(request: Request) -> Response:
+        await request.body()
+        return EventSourceResponse(events(), sep="\n")
+
+    return Starlette(routes=[Route("/floor", answer, methods=["POST"])])
+
+
+async def run_server(pipe: Connection, tokens: int, script: str) -> None:
+    """Serve both applications; answer each message on the pipe with the processor time so far."""
+    settings = Settings(backend="scripted", script=script, max_running=1024)
+    backend = open_backend(settings, lambda stage, fraction: None)
+    await backend.start()
+    servers = [
+        uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+        for app in (floor(tokens), create_app(settings, backend))
+    ]
+    tasks = [asyncio.create_task(server.serve()) for server in servers]
+    while not all(server.started for server in servers):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    pipe.send([server.servers[0].sockets[0].getsockname()[1] for server in servers])
+    while await asyncio.to_thread(pipe.recv):
+        pipe.send(time.process_time())
+    for server in servers:
+        server.should_exit = True
+    await asyncio.gather(*tasks)
+
+
+def serve(pipe: Connection, tokens: int, script: str) -> None:
+    asyncio.run(run_server(pipe, tokens, script))
+
+
+# The clients' process
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Events per second of wall time, and of the server's processor time."""
+
+    wall: float
+    processor: float
+
+
+async def read_stream(port: int, path: str, body: bytes) -> int:
+    """Events of one streamed answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
+    )
+    writer.write(f"{head}\r\n".encode() + body)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer.count(b"data: {")
+
+
+class Bench:
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        floor_port, port = pipe.recv()
+        self._ports = {arm: floor_port if arm == "floor" else port for arm in ARMS}
+
+    async def measure(self, arm: str, streams: int) -> Rate:
+        body = json.dumps(ARMS[arm]).encode()
+        used, began = self._processor_time(), time.perf_counter()
+        counts = await asyncio.gather(
+            *[read_stream(self._ports[arm], PATHS[arm], body) for _ in range(streams)]
+        )
+        wall, used = time.perf_counter() - began, self._processor_time() - used
+        return Rate(sum(counts) / wall, sum(counts) / used)
+
+    def _processor_time(self) -> float:
+        self._pipe.send(True)
+        return float(self._pipe.recv())
+
+
+def rounds(bench: Bench, streams: int, count: int) -> list[dict[str, Rate]]:
+    results = []
+    for _ in range(count):
+        order = random.sample(list(ARMS), len(ARMS))
+        results.append({arm: asyncio.run(bench.measure(arm, streams)) for arm in order})
+    return results
+
+
+def report(streams: int, results: list[dict[str, Rate]]) -> None:
+    for arm in ARMS:
+        wall = statistics.median(result[arm].wall for result in results)
+        processor = statistics.median(result[arm].processor for result in results)
+        ratio = statistics.median(
+            result[arm].processor / result["floor"].processor for result in results
+        )
+        print(
+            f"{streams:3} streams  {arm:10} {wall:8.0f} events/s"
+            f"  {processor:8.0f} events/s of processor  {ratio:5.2f} of the floor"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, nargs="+", default=[1, 64])
+    parser.add_argument("--tokens", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    completion = f"<|channel|>final<|message|>{' word' * options.tokens}<|return|>"
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "script.jsonl"
+        script.write_text(json.dumps({"prompt_contains": None, "completion": completion}))
+        ours, theirs = multiprocessing.Pipe()
+        arguments = (theirs, options.tokens, str(script))
+        process = multiprocessing.get_context("spawn").Process(target=serve, args=arguments)
+        process.start()
+        bench = Bench(ours)
+        rounds(bench, 1, 1)
+        for streams in options.streams:
+            report(streams, rounds(bench, streams, options.rounds))
+        ours.send(False)
+        process.join()
+
+
+if __name__ == "__main__":
+    main()
