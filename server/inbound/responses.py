@@ -2,13 +2,20 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from server.errors import InvalidRequest, NotFound
 from server.inbound import items
-from server.inbound.conversation import conversation
+from server.inbound.conversation import SEPARATOR, conversation
 from server.inbound.formats import read_format
 from server.inbound.grammar import Masking, Wish, constrained
-from server.inbound.options import read_effort, read_sampling, read_stop, system_content
+from server.inbound.options import (
+    read_effort,
+    read_sampling,
+    read_stop,
+    system_content,
+    verbosity_hint,
+)
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
 from server.plan import TurnPlan
@@ -32,6 +39,10 @@ class Draft:
     start_date: str
     history: tuple[StoredItem, ...]
     input: tuple[StoredItem, ...]
+
+    def started(self, owner: str, response: dict[str, Any]) -> StoredResponse:
+        """What is kept of the response before its first token."""
+        return StoredResponse(owner, response, self.start_date, self.history, self.input, ())
 
 
 async def read(
@@ -84,7 +95,7 @@ def _compile(
         conversation=conversation(
             system_content(effort, date),
             items.messages(history, given),
-            instructions=request.instructions,
+            instructions=_instructions(request),
             tools=tools.namespaces,
             formats=(form.told,) if form else (),
         ),
@@ -99,6 +110,11 @@ def _compile(
     )
     wish = Wish(tools, choice, form, effort, enforce_unsaid=True)
     return Draft(constrained(plan, wish, masking), tools, date, history, given)
+
+
+def _instructions(request: CreateResponse) -> str | None:
+    hint = verbosity_hint(request.text and request.text.verbosity)
+    return SEPARATOR.join(filter(None, (request.instructions, hint))) or None
 
 
 def _top_logprobs(request: CreateResponse) -> int | None:

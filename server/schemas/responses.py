@@ -27,7 +27,7 @@ class Reasoning(WireModel):
 
 
 class TextConfig(WireModel):
-    """What the answer's text looks like. `verbosity` is echoed."""
+    """What the answer's text looks like."""
 
     format: dict[str, Any] | None = None
     verbosity: Literal["low", "medium", "high"] | None = None

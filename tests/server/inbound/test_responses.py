@@ -13,6 +13,7 @@ from harmony.messages import (
     Role,
     SystemContent,
 )
+from harmony.tokenizer import encode_with_control
 from server.body import validate
 from server.errors import InvalidRequest, NotFound
 from server.inbound.grammar import Masking
@@ -91,6 +92,27 @@ async def test_instructions_tools_and_format_are_the_developer_message() -> None
     assert [tool.name for tool in developer.tools[0].tools] == ["f"]
     assert developer.response_formats[0].name == "n"
     assert draft.plan.tools[0].recipient == "functions.f"
+
+
+async def test_verbosity_is_told_beside_the_instructions() -> None:
+    draft = await compiled(instructions="Be kind.", text={"verbosity": "low"})
+    assert said(draft)[1].instructions == "Be kind.\n\nKeep the final answer short."
+    assert said(await compiled(text={"verbosity": "medium"}))[1:] == ["hi"]
+
+
+async def test_what_a_tool_choice_wants_is_enforced() -> None:
+    fields = {"tools": [TOOL], "tool_choice": "required"}
+    free = (await compiled(tools=[TOOL])).plan
+    bound = (await compiled(**fields)).plan
+    assert bound.grammar != free.grammar
+    assert free.answer_grammar is not None
+    error = await refused(masking=Masking("never"), **fields)
+    assert error.param == "tool_choice"
+
+
+async def test_without_effort_the_answer_begins_at_once() -> None:
+    plan = (await compiled(reasoning={"effort": "none"})).plan
+    assert plan.prefill == tuple(encode_with_control("<|channel|>final<|message|>"))
 
 
 async def test_options_reach_the_plan() -> None:
