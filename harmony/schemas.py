@@ -4,7 +4,8 @@ The rules are those of OpenAI's structured outputs
 (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"): the root is an
 object, every object is closed and requires all its properties, sizes are bounded. What llguidance
 enforces beyond their subset (its docs/json_schema.md) is supported too. Unknown keywords are
-annotations, as JSON Schema has it.
+annotations, as JSON Schema has it. One thing is enforced more loosely than its name says: in
+llguidance every year's February has 29 days.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,12 +18,11 @@ MAX_PROPERTIES = 5_000
 MAX_DEPTH = 10
 MAX_ENUM_VALUES = 1_000
 MAX_NAME_CHARACTERS = 120_000
+MAX_EXACT_INTEGER = 1 << 53
 
-FORMATS = frozenset(
-    {
-        *("date-time", "time", "date", "duration", "email", "hostname"),
-        *("ipv4", "ipv6", "uuid", "uri"),
-    }
+FORMATS = (
+    *("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"),
+    "uri",
 )
 _TYPES = frozenset({"string", "number", "boolean", "integer", "object", "array", "null"})
 _REFUSED = frozenset(
@@ -31,6 +31,13 @@ _REFUSED = frozenset(
         *("contains", "minContains", "maxContains", "uniqueItems", "propertyNames"),
         *("unevaluatedItems", "unevaluatedProperties", "additionalItems"),
         *("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$anchor"),
+    }
+)
+# llguidance compares numbers as doubles.
+_VALUES = frozenset(
+    {
+        *("const", "enum", "multipleOf"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     }
 )
 _SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties")
@@ -128,11 +135,12 @@ class _Sizes:
 
     def add(self, place: _Place) -> None:
         """Count one more schema. Raises UnsupportedSchema at the one that is too much."""
-        schema = place.schema
-        names = [*schema.get("properties", ()), *schema.get("$defs", ())]
-        values = [*_of_kind(place, "enum", list, [])]
-        texts = [text for text in (*names, *values, schema.get("const")) if isinstance(text, str)]
-        self._properties += len(schema.get("properties", ()))
+        properties = _of_kind(place, "properties", Mapping, {})
+        names = [*properties, *_of_kind(place, "$defs", Mapping, {})]
+        values = _of_kind(place, "enum", list, [])
+        said = (*names, *values, place.schema.get("const"))
+        texts = [text for text in said if isinstance(text, str)]
+        self._properties += len(properties)
         self._values += len(values)
         self._characters += sum(map(len, texts))
         for size, limit, named in (
@@ -154,12 +162,25 @@ def _check(place: _Place) -> None:
         _check_object(place)
     if "array" in types and not {"items", "prefixItems"} & schema.keys():
         raise UnsupportedSchema(path, "an array needs 'items'")
-    if schema.get("format", "date") not in FORMATS:
-        raise UnsupportedSchema(
-            (*path, "format"), f"supported formats are {', '.join(sorted(FORMATS))}"
-        )
+    if "format" in schema and schema["format"] not in FORMATS:
+        named = ", ".join(FORMATS)
+        raise UnsupportedSchema((*path, "format"), f"supported formats are {named}")
     if not isinstance(schema.get("pattern", ""), str):
         raise UnsupportedSchema((*path, "pattern"), "expected a string")
+    for word in _VALUES & schema.keys():
+        _check_exact((*path, word), schema[word])
+
+
+def _check_exact(path: Path, value: Any) -> None:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, int) and abs(one) > MAX_EXACT_INTEGER:
+            raise UnsupportedSchema(path, f"{one} is beyond the integers that are exact, 2 ** 53")
+        if isinstance(one, Mapping):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
 
 
 def _types(place: _Place) -> list[str]:
@@ -181,7 +202,7 @@ def _check_object(place: _Place) -> None:
         if name not in required:
             raise UnsupportedSchema((*path, "required"), f"has to name '{name}' too")
     for name in required:
-        if name not in properties:
+        if not isinstance(name, str) or name not in properties:
             raise UnsupportedSchema((*path, "required"), f"names {name!r}, which is no property")
 
 
@@ -206,5 +227,8 @@ def _resolved(reference: Any, root: Mapping[str, Any]) -> Any:
     value: Any = root
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        value = value.get(name) if isinstance(value, Mapping) else None
+        if isinstance(value, list):
+            value = dict(enumerate(value)).get(int(name)) if name.isdecimal() else None
+        else:
+            value = value.get(name) if isinstance(value, Mapping) else None
     return value

@@ -1,0 +1,85 @@
+"""Random outputs that a grammar allows, drawn from its masks."""
+
+import random
+from functools import cache
+
+import numpy as np
+from llguidance import LLMatcher, LLTokenizer
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+from llguidance.tiktoken import lltokenizer_from_encoding
+
+from harmony.tokenizer import encode, encoding
+from harmony.vocab import CALL, END, ENDOFTEXT, MESSAGE, RETURN, VOCAB_SIZE
+
+_STOPS = (RETURN, CALL)
+_CLOSING_WORDS = ('"', "}", "]", '"}', '",', ",", ',"', '},"', '],"', "}}", "]}", "}]", "@", "a")
+_CLOSING = (END, RETURN, CALL, MESSAGE, *(encode(word)[0] for word in _CLOSING_WORDS))
+_TRIES = 16
+
+
+@cache
+def mask_tokenizer() -> LLTokenizer:
+    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+
+
+class Mask:
+    """A grammar being followed."""
+
+    def __init__(self, grammar: str | LLMatcher) -> None:
+        made = isinstance(grammar, LLMatcher)
+        self.matcher = grammar if made else LLMatcher(mask_tokenizer(), grammar, log_level=0)
+        assert not self.matcher.is_error(), self.matcher.get_error()
+        self._bits = allocate_token_bitmask(1, VOCAB_SIZE)
+
+    def copy(self) -> "Mask":
+        return Mask(self.matcher.deep_copy())
+
+    def fill(self) -> None:
+        fill_next_token_bitmask(self.matcher, self._bits)
+
+    def allows(self, token: int) -> bool:
+        return bool(self._bits[0, token >> 5] >> (token & 31) & 1)
+
+    def allowed(self) -> list[int]:
+        bits = np.unpackbits(self._bits.view(np.uint8), bitorder="little")
+        return [int(token) for token in np.flatnonzero(bits)]
+
+    def follow(self, tokens: list[int]) -> int | None:
+        """How many of `tokens` are allowed until one is not; None where all are."""
+        for place, token in enumerate(tokens):
+            self.fill()
+            if not self.allows(token):
+                return place
+            assert self.matcher.consume_token(token)
+        return None
+
+    def draw(self, rng: random.Random, closing: float, limit: int) -> list[int]:
+        """Up to `limit` tokens; `closing` is how often a token that ends something is preferred.
+
+        Shorter where a token that stops a sampling came.
+        """
+        drawn: list[int] = []
+        while len(drawn) < limit and not self.matcher.is_stopped():
+            self.fill()
+            token = self._choose(rng, closing)
+            assert self.matcher.consume_token(token), self.matcher.get_error()
+            drawn.append(token)
+        return drawn
+
+    def _choose(self, rng: random.Random, closing: float) -> int:
+        if rng.random() < closing:
+            fitting = [token for token in _CLOSING if self.allows(token)]
+            if fitting:
+                return rng.choice(fitting)
+        for _ in range(_TRIES):
+            token = rng.randrange(VOCAB_SIZE)
+            if self.allows(token):
+                return token
+        word = int(rng.choice(np.flatnonzero(self._bits)))
+        return rng.choice(
+            [token for token in range(word << 5, word + 1 << 5) if self.allows(token)]
+        )
+
+
+def has_ended(tokens: list[int]) -> bool:
+    return bool(tokens) and tokens[-1] in _STOPS

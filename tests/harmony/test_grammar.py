@@ -1,0 +1,417 @@
+import json
+import random
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from harmony.events import MessageEnded
+from harmony.grammar import (
+    AnyObject,
+    Body,
+    CallableTool,
+    ChoiceText,
+    FreeText,
+    GrammarSpec,
+    InvalidConstraint,
+    LarkText,
+    RegexText,
+    SchemaJson,
+    answer_grammar,
+    final_headers,
+    turn_grammar,
+)
+from harmony.messages import Channel
+from harmony.parser import ASSISTANT
+from harmony.schemas import check_strict
+from harmony.tokenizer import decode, encode, encode_with_control
+from harmony.vocab import CALL, END, RETURN
+from tests.harmony.drawing import Mask, has_ended, mask_tokenizer
+from tests.harmony.parsing import messages
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+TOOLS = (
+    CallableTool("functions.f"),
+    CallableTool("functions.weather", SchemaJson(CITY)),
+    CallableTool("functions.say", FreeText()),
+    CallableTool("functions.sum", LarkText('start: INT ("+" INT)*\nINT: /[0-9]+/')),
+    CallableTool("browser.search"),
+    CallableTool("python", FreeText()),
+)
+AGAIN = "<|end|><|start|>assistant"
+THOUGHT = f"<|channel|>analysis<|message|>Hm.{AGAIN}"
+PREAMBLE = f"<|channel|>commentary<|message|>Let me see.{AGAIN}"
+ANSWER = "<|channel|>final<|message|>Hi<|return|>"
+CALLED = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
+
+
+def refused_at(grammar: str, completion: str) -> str | None:
+    """The first token of a completion that the grammar forbids; None where it is all legal."""
+    tokens = encode_with_control(completion)
+    mask = Mask(grammar)
+    place = mask.follow(tokens)
+    if place is None:
+        assert mask.matcher.is_stopped()
+        return None
+    return decode(tokens[place : place + 1])
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        ANSWER,
+        "<|channel|>final <|constrain|>json<|message|>{}<|return|>",
+        "<|channel|>final json<|message|>{}<|return|>",
+        "<|channel|>final<|message|><|return|>",
+        "<|channel|>final<|message|>né\n🎉 <|return|>",
+        THOUGHT + ANSWER,
+        THOUGHT + PREAMBLE + ANSWER,
+        PREAMBLE + THOUGHT + CALLED,
+        CALLED,
+        "<|channel|>commentary to=functions.f<|constrain|>json<|message|>{}<|call|>",
+        "<|channel|>commentary to=functions.f json<|message|>{}<|call|>",
+        "<|channel|>commentary to=functions.f code<|message|>{}<|call|>",
+        "<|channel|>commentary to=functions.f<|message|>{}<|call|>",
+        "<|channel|>analysis to=functions.f code<|message|>{}<|call|>",
+        " to=functions.f<|channel|>commentary json<|message|>{}<|call|>",
+        " to=functions.f<|channel|>commentary <|constrain|>json<|message|>{}<|call|>",
+        " to=browser.search<|channel|>analysis code<|message|>{}<|call|>",
+        "<|channel|>analysis to=python code<|message|>print(1)<|call|>",
+        '<|channel|>commentary to=functions.f<|message|>{"a": [1, 2],"b":{}}<|call|>',
+        '<|channel|>commentary to=functions.weather<|message|>{"city":"Å","days":2}<|call|>',
+        "<|channel|>commentary to=functions.sum<|message|>1+22<|call|>",
+        "<|channel|>commentary to=functions.say<|message|><|call|>",
+    ],
+)
+def test_what_gpt_oss_was_trained_to_write_is_legal(completion: str) -> None:
+    assert refused_at(turn_grammar(GrammarSpec(TOOLS)), completion) is None
+
+
+@pytest.mark.parametrize(
+    ("completion", "token"),
+    [
+        ("Hello", "Hello"),
+        ("<|message|>Hello", "<|message|>"),
+        ("<|channel|>comment?", "?"),
+        ("<|channel|>final<|channel|>", "<|channel|>"),
+        ("<|channel|>final to=functions.f", " to"),
+        ("<|channel|>final<|message|>Hi<|end|>", "<|end|>"),
+        ("<|channel|>final<|message|>Hi<|call|>", "<|call|>"),
+        ("<|channel|>final<|message|>Hi<|endoftext|>", "<|endoftext|>"),
+        ("<|channel|>final<|message|>Hi<|reserved_200013|>", "<|reserved_200013|>"),
+        (THOUGHT + "<|start|>", "<|start|>"),
+        ("<|channel|>analysis<|message|>Hm.<|return|>", "<|return|>"),
+        ("<|channel|>analysis<|message|>Hm.<|channel|>", "<|channel|>"),
+        ("<|channel|>analysis<|message|>Hm.<|end|><|start|>user", "user"),
+        ("<|channel|>commentary to=functions.g", ".g"),
+        ("<|channel|>commentary to=functions.f to", " to"),
+        (" to=functions.f<|channel|>commentary to", " to"),
+        ("<|channel|>commentary to=functions.f<|channel|>", "<|channel|>"),
+        ("<|channel|>commentary to=functions.f<|message|>{}<|end|>", "<|end|>"),
+        ("<|channel|>commentary to=functions.f<|message|>[", "["),
+        ('<|channel|>commentary to=functions.f<|message|>{"a":  1}', "  "),
+        ('<|channel|>commentary to=functions.weather<|message|>{"city": ', ' "'),
+        ("<|channel|>commentary to=functions.sum<|message|>1-", "-"),
+    ],
+)
+def test_nonsense_is_refused_where_it_begins(completion: str, token: str) -> None:
+    refused = refused_at(turn_grammar(GrammarSpec(TOOLS)), completion)
+    assert refused is not None
+    assert refused.startswith(token) or token.startswith(refused)
+
+
+def test_header_words_have_one_spelling() -> None:
+    mask = Mask(turn_grammar(GrammarSpec(TOOLS)))
+    assert mask.follow(encode_with_control("<|channel|>")) is None
+    mask.fill()
+    assert mask.allowed() == sorted([encode("commentary")[0], encode("analysis")[0], 17196])
+
+
+def test_nothing_may_follow_the_end_of_a_turn() -> None:
+    for completion in (ANSWER, CALLED):
+        mask = Mask(turn_grammar(GrammarSpec(TOOLS)))
+        assert mask.follow(encode_with_control(completion)) is None
+        mask.fill()
+        assert mask.allowed() == [mask_tokenizer().eos_token]
+
+
+def test_without_tools_no_call_is_legal() -> None:
+    grammar = turn_grammar(GrammarSpec())
+    assert refused_at(grammar, THOUGHT + PREAMBLE + ANSWER) is None
+    assert refused_at(grammar, "<|channel|>commentary to=functions.f") == " to"
+    assert refused_at(grammar, " to=functions.f") == " to"
+
+
+def test_a_required_call_leaves_no_way_around_it() -> None:
+    grammar = turn_grammar(GrammarSpec(TOOLS[:1], call_required=True))
+    assert refused_at(grammar, THOUGHT + PREAMBLE + CALLED) is None
+    assert refused_at(grammar, THOUGHT + ANSWER) == "final"
+    assert refused_at(grammar, CALLED.replace("functions.f", "python")) == "python"
+
+
+def test_without_reasoning_analysis_is_for_calls_only() -> None:
+    grammar = turn_grammar(GrammarSpec(TOOLS, reasoning=False))
+    assert refused_at(grammar, PREAMBLE + ANSWER) is None
+    assert refused_at(grammar, "<|channel|>analysis to=python<|message|>1<|call|>") is None
+    assert refused_at(grammar, THOUGHT) == "<|message|>"
+    assert refused_at(turn_grammar(GrammarSpec(reasoning_budget=0)), THOUGHT) == "analysis"
+
+
+@pytest.mark.parametrize("budget", [1, 16])
+def test_a_budget_closes_the_reasoning(budget: int) -> None:
+    mask = Mask(turn_grammar(GrammarSpec(TOOLS, reasoning_budget=budget)))
+    header = encode_with_control("<|channel|>analysis<|message|>")
+    assert mask.follow([*header, *encode(" a" * budget)]) is None
+    mask.fill()
+    assert mask.allowed() == [END]
+    assert mask.follow(encode_with_control(f"{AGAIN}<|channel|>")) is None
+    assert mask.follow(encode_with_control("analysis<|message|>")) is not None
+
+
+def test_a_budget_that_ends_within_a_character_lets_it_end() -> None:
+    mask = Mask(turn_grammar(GrammarSpec(reasoning_budget=1)))
+    pieces = encode("🫨")
+    assert len(pieces) > 1
+    assert mask.follow([*encode_with_control("<|channel|>analysis<|message|>"), pieces[0]]) is None
+    mask.fill()
+    assert mask.allowed()
+
+
+def test_parallel_calls_go_on_until_the_turn_is_returned() -> None:
+    grammar = turn_grammar(GrammarSpec(TOOLS, parallel_calls=True))
+    calls = f"{THOUGHT}{CALLED}<|start|>assistant{CALLED}"
+    assert refused_at(grammar, f"{calls}<|return|>") is None
+    assert refused_at(grammar, f"{CALLED}<|start|>assistant<|channel|>final") == "final"
+    assert all(not message.repairs for message in messages(f"{calls}<|return|>", ["functions.f"]))
+
+
+ANSWERS: dict[str, tuple[Body, list[str], list[str]]] = {
+    "text": (FreeText(), ["", "a\n\nb", "{"], []),
+    "object": (AnyObject(), ["{}", '{"a": 1, "b":[1,2]}'], ["[]", "1", " {}", '{"a" :1}']),
+    "schema": (SchemaJson({"type": "array", "items": {"type": "null"}}), ["[null,null]"], ["[ ]"]),
+    "empty schema": (SchemaJson({}), ["1", '{"a":[true]}'], [""]),
+    "own style": (SchemaJson({"x-guidance": {"lenient": True}}), ["[1,2]"], ["[1, 2]"]),
+    "regex": (RegexText(r"^[ab]+/\d\n?$"), ["ab/1", "a/1\n"], ["a1", "a/"]),
+    "regex with a line": (RegexText("a\nb"), ["a\nb"], ["ab"]),
+    "regex with a dollar": (RegexText(r"a\$"), ["a$"], ["a"]),
+    "empty regex": (RegexText("^$"), [""], ["a"]),
+    "choice": (ChoiceText(("yes", 'n"o\\', "é")), ["yes", 'n"o\\', "é"], ["no", ""]),
+    "lark": (
+        LarkText('start: A+ // "{" <[200012]>\nA: "a" | /[b{]/ # }\n%ignore / /'),
+        ["a b", "a{"],
+        ["", "c"],
+    ),
+    "lark with import": (LarkText("%import common.INT\nstart: INT"), ["12"], ["a"]),
+    "lark with schema": (
+        LarkText('start: "x" %json {"type":"object","properties":{}}'),
+        ["x{}"],
+        ["{}"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "legal", "illegal"), ANSWERS.values(), ids=ANSWERS)
+def test_the_answer_has_the_form_that_was_asked_for(
+    body: Body, legal: list[str], illegal: list[str]
+) -> None:
+    spec = GrammarSpec(answer=body)
+    for text in legal:
+        assert refused_at(answer_grammar(spec), f"{text}<|return|>") is None
+        for header in final_headers():
+            completion = f"{decode(header)}{text}<|return|>"
+            assert refused_at(turn_grammar(spec), completion) is None
+    for text in illegal:
+        assert refused_at(answer_grammar(spec), f"{text}<|return|>") is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (ChoiceText(()), "nothing to choose"),
+        (RegexText("a\\"), "lone backslash"),
+        (SchemaJson({"const": float("nan")}), "not JSON"),
+        (SchemaJson({"const": b""}), "not JSON"),
+        (LarkText("start: <[200012]>"), "special tokens"),
+        (LarkText("start: <|call|>"), "special tokens"),
+        (LarkText("start: A\nA: /a\nb/ <[200012]> /c/"), "special tokens"),
+        (LarkText("start: @answer"), "other grammars"),
+        (LarkText('%llguidance {"allow_invalid_utf8": true}\nstart: "a"'), "%llguidance"),
+        (LarkText('start: A\nA: ~"a"'), "not operator"),
+        (LarkText('start[stop=""]: /a*/'), "stop="),
+        (LarkText('start: "a" }\nfinal: "b"\nrest: %json {'), "braces"),
+        (LarkText('start: "a" {'), "braces"),
+    ],
+)
+def test_what_could_break_out_of_its_place_is_refused(body: Body, reason: str) -> None:
+    with pytest.raises(InvalidConstraint, match=reason):
+        answer_grammar(GrammarSpec(answer=body))
+
+
+def test_a_schema_too_deep_to_write_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(100_000):
+        schema = {"items": schema}
+    with pytest.raises(InvalidConstraint):
+        turn_grammar(GrammarSpec((CallableTool("functions.f", SchemaJson(schema)),)))
+
+
+def test_equal_specs_have_equal_grammars() -> None:
+    assert turn_grammar(GrammarSpec(TOOLS)) == turn_grammar(GrammarSpec(tuple(TOOLS)))
+
+
+NAMES = st.text("abcdeé _", min_size=1, max_size=5)
+SCALARS = st.one_of(
+    st.just({"type": "string"}),
+    st.builds(lambda n: {"type": "string", "maxLength": n}, st.integers(0, 9)),
+    st.sampled_from(
+        [{"type": "string", "format": name} for name in ("ipv4", "ipv6", "uuid", "email")]
+    ),
+    st.just({"type": "string", "pattern": "^[a-z]{2,4}-[0-9]+$"}),
+    st.builds(
+        lambda low, size: {"type": "integer", "minimum": low, "maximum": low + size},
+        st.integers(-1000, 1000),
+        st.integers(0, 1000),
+    ),
+    st.just({"type": "integer", "multipleOf": 3}),
+    st.just({"type": "number", "exclusiveMinimum": 0, "maximum": 7.5}),
+    st.just({"type": "boolean"}),
+    st.just({"type": ["string", "null"]}),
+    st.builds(
+        lambda values: {"enum": values},
+        st.lists(
+            st.one_of(st.text(max_size=4), st.integers(-(2**53), 2**53), st.none()),
+            min_size=1,
+            max_size=4,
+        ),
+    ),
+    st.builds(lambda value: {"const": value}, st.text(max_size=4)),
+    st.just({"$ref": "#/$defs/point"}),
+)
+
+
+def closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+SCHEMAS = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.builds(closed, st.dictionaries(NAMES, inner, max_size=3)),
+        st.builds(
+            lambda items, least, more: {
+                "type": "array",
+                "items": items,
+                "minItems": least,
+                "maxItems": least + more,
+            },
+            inner,
+            st.integers(0, 2),
+            st.integers(0, 2),
+        ),
+        st.builds(lambda options: {"anyOf": options}, st.lists(inner, min_size=1, max_size=3)),
+    ),
+    max_leaves=5,
+)
+STRICT_SCHEMAS = st.builds(
+    lambda properties: {
+        **closed(properties),
+        "$defs": {"point": closed({"x": {"type": "integer"}, "y": {"type": "integer"}})},
+    },
+    st.dictionaries(NAMES, SCHEMAS, max_size=3),
+)
+# An example takes long enough as it is.
+WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
+SCHEMA_EXAMPLES = 200
+OUTPUTS_OF_EACH = 50
+LONGEST = 300
+
+
+@settings(max_examples=SCHEMA_EXAMPLES, phases=WITHOUT_SHRINKING)
+@given(STRICT_SCHEMAS, st.integers(0, 1 << 30))
+def test_outputs_drawn_under_a_strict_schema_are_valid(schema: dict[str, Any], seed: int) -> None:
+    check_strict(schema)
+    rng = random.Random(seed)
+    validator = jsonschema.Draft202012Validator(
+        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+    start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(schema))))
+    ended = 0
+    for _ in range(OUTPUTS_OF_EACH):
+        tokens = start.copy().draw(rng, 0.6, LONGEST)
+        if has_ended(tokens):
+            ended += 1
+            validator.validate(json.loads(decode(tokens[:-1])))
+    assert ended >= 0.8 * OUTPUTS_OF_EACH
+
+
+SPECS = st.builds(
+    lambda tools, answer, call_required, reasoning, budget: GrammarSpec(
+        tools=tuple(tools),
+        answer=answer,
+        call_required=call_required and bool(tools),
+        reasoning=reasoning,
+        reasoning_budget=budget,
+    ),
+    st.lists(st.sampled_from(TOOLS), unique_by=lambda tool: tool.recipient, max_size=4),
+    st.sampled_from([FreeText(), AnyObject(), SchemaJson(CITY), ChoiceText(("yes", "no"))]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([None, 0, 1, 16]),
+)
+
+
+def check_body(body: Body, content: str) -> None:
+    match body:
+        case AnyObject():
+            assert isinstance(json.loads(content), dict)
+        case SchemaJson(schema):
+            jsonschema.validate(json.loads(content), schema)
+        case ChoiceText(options):
+            assert content in options
+        case LarkText():
+            assert content.replace("+", "").isdecimal()
+
+
+def check_message(message: MessageEnded, spec: GrammarSpec) -> None:
+    assert message.repairs == ()
+    recipient = message.header.recipient
+    if recipient is not None:
+        [tool] = [tool for tool in spec.tools if tool.recipient == recipient]
+        check_body(tool.body, message.content)
+    elif message.header.channel is Channel.FINAL:
+        assert not spec.call_required
+        check_body(spec.answer, message.content)
+    elif message.header.channel is Channel.ANALYSIS:
+        assert spec.reasoning
+        assert spec.reasoning_budget is None or message.body_tokens <= spec.reasoning_budget
+
+
+@settings(max_examples=100, phases=WITHOUT_SHRINKING)
+@given(SPECS, st.integers(0, 1 << 30))
+def test_turns_drawn_from_a_grammar_parse_without_a_repair(spec: GrammarSpec, seed: int) -> None:
+    rng = random.Random(seed)
+    start = Mask(turn_grammar(spec))
+    ended = 0
+    for _ in range(12):
+        tokens = start.copy().draw(rng, 0.4, LONGEST)
+        if not has_ended(tokens):
+            continue
+        ended += 1
+        parsed = messages(tokens, [tool.recipient for tool in spec.tools])
+        for message in parsed:
+            check_message(message, spec)
+        assert [*ASSISTANT, *tokens] == [token for one in parsed for token in one.tokens]
+        assert tokens[-1] == (RETURN if parsed[-1].header.recipient is None else CALL)
+    assert ended >= 8
