@@ -39,10 +39,12 @@ async def start(
     try:
         for index, (plan, outbound) in enumerate(zip(plans, outbounds, strict=True)):
             runs.append(await gateway.start(plan, outbound, f"{request_id}-{index}"))
+        if journal is not None:
+            await journal.begin()
     except BaseException:
         _cancel(runs)
         raise
-    return gateway.runs.start(_Merged(runs, last_events), journal=journal)
+    return gateway.runs.start(_Merged(runs, last_events), request_id, journal=journal)
 
 
 class _Alone:

@@ -43,11 +43,13 @@ class Gateway:
         ticket = self.admission.enter()
         try:
             turn = await self._prepare(plan, request_id)
+            if journal is not None:
+                await journal.begin()
         except BaseException:
             ticket.leave()
             raise
         answer = _Answer(turn, outbound, ticket)
-        run = self.runs.start(answer, journal=journal, background=background)
+        run = self.runs.start(answer, request_id, journal=journal, background=background)
         run.when_done(ticket.leave)
         return run
 
@@ -87,10 +89,10 @@ class _Answer:
                 raise failure from error
 
     async def _push(self, batch: Sequence[TurnEvent], emit: Emit) -> None:
-        # From its last event on the answer is whole, whatever happens to the engine after it.
-        self._finished = any(isinstance(event, TurnFinished) for event in batch)
         if events := [wire for event in batch for wire in self._outbound.push(event)]:
             await emit(events)
+        # From its last event on the answer is whole, whatever happens to the engine after it.
+        self._finished = any(isinstance(event, TurnFinished) for event in batch)
 
     def _told(self, error: Exception) -> APIError:
         request_id = self._turn.request.request_id

@@ -8,6 +8,7 @@ there is one, gets the events before any subscriber sees them.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from server.errors import APIError, ServerFailed
@@ -18,11 +19,21 @@ WireEvent = dict[str, Any]
 Emit = Callable[[Sequence[WireEvent]], Awaitable[None]]
 
 
-class Journal(Protocol):
-    """What keeps a run's events."""
+Show = Callable[[Sequence[WireEvent]], None]
 
-    async def write(self, events: Sequence[WireEvent]) -> None:
-        """Keep the next events of the run. What it raises ends the run."""
+
+class Journal(Protocol):
+    """What keeps a run's events, and says when they may be seen."""
+
+    async def begin(self) -> None:
+        """Called once, before the run starts. What it raises keeps it from starting."""
+        ...
+
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+        """Keep the next events of the run. What it raises ends the run.
+
+        show: to be called, now or later, with all events in order as they may be seen.
+        """
         ...
 
 
@@ -111,21 +122,26 @@ class Run:
             self.error = ServerFailed("The server had an error while processing the request.")
 
     async def _emit(self, events: Sequence[WireEvent]) -> None:
-        try:
-            if self._journal is not None:
-                await self._write(self._journal, events)
-        finally:
-            # What could not be kept is shown all the same: else nobody learns what went wrong.
-            self.events.extend(events)
-            self._wake()
+        if self._journal is None:
+            self._show(events)
+        else:
+            await self._write(self._journal, events)
 
     async def _write(self, journal: Journal, events: Sequence[WireEvent]) -> None:
         self._busy = True
         try:
-            await journal.write(events)
+            await journal.write(events, self._show)
+        except BaseException:
+            # What is emitted from now on tells what went wrong: it is shown, though not kept.
+            self._journal = None
+            raise
         finally:
             self._busy = False
             self._deliver_cancel()
+
+    def _show(self, events: Sequence[WireEvent]) -> None:
+        self.events.extend(events)
+        self._wake()
 
     def _deliver_cancel(self) -> None:
         if self._cancel_wanted and not self._cancelled and not self._busy:
@@ -138,26 +154,43 @@ class Run:
 
 
 class Runs:
-    """All runs of this process, so that shutting down can end them."""
+    """All runs of this process by their requests' ids, so that each can be found and ended."""
 
     def __init__(self) -> None:
-        self._runs: set[Run] = set()
+        self._ids: dict[Run, str] = {}
+
+    @property
+    def ids(self) -> list[str]:
+        """Of what still runs."""
+        return list(self._ids.values())
 
     def start(
-        self, produce: Producer, *, journal: Journal | None = None, background: bool = False
+        self,
+        produce: Producer,
+        request_id: str,
+        *,
+        journal: Journal | None = None,
+        background: bool = False,
     ) -> Run:
         """Start a run; it is remembered until it is done."""
         run = Run(produce, journal=journal, background=background)
-        self._runs.add(run)
-        run.when_done(lambda: self._runs.discard(run))
+        self._ids[run] = request_id
+        run.when_done(partial(self._forget, run))
         return run
+
+    def find(self, request_id: str) -> Run | None:
+        """The run, None where it is done or not of this process."""
+        return next((run for run, name in self._ids.items() if name == request_id), None)
 
     def cancel(self) -> None:
         """Cancel what still runs."""
-        for run in self._runs:
+        for run in self._ids:
             run.cancel()
 
     async def close(self) -> None:
         """Cancel what still runs and wait for it."""
         self.cancel()
-        await asyncio.gather(*(run.wait() for run in self._runs))
+        await asyncio.gather(*(run.wait() for run in self._ids))
+
+    def _forget(self, run: Run) -> None:
+        del self._ids[run]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harmony.messages import Message
-from server.errors import Unavailable
+from server.errors import NotFound, Unavailable
 from server.store.bells import Bell
 
 Item = dict[str, Any]
@@ -26,8 +26,14 @@ class RunLost(StoreUnavailable):
     """Another gateway took the run over, or it was never begun here: nothing of it is kept."""
 
 
-class PreviousVanished(Exception):
-    """The response that a new one continues was deleted meanwhile."""
+class PreviousNotFound(NotFound):
+    """The response that a new one continues is not there, or was deleted meanwhile."""
+
+    default_code = "previous_response_not_found"
+
+    def __init__(self, response_id: str) -> None:
+        message = f"Previous response with id '{response_id}' not found."
+        super().__init__(message, param="previous_response_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ class Store(Protocol):
         ...
 
     async def begin(self, stored: StoredResponse) -> None:
-        """Keep a response that this gateway starts to make. Raises PreviousVanished."""
+        """Keep a response that this gateway starts to make. Raises PreviousNotFound."""
         ...
 
     async def append(self, response_id: str, events: Sequence[Event]) -> None:

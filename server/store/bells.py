@@ -17,10 +17,11 @@ class Bell:
         """There may be news."""
         self._rung.set()
 
-    async def wait(self) -> None:
-        """Return when it has rung since the last call, or after `patience` seconds."""
+    async def wait(self, at_most: float | None = None) -> None:
+        """Return when it has rung since the last call, or after `patience` or `at_most` seconds."""
+        limits = [limit for limit in (self._patience, at_most) if limit is not None]
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._rung.wait(), self._patience)
+            await asyncio.wait_for(self._rung.wait(), min(limits, default=None))
         self._rung.clear()
 
 

@@ -1,37 +1,101 @@
-"""Writes a response's end to the store, before anyone is told of it."""
+"""Writes what becomes of a response to the store: that it began, its events, and its end."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from harmony.messages import Message
-from server.inbound.responses import Draft
 from server.outbound.fold import ENDED
-from server.runs import WireEvent
-from server.store.base import Store, StoredItem, StoredResponse
+from server.runs import Show, WireEvent
+from server.store.base import (
+    RunLost,
+    Store,
+    StoredItem,
+    StoredResponse,
+    StoreUnavailable,
+)
+
+BATCH_SECONDS = 0.2
+"""How long events may wait to be written with those that follow."""
 
 
 class ResponseJournal:
-    """Keeps one response when it has ended, however it did.
+    """Keeps one response. Its end is kept before it is shown, however it ended.
 
-    spoken: what the model said by item id; it is filled while the response is made.
+    started: as it is before the first token. spoken: what the model said by item id; it is filled
+    while the response is made. holds: other events too are shown only when they are kept, so
+    that nobody has seen what a crash can lose. delay: seconds until events are written together.
     """
 
     def __init__(
-        self, store: Store, owner: str, draft: Draft, spoken: Mapping[str, Message]
+        self,
+        store: Store,
+        started: StoredResponse,
+        spoken: Mapping[str, Message],
+        *,
+        holds: bool = False,
+        delay: float = BATCH_SECONDS,
     ) -> None:
         self._store = store
-        self._owner = owner
-        self._draft = draft
+        self._started = started
         self._spoken = spoken
+        self._holds = holds
+        self._delay = delay
+        self._events: list[WireEvent] = []
+        self._kept = 0
+        self._writing = asyncio.Lock()
+        self._later: asyncio.Task[None] | None = None
+        self._failure: StoreUnavailable | None = None
 
-    async def write(self, events: Sequence[WireEvent]) -> None:
-        """Store the response where one of `events` ends it."""
-        for event in events:
-            if event["type"] in ENDED:
-                await self._store.put(self._stored(event))
+    async def begin(self) -> None:
+        """Keep the response as it starts. Raises StoreUnavailable and PreviousNotFound."""
+        await self._store.begin(self._started)
 
-    def _stored(self, event: WireEvent) -> StoredResponse:
-        response, draft = event["response"], self._draft
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+        """Keep events. Raises StoreUnavailable for the last ones, and once any can be held no more.
+
+        show: called with the events that may be seen, all of them in order.
+        """
+        if self._failure is not None:
+            raise self._failure
+        self._events += events
+        if not self._holds and not any(map(_ends, events)):
+            show(events)
+        if _ends(events[-1]):
+            await self._end(events[-1]["response"], events, show)
+        elif self._later is None:
+            self._later = asyncio.create_task(self._append_later(show))
+
+    async def _append_later(self, show: Show) -> None:
+        await asyncio.sleep(self._delay)
+        self._later = None
+        try:
+            await self._append(show)
+        except RunLost as error:
+            self._failure = error
+        except StoreUnavailable as error:
+            # Where nothing is held, the end is written with all events or fails in front of
+            # whoever waits for it.
+            self._failure = error if self._holds else None
+
+    async def _append(self, show: Show) -> None:
+        async with self._writing:
+            if batch := self._events[self._kept :]:
+                await self._store.append(self._started.id, batch)
+                self._kept += len(batch)
+                if self._holds:
+                    show(batch)
+
+    async def _end(self, response: dict[str, Any], events: Sequence[WireEvent], show: Show) -> None:
+        if self._later is not None:
+            self._later.cancel()
         output = (StoredItem(item, self._spoken.get(item["id"])) for item in response["output"])
-        return StoredResponse(
-            self._owner, response, draft.start_date, draft.history, draft.input, tuple(output)
-        )
+        ended = replace(self._started, response=response, output=tuple(output))
+        async with self._writing:
+            await self._store.end(ended, self._events)
+            show(self._events[self._kept :] if self._holds else events)
+
+
+def _ends(event: WireEvent) -> bool:
+    return event["type"] in ENDED

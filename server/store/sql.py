@@ -16,7 +16,7 @@ from server.store.base import (
     CANCELS,
     Event,
     Ledger,
-    PreviousVanished,
+    PreviousNotFound,
     RunLost,
     StoredItem,
     StoredResponse,
@@ -253,7 +253,7 @@ class SqlStore:
         except IntegrityError as error:
             if row["previous_id"] is None:
                 raise
-            raise PreviousVanished(row["previous_id"]) from error
+            raise PreviousNotFound(row["previous_id"]) from error
         if given := rows.items(stored.id, INPUT, stored.input):
             await connection.execute(insert(items), given)
 

@@ -168,7 +168,7 @@ async def test_a_client_that_leaves_while_it_sends_is_no_error(
 
 async def test_stopping_ends_all_runs(start_engine: StartEngine) -> None:
     app = create_app(settings(), await start_engine(ANSWER))
-    run = app.state.context.gateway.runs.start(_forever, background=True)
+    run = app.state.context.gateway.runs.start(_forever, "r", background=True)
     told = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
     sent: list[str] = []
 

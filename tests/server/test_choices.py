@@ -10,7 +10,7 @@ from server import choices
 from server.completion import TextDelta, TurnEvent, TurnFinished, Usage
 from server.errors import APIError, RateLimited, ServerFailed
 from server.plan import TurnPlan
-from server.runs import Emit, Journal, Run, Runs, WireEvent
+from server.runs import Emit, Journal, Run, Runs, Show, WireEvent
 
 
 class Turn:
@@ -61,7 +61,9 @@ class Gateway:
         if len(self.turns) == self._room:
             raise RateLimited("full")
         self.turns.append(Turn(outbound))
-        return self.runs.start(self.turns[-1], journal=journal)
+        if journal is not None:
+            await journal.begin()
+        return self.runs.start(self.turns[-1], request_id, journal=journal)
 
 
 class Outbound:
@@ -88,11 +90,16 @@ class Kept:
     """A journal in memory."""
 
     def __init__(self) -> None:
+        self.begun = 0
         self.events: list[WireEvent] = []
 
-    async def write(self, events: Sequence[WireEvent]) -> None:
+    async def begin(self) -> None:
+        self.begun += 1
+
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
         await asyncio.sleep(0)
         self.events.extend(events)
+        show(events)
 
 
 async def begin(gateway: Any, count: int, journal: Journal | None = None) -> Run:
@@ -189,5 +196,6 @@ async def test_a_journal_keeps_what_is_shown(count: int) -> None:
         turn.say("a", "b", "c")
         turn.finish()
     said = await read(run)
+    assert journal.begun == 1
     assert [event["said"] for event in journal.events] == said
     assert len(said) == 5 * count + 1

@@ -14,7 +14,7 @@ from server.completion import TextDelta, TurnEvent, TurnFinished
 from server.errors import APIError, ContextLengthExceeded, RateLimited, ServerFailed
 from server.gateway import Gateway
 from server.plan import TurnPlan
-from server.runs import Run, WireEvent
+from server.runs import Run, Show, WireEvent
 
 ANSWER = "<|channel|>final<|message|>One two<|return|>"
 SLOW = {"completion": ANSWER, "delay_ms": 60_000}
@@ -52,9 +52,13 @@ class Kept:
     def __init__(self) -> None:
         self.kinds: list[str] = []
 
-    async def write(self, events: Sequence[WireEvent]) -> None:
+    async def begin(self) -> None:
+        self.kinds.append("begun")
+
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
         await asyncio.sleep(0)
         self.kinds += [event["type"] for event in events]
+        show(events)
 
 
 def gateway(engine: Any, running: int = 4, waiting: int = 4) -> Gateway:
@@ -103,7 +107,8 @@ async def test_a_journal_gets_every_event(start_engine: StartEngine) -> None:
     journal = Kept()
     run = await gateway(await start_engine(ANSWER)).start(PLAN, Told(), "r", journal=journal)
     await settled(run)
-    assert journal.kinds == kinds(run) == ["started", "text", "text", "finished"]
+    assert kinds(run) == ["started", "text", "text", "finished"]
+    assert journal.kinds == ["begun", *kinds(run)]
 
 
 # Refused before anything runs

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from server.errors import InvalidRequest, ServerFailed
-from server.runs import Emit, Run, Runs, WireEvent
+from server.runs import Emit, Run, Runs, Show, WireEvent
 
 
 def events(*numbers: int) -> list[WireEvent]:
@@ -48,9 +48,13 @@ class SlowJournal:
         self.written: list[int] = []
         self.go = asyncio.Event()
 
-    async def write(self, batch: Sequence[WireEvent]) -> None:
+    async def begin(self) -> None:
+        raise AssertionError("who starts a run has begun its journal")
+
+    async def write(self, batch: Sequence[WireEvent], show: Show) -> None:
         await self.go.wait()
         self.written += [event["n"] for event in batch]
+        show(batch)
 
 
 @pytest.fixture
@@ -266,23 +270,59 @@ async def test_what_the_journal_is_writing_is_not_torn_off_by_a_cancel(source: S
     assert await follower == journal.written == [0, -1]
 
 
-async def test_what_the_journal_cannot_write_is_shown_and_ends_the_run(source: Source) -> None:
-    class Broken:
-        async def write(self, batch: Sequence[WireEvent]) -> None:
+async def test_what_the_journal_cannot_write_is_not_shown_but_why_is() -> None:
+    class Broken(SlowJournal):
+        async def write(self, batch: Sequence[WireEvent], show: Show) -> None:
             raise OSError("the disk is full")
 
-    run = Run(source, journal=Broken())
-    source.say(0)
-    source.say(1)
-    assert await read(run) == [0]
+    async def produce(emit: Emit) -> None:
+        try:
+            await emit(events(0))
+        except OSError:
+            await emit(events(-1))
+            raise
+
+    run = Run(produce, journal=Broken())
+    assert await read(run) == [-1]
     assert isinstance(run.error, ServerFailed)
+
+
+async def test_a_journal_may_show_events_when_it_likes(source: Source) -> None:
+    class Holding(SlowJournal):
+        async def write(self, batch: Sequence[WireEvent], show: Show) -> None:
+            self.show = show
+
+    journal = Holding()
+    run = Run(source, journal=journal)
+    source.say(0)
+    await settle()
+    assert run.events == []
+    follower = asyncio.create_task(read(run))
+    journal.show(events(7))
+    source.end()
+    assert await follower == [7]
+
+
+async def test_runs_are_found_by_their_requests_while_they_last(source: Source) -> None:
+    runs = Runs()
+    run = runs.start(source, "r")
+    assert runs.find("r") is run
+    assert runs.ids == ["r"]
+    source.end()
+    await run.wait()
+    await settle()
+    assert runs.find("r") is None
+    assert runs.ids == []
 
 
 @pytest.mark.parametrize("background", [False, True])
 async def test_closing_cancels_what_runs_and_waits_for_it(background: bool) -> None:
     runs = Runs()
     sources = [Source() for _ in range(3)]
-    started = [runs.start(source, background=background) for source in sources]
+    started = [
+        runs.start(source, str(number), background=background)
+        for number, source in enumerate(sources)
+    ]
     sources[0].end()
     await settle()
     await runs.close()

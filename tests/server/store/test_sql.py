@@ -13,7 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, event
 
-from server.store.base import CANCELS, PreviousVanished, RunLost, StoreUnavailable
+from server.store.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailable
 from server.store.engine import migrate, open_engine, parse_url
 from server.store.sql import SqlStore
 from server.store.tables import metadata
@@ -146,7 +146,7 @@ async def test_what_is_old_is_forgotten_and_what_is_continued_lives_on(database:
     assert await store.sweep(SILENT) == 2
     assert await store.get("a", "one") is None
     assert await store.get("a", "busy") == running("busy")
-    with pytest.raises(PreviousVanished):
+    with pytest.raises(PreviousNotFound):
         await store.put(two)
 
 

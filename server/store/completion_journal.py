@@ -1,0 +1,32 @@
+"""Writes a chat completion to the store when it has ended, before anyone is told of its end."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from server.outbound.chat_fold import fold
+from server.runs import Show, WireEvent
+from server.store.completions import CompletionStore, StoredCompletion
+
+Complete = Callable[[dict[str, Any]], StoredCompletion]
+
+
+class CompletionJournal:
+    """Keeps one completion, if it ends well; what was broken off is not kept.
+
+    complete: what is kept, for the completion that the chunks tell of.
+    """
+
+    def __init__(self, store: CompletionStore, complete: Complete) -> None:
+        self._store = store
+        self._complete = complete
+        self._chunks: list[WireEvent] = []
+
+    async def begin(self) -> None:
+        """Nothing: a completion is kept when it has ended."""
+
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+        """Show the chunks, the last ones when all are kept. Raises StoreUnavailable."""
+        self._chunks += events
+        if any(event.get("choices") == [] for event in events):
+            await self._store.put(self._complete(fold(self._chunks)))
+        show(events)
