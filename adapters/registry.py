@@ -15,7 +15,9 @@ _BUILT_IN = (
     EntryPoint("scripted", "adapters.scripted:ScriptedBackend", GROUP),
     EntryPoint("transformers", "adapters.local.backend:LocalBackend", GROUP),
     EntryPoint("vllm", "adapters.vllm.backend:VLLMBackend", GROUP),
-    EntryPoint("vllm-http", "adapters.vllm.http:open_vllm_http", GROUP),
+    EntryPoint("vllm-http", "adapters.http.backends:open_vllm", GROUP),
+    EntryPoint("sglang", "adapters.http.backends:open_sglang", GROUP),
+    EntryPoint("llama-cpp", "adapters.http.backends:open_llama_cpp", GROUP),
 )
 
 

@@ -37,10 +37,10 @@ def pins() -> dict[str, str]:
 
 
 def test_every_requirement_is_pinned_within_its_range() -> None:
+    extras = PROJECT["optional-dependencies"].items()
+    tested = [texts for name, texts in extras if name != "vllm"]  # see tests/adapters/vllm
     requirements = [
-        Requirement(text)
-        for texts in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
-        for text in texts
+        Requirement(text) for texts in (PROJECT["dependencies"], *tested) for text in texts
     ]
     locked = pins()
     assert [

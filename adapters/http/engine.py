@@ -33,9 +33,8 @@ class HTTPEngine:
         served = self._served
         if served is None:
             raise BackendFailed(f"{self.name} has not been reached")
-        wire = self._wire
         return BackendInfo(
-            wire.name, served.model, served.context_length, VOCAB_SIZE, wire.features
+            self._wire.name, served.model, served.context_length, VOCAB_SIZE, served.features
         )
 
     async def start(self) -> None:

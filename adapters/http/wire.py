@@ -13,10 +13,11 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a server serves: the model's name there, and the context's length in tokens."""
+    """What a server serves: the model's name there, the context's length in tokens, features."""
 
     model: str
     context_length: int
+    features: frozenset[str]
 
 
 class Reader(Protocol):
@@ -38,11 +39,10 @@ class Reader(Protocol):
 class Wire(Protocol):
     """One kind of server: where to ask, how, and how to read the answer.
 
-    name: the backend's; features: as in BackendInfo. path: where completions are asked for.
+    name: the backend's. path: where completions are asked for.
     """
 
     name: str
-    features: frozenset[str]
     path: str
 
     async def describe(self, client: httpx.AsyncClient) -> Served:

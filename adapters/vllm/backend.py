@@ -53,18 +53,19 @@ class VLLMBackend:
     async def start(self) -> None:
         if self._config.model is None:
             raise BackendFailed("the vllm backend needs a model")
-        arguments = engine_arguments(self._config.model, self._config.options)
         self._config.progress("starting vLLM", 0.0)
-        try:
-            engine = await asyncio.to_thread(AsyncLLM.from_engine_args, arguments)
-        except (OSError, RuntimeError, ValueError, ImportError, AssertionError) as error:
-            raise BackendFailed(f"vLLM cannot serve {self._config.model}: {error}") from error
-        self._engine = engine
+        self._engine = engine = await asyncio.to_thread(self._load, self._config.model)
         model = engine.model_config
         self._info = BackendInfo(
             _NAME, self._config.model, model.max_model_len, model.get_vocab_size(), FEATURES
         )
         self._config.progress("starting vLLM", 1.0)
+
+    def _load(self, model: str) -> AsyncLLM:
+        try:
+            return AsyncLLM.from_engine_args(engine_arguments(model, self._config.options))
+        except (OSError, RuntimeError, ValueError, ImportError, AssertionError) as error:
+            raise BackendFailed(f"vLLM cannot serve {model}: {error}") from error
 
     async def stop(self) -> None:
         engine, self._engine = self._engine, None

@@ -22,7 +22,6 @@ class VLLMWire:
     """vLLM behind HTTP. model: its name there, empty for the first that the server lists."""
 
     name = "vllm-http"
-    features = FEATURES
     path = "/inference/v1/generate"
 
     def __init__(self, model: str = "") -> None:
@@ -40,7 +39,7 @@ class VLLMWire:
             raise BackendFailed(
                 f"{client.base_url} does not take token ids: start vLLM with --enable-scale-out"
             )
-        return Served(wanted[0]["id"], wanted[0]["max_model_len"])
+        return Served(wanted[0]["id"], wanted[0]["max_model_len"], FEATURES)
 
     def body(self, request: GenerationRequest, served: Served) -> JSON:
         sampling = sampling_fields(request)

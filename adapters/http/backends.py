@@ -1,0 +1,33 @@
+"""The backends that reach running servers: each a pool of engines of one kind."""
+
+from adapters.base import Backend, BackendConfig
+from adapters.http.engine import HTTPEngine
+from adapters.http.llama_cpp import LlamaCppWire
+from adapters.http.options import Options, parse_options
+from adapters.http.sglang import SGLangWire
+from adapters.http.wire import Wire
+from adapters.pool import Pool
+from adapters.vllm.wire import VLLMWire
+
+
+def open_vllm(config: BackendConfig) -> Pool:
+    """A `BackendFactory` for `vllm serve --enable-scale-out`. Raises BackendFailed."""
+    options = parse_options(VLLMWire.name, config.options)
+    return _pool(VLLMWire(options.model), options)
+
+
+def open_sglang(config: BackendConfig) -> Pool:
+    """A `BackendFactory` for SGLang's server. Raises BackendFailed."""
+    options = parse_options(SGLangWire.name, config.options)
+    return _pool(SGLangWire(), options)
+
+
+def open_llama_cpp(config: BackendConfig) -> Pool:
+    """A `BackendFactory` for llama.cpp's server. Raises BackendFailed."""
+    options = parse_options(LlamaCppWire.name, config.options)
+    return _pool(LlamaCppWire(config.encode), options)
+
+
+def _pool(wire: Wire, options: Options) -> Pool:
+    engines: dict[str, Backend] = {url: HTTPEngine(url, wire, options) for url in options.urls}
+    return Pool(wire.name, engines, options.health_seconds)

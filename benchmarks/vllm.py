@@ -1,0 +1,224 @@
+"""gpt-oss-server with `--backend vllm` against `vllm serve`, at what clients see.
+
+    make test-vllm   # once: sets up .venv-vllm
+    .venv-vllm/bin/python benchmarks/vllm.py [--model FOLDER] [--streams 1 16 64] [--rounds 5]
+
+Both servers run at once with the same engine arguments, the default checkpoint and the same
+requests, streamed; each round asks each of them in an order drawn anew, so that a machine's moods
+fall on both alike. Free: nothing masks. Masked: the grammar that gpt-oss-server makes of a JSON
+schema, handed to vLLM as it is. Printed are medians over the rounds of each round's ratio, ours to
+vLLM's: output tokens per second, and CPU seconds per output token of the process that answers HTTP
+(the engine has processes of its own, alike on both sides).
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from demo.checkpoint import ensure
+from server.inbound.chat import read
+from server.inbound.grammar import Masking
+from server.schemas.chat import CreateChatCompletion
+
+ENGINE = {"max_model_len": "4096", "enforce_eager": "true", "max_num_seqs": "64"}
+ENVIRONMENT = {
+    "VLLM_TARGET_DEVICE": "cpu",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+NAME = "model"
+START_SECONDS = 600
+TICKS = os.sysconf("SC_CLK_TCK")
+SCHEMA = {
+    "type": "object",
+    "properties": {"names": {"type": "array", "items": {"type": "string", "maxLength": 40}}},
+    "required": ["names"],
+    "additionalProperties": False,
+}
+TASK = "Write a long list of names for number {}."
+
+
+class Server:
+    """A server process; `cpu` is its own processor time in seconds, without its children's."""
+
+    def __init__(self, name: str, command: list[str]) -> None:
+        self.name = name
+        self.port = 8300 + len(name)
+        words = [sys.executable, "-m", *command, "--port", str(self.port)]
+        self.log = Path(f"/tmp/benchmark-{name}.log")
+        with self.log.open("w") as output:
+            self.process = subprocess.Popen(
+                words,
+                env={**os.environ, **ENVIRONMENT},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def wait(self) -> None:
+        limit = time.monotonic() + START_SECONDS
+        while time.monotonic() < limit and self.process.poll() is None:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health"):
+                    return
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.5)
+        raise SystemExit(f"{self.name} did not start; see {self.log}")
+
+    @property
+    def cpu(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@contextmanager
+def servers(model: str) -> Iterator[tuple[Server, Server]]:
+    arguments = [f"--engine-arg={name}={value}" for name, value in ENGINE.items()]
+    flags = [
+        part
+        for name, value in ENGINE.items()
+        for part in ([f"--{name.replace('_', '-')}"] + ([value] if value != "true" else []))
+    ]
+    ours = [*("server", "serve", "--backend", "vllm", "--model", model, *arguments)]
+    ours += ["--served-model-name", NAME, "--log-level", "warning"]
+    theirs = [*("vllm.entrypoints.cli.main", "serve", model, *flags)]
+    theirs += ["--served-model-name", NAME, "--disable-log-stats"]
+    theirs += ["--disable-uvicorn-access-log", "--scheduling-policy", "priority"]
+    theirs += ["--structured-outputs-config", '{"backend": "guidance"}']
+    running = [Server("ours", ours), Server("vllm-serve", theirs)]
+    try:
+        for server in running:
+            server.wait()
+        yield running[0], running[1]
+    finally:
+        for server in running:
+            os.killpg(server.process.pid, signal.SIGKILL)
+            server.process.wait()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way of asking. api: `chat` or `responses`."""
+
+    api: str
+    masked: bool
+
+    @property
+    def path(self) -> str:
+        return {"chat": "/v1/chat/completions", "responses": "/v1/responses"}[self.api]
+
+    def body(self, number: int, tokens: int, grammar: str | None) -> dict[str, Any]:
+        """grammar: in vLLM's words; None says the schema in OpenAI's."""
+        task = TASK.format(number)
+        body: dict[str, Any] = {"model": NAME, "stream": True, "temperature": 1.0, "seed": number}
+        if self.api == "chat":
+            body |= {"messages": [{"role": "user", "content": task}], "max_tokens": tokens}
+            body |= {"stream_options": {"include_usage": True}}
+        else:
+            body |= {"input": task, "max_output_tokens": tokens, "store": False}
+        if not self.masked:
+            return body
+        if grammar is not None:
+            return body | {"structured_outputs": {"grammar": grammar}}
+        form = {"type": "json_schema", "name": "names", "schema": SCHEMA, "strict": True}
+        if self.api == "responses":
+            return body | {"text": {"format": form}}
+        named = {key: form[key] for key in ("name", "schema", "strict")}
+        return body | {"response_format": {"type": "json_schema", "json_schema": named}}
+
+
+async def ask(port: int, path: str, body: dict[str, Any]) -> int:
+    """Output tokens of one streamed answer. A bare socket: the client shares the processor."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    head += f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+    writer.write(head.encode() + content)
+    answer = await reader.read()
+    writer.close()
+    counts = re.findall(rb'"(?:completion|output)_tokens":\s*(\d+)', answer)
+    if not counts or int(counts[-1]) == 0:
+        raise SystemExit(f"{path} answered {answer[:300]!r} ... {answer[-600:]!r}")
+    return int(counts[-1])
+
+
+@dataclass(frozen=True)
+class Measured:
+    tokens_per_second: float
+    cpu_per_token: float
+
+
+async def measure(server: Server, bodies: list[dict[str, Any]], path: str) -> Measured:
+    cpu, began = server.cpu, time.perf_counter()
+    tokens = sum(await asyncio.gather(*(ask(server.port, path, body) for body in bodies)))
+    seconds = time.perf_counter() - began
+    return Measured(tokens / seconds, (server.cpu - cpu) / tokens)
+
+
+def grammar_of(kind: Kind) -> str:
+    """What gpt-oss-server masks the request with; the same for both APIs."""
+    asked = CreateChatCompletion(**Kind("chat", kind.masked).body(0, 1, None))
+    (plan,) = read(asked, today="2026-01-01", masking=Masking()).plans
+    assert plan.grammar is not None
+    return plan.grammar
+
+
+async def compare(pair: tuple[Server, Server], options: argparse.Namespace) -> None:
+    print(f"{'api':10} {'masked':7} {'streams':>7}  tokens/s: ours   vLLM  ratio   CPU/token ratio")
+    for kind in [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]:
+        grammar = grammar_of(kind) if kind.masked else None
+        for streams in options.streams:
+            rounds = []
+            for number in range(options.rounds + 1):
+                numbers = range(number * streams, (number + 1) * streams)
+                results: dict[str, Measured] = {}
+                for server in random.sample(pair, 2):
+                    told = grammar if server is pair[1] else None
+                    bodies = [kind.body(one, options.tokens, told) for one in numbers]
+                    results[server.name] = await measure(server, bodies, kind.path)
+                rounds.append((results["ours"], results["vllm-serve"]))
+            show(kind, streams, rounds[1:])  # the first warms up
+
+
+def show(kind: Kind, streams: int, rounds: list[tuple[Measured, Measured]]) -> None:
+    median = statistics.median
+    ours, theirs = (median(pair[side].tokens_per_second for pair in rounds) for side in (0, 1))
+    speed = median(one.tokens_per_second / other.tokens_per_second for one, other in rounds)
+    cpu = median(one.cpu_per_token / max(other.cpu_per_token, 1e-9) for one, other in rounds)
+    masked = "yes" if kind.masked else "no"
+    print(
+        f"{kind.api:10} {masked:7} {streams:7}  {ours:14.0f} {theirs:6.0f}  {speed:5.2f}"
+        f"   {cpu:15.2f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model", help="a checkpoint's folder; default: the default checkpoint")
+    parser.add_argument("--streams", type=int, nargs="+", default=[1, 16, 64])
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with servers(options.model or str(ensure())) as pair:
+        asyncio.run(compare(pair, options))
+
+
+if __name__ == "__main__":
+    main()
