@@ -113,7 +113,7 @@ def _compile(
 
 
 def _instructions(request: CreateResponse) -> str | None:
-    hint = verbosity_hint(request.text and request.text.verbosity)
+    hint = verbosity_hint(request.text.verbosity if request.text else None)
     return SEPARATOR.join(filter(None, (request.instructions, hint))) or None
 
 

@@ -41,7 +41,7 @@ async def create_response(request: Request) -> Response:
     )
     hide = context.settings.raw_reasoning == "hide"
     outbound = ResponsesOutbound(response, draft.plan, hide_reasoning=hide)
-    journal = ResponseJournal(context.store, owner, draft, outbound.spoken)
+    journal = ResponseJournal(context.store, draft.started(owner, response), outbound.spoken)
     run = await context.gateway.start(
         draft.plan, outbound, response["id"], journal=journal if response["store"] else None
     )
