@@ -18,7 +18,7 @@ from server.errors import APIError
 from server.gateway import Gateway
 from server.middleware import BodyLimit, RequestId
 from server.respond import CLIENT_CLOSED_REQUEST, json_response
-from server.routes import chat, completions, health, models, render, responses, tokens
+from server.routes import chat, completions, health, models, render, responses, stored_chat, tokens
 from server.settings import Settings
 from server.store.memory import MemoryStore
 
@@ -44,7 +44,7 @@ def create_app(settings: Settings, backend: Backend) -> FastAPI:
         },
     )
     app.state.context = Context(settings, gateway, created=int(time.time()), store=MemoryStore())
-    for routes in (responses, chat, completions, render, tokens, models, health):
+    for routes in (responses, chat, completions, render, stored_chat, tokens, models, health):
         app.include_router(routes.router)
     return app
 

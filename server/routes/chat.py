@@ -5,7 +5,9 @@ Source: https://platform.openai.com/docs/api-reference/chat
 
 import asyncio
 import time
+from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -13,18 +15,23 @@ from starlette.responses import Response
 
 from server import body, choices
 from server.auth import authenticate
-from server.context import context_of
+from server.context import Context, context_of
 from server.ids import new_id
-from server.inbound.chat import read
-from server.inbound.messages import call_ids
+from server.inbound.chat import ChatDraft, read
+from server.inbound.messages import Known, call_ids
 from server.inbound.options import today
 from server.outbound.chat import ChatOutbound, Manner, encoder, head, usage_chunk
 from server.outbound.chat_fold import fold
+from server.outbound.stored_chat import stored_completion
 from server.respond import respond
 from server.routes.hidden import refuse_where_hidden
 from server.runs import WireEvent
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
+from server.settings import Settings
+from server.store.completion_journal import CompletionJournal
+from server.store.completions import StoredCompletion
+from server.store.recall import Said
 
 router = APIRouter()
 
@@ -37,37 +44,65 @@ async def create_chat_completion(request: Request) -> Response:
     wanted = await body.parse(request, CreateChatCompletion)
     note_unknown(wanted, "Chat")
     model = context.model(wanted.model)
-    known = context.recall.find(owner, call_ids(wanted.messages))
+    if wanted.return_token_ids:
+        refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     draft = await asyncio.to_thread(
-        read, wanted, today=today(), masking=context.masking, known=known
+        read,
+        wanted,
+        today=today(),
+        masking=context.masking,
+        known=await said_before_calls(context, owner, wanted.messages),
     )
-    completion_id = new_id("chatcmpl")
     shared = head(
-        completion_id,
+        new_id("chatcmpl"),
         created=int(time.time()),
         model=model,
         include_usage=wanted.include_usage,
     )
-    if wanted.return_token_ids:
-        refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    manner = Manner(
-        hide_reasoning=draft.hidden or context.settings.raw_reasoning == "hide",
-        alias=context.settings.reasoning_content,
-        legacy=draft.legacy,
-        json=draft.json,
-        show_ids=bool(wanted.return_token_ids),
-    )
+    manner = _manner(wanted, draft, context.settings)
     outbounds = [
         ChatOutbound(shared, plan, manner, index=index) for index, plan in enumerate(draft.plans)
     ]
 
     def last_events() -> list[WireEvent]:
         # Before the last chunk: a client that has it may come back at once.
-        if wanted.store is not False:
-            for call_id, said in chain.from_iterable(each.called.items() for each in outbounds):
+        if wanted.store is None:
+            for call_id, said in _called(outbounds).items():
                 context.recall.remember(owner, call_id, said)
         return [usage_chunk(shared, outbounds)]
 
-    run = await choices.start(context.gateway, draft.plans, outbounds, completion_id, last_events)
+    def complete(completion: dict[str, Any]) -> StoredCompletion:
+        return stored_completion(wanted, completion, _called(outbounds), owner)
+
+    run = await choices.start(
+        context.gateway,
+        draft.plans,
+        outbounds,
+        shared["id"],
+        last_events,
+        journal=CompletionJournal(context.completions, complete) if wanted.store else None,
+    )
     encode = encoder(include_usage=wanted.include_usage)
     return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold)
+
+
+async def said_before_calls(context: Context, owner: str, messages: Any) -> Known:
+    """What the model said up to the calls that the messages hold, where the server has it."""
+    ids = call_ids(messages)
+    if not ids:
+        return {}
+    return {**context.recall.find(owner, ids), **await context.completions.called(owner, ids)}
+
+
+def _manner(wanted: CreateChatCompletion, draft: ChatDraft, settings: Settings) -> Manner:
+    return Manner(
+        hide_reasoning=draft.hidden or settings.raw_reasoning == "hide",
+        alias=settings.reasoning_content,
+        legacy=draft.legacy,
+        json=draft.json,
+        show_ids=bool(wanted.return_token_ids),
+    )
+
+
+def _called(outbounds: Iterable[ChatOutbound]) -> dict[str, Said]:
+    return dict(chain.from_iterable(each.called.items() for each in outbounds))

@@ -16,10 +16,10 @@ from server.auth import authenticate
 from server.context import context_of
 from server.ids import new_id
 from server.inbound import chat, responses
-from server.inbound.messages import call_ids
 from server.inbound.options import today
 from server.plan import TurnPlan
 from server.respond import json_response
+from server.routes.chat import said_before_calls
 from server.routes.hidden import refuse_where_hidden
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
@@ -36,7 +36,7 @@ async def render_chat_completion(request: Request) -> Response:
     wanted = await body.parse(request, CreateChatCompletion)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    known = context.recall.find(owner, call_ids(wanted.messages))
+    known = await said_before_calls(context, owner, wanted.messages)
     draft = await asyncio.to_thread(
         chat.read, wanted, today=today(), masking=context.masking, known=known
     )

@@ -28,6 +28,12 @@ class UsageOptions(WireModel):
     include: bool | None = None
 
 
+class UpdateChatCompletion(WireModel):
+    """The body of an update: the metadata in place of those there are."""
+
+    metadata: Metadata | None
+
+
 class CreateChatCompletion(WireModel):
     """The body. Null means that a field is left out."""
 

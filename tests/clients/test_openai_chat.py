@@ -197,3 +197,19 @@ def test_an_error_within_a_stream_raises(client: OpenAI) -> None:
     stream = client.chat.completions.create(model=MODEL, messages=user("?"), stream=True)
     with pytest.raises(APIError, match="no matching line"):
         list(stream)
+
+
+def test_stored_completions(client: OpenAI) -> None:
+    completions = client.chat.completions
+    made = completions.create(
+        model=MODEL, messages=user("Say hello"), store=True, metadata={"test": "stored"}
+    )
+    assert completions.retrieve(made.id).choices == made.choices
+    assert [each.id for each in completions.list(metadata={"test": "stored"})] == [made.id]
+    changed = completions.update(made.id, metadata={"test": "changed"})
+    assert changed.metadata == {"test": "changed"}
+    (message,) = completions.messages.list(made.id)
+    assert message.content == "Say hello"
+    assert completions.delete(made.id).deleted
+    with pytest.raises(NotFoundError):
+        completions.retrieve(made.id)

@@ -1,0 +1,47 @@
+"""The query of a list: how much of it, in which order, from where on.
+
+Source: https://platform.openai.com/docs/api-reference/chat/list
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from starlette.datastructures import QueryParams
+
+from server.inbound.fields import invalid
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """limit: 1 to 100. after: the id of the last entry that the client has."""
+
+    limit: int
+    order: Literal["asc", "desc"]
+    after: str | None
+
+
+def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") -> Paging:
+    """The query's paging; `order` is the list's own. Raises InvalidRequest naming the parameter."""
+    limit = query.get("limit", str(DEFAULT_LIMIT))
+    if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit) <= MAX_LIMIT):
+        raise invalid("limit", f"expected an integer from 1 to {MAX_LIMIT}")
+    match query.get("order", order):
+        case "asc":
+            order = "asc"
+        case "desc":
+            order = "desc"
+        case _:
+            raise invalid("order", "expected 'asc' or 'desc'")
+    return Paging(int(limit), order, query.get("after"))
+
+
+def read_metadata(query: QueryParams) -> dict[str, str]:
+    """The query's `metadata[KEY]=VALUE`."""
+    return {
+        name.removeprefix("metadata[").removesuffix("]"): value
+        for name, value in query.multi_items()
+        if name.startswith("metadata[") and name.endswith("]")
+    }

@@ -1,0 +1,89 @@
+"""`/v1/chat/completions/{id}` and the list: completions that were made with `store: true`.
+
+Source: https://platform.openai.com/docs/api-reference/chat
+"""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server import body
+from server.auth import authenticate
+from server.context import context_of
+from server.errors import NotFound
+from server.inbound.paging import read_metadata, read_paging
+from server.outbound.stored_chat import page
+from server.respond import json_response
+from server.schemas.chat import UpdateChatCompletion
+from server.store.completions import StoredCompletion, Wanted
+
+router = APIRouter(prefix="/v1/chat/completions")
+
+
+@router.get("")
+async def list_chat_completions(request: Request) -> Response:
+    """The owner's completions, by `model` and `metadata[KEY]` where these are given."""
+    owner = authenticate(request).id
+    query = request.query_params
+    paging = read_paging(query)
+    wanted = Wanted(
+        paging.limit, paging.order, paging.after, query.get("model"), read_metadata(query)
+    )
+    listed = await context_of(request).completions.list(owner, wanted)
+    return json_response(page(listed.completions, has_more=listed.has_more))
+
+
+@router.get("/{completion_id}")
+async def retrieve_chat_completion(request: Request, completion_id: str) -> Response:
+    """A stored completion; 404 for any other, and for another key's."""
+    return json_response((await _stored(request, completion_id)).completion)
+
+
+@router.post("/{completion_id}")
+async def update_chat_completion(request: Request, completion_id: str) -> Response:
+    """Give a stored completion other metadata."""
+    owner = authenticate(request).id
+    wanted = await body.parse(request, UpdateChatCompletion)
+    completions = context_of(request).completions
+    changed = await completions.annotate(owner, completion_id, wanted.metadata or {})
+    if changed is None:
+        raise _not_found(completion_id)
+    return json_response(changed.completion)
+
+
+@router.delete("/{completion_id}")
+async def delete_chat_completion(request: Request, completion_id: str) -> Response:
+    """Forget a stored completion."""
+    owner = authenticate(request).id
+    if not await context_of(request).completions.delete(owner, completion_id):
+        raise _not_found(completion_id)
+    return json_response(
+        {"id": completion_id, "object": "chat.completion.deleted", "deleted": True}
+    )
+
+
+@router.get("/{completion_id}/messages")
+async def list_chat_completion_messages(request: Request, completion_id: str) -> Response:
+    """The messages of the request that made the completion."""
+    paging = read_paging(request.query_params)
+    messages = list((await _stored(request, completion_id)).messages)
+    if paging.order == "desc":
+        messages.reverse()
+    if paging.after is not None:
+        ids = [message["id"] for message in messages]
+        first = ids.index(paging.after) + 1 if paging.after in ids else len(ids)
+        messages = messages[first:]
+    has_more = len(messages) > paging.limit
+    return json_response(page(messages[: paging.limit], has_more=has_more))
+
+
+async def _stored(request: Request, completion_id: str) -> StoredCompletion:
+    owner = authenticate(request).id
+    stored = await context_of(request).completions.get(owner, completion_id)
+    if stored is None:
+        raise _not_found(completion_id)
+    return stored
+
+
+def _not_found(completion_id: str) -> NotFound:
+    return NotFound(f"Chat completion with id '{completion_id}' not found.", param="completion_id")

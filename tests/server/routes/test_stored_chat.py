@@ -1,0 +1,182 @@
+"""Stored chat completions through the whole application, checked with the SDK's own types."""
+
+from typing import Any
+
+import httpx
+import pytest
+from openai.types.chat import ChatCompletion, ChatCompletionDeleted
+
+PATH = "/v1/chat/completions"
+ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
+CALL = (
+    "<|channel|>analysis<|message|>Ask f.<|end|><|start|>assistant"
+    "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
+)
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+def request(**fields: Any) -> dict[str, Any]:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    return {"model": "scripted", "messages": messages, "store": True} | fields
+
+
+def read(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def create(app: Any, **fields: Any) -> dict[str, Any]:
+    return read(await app.post(PATH, request(**fields)))
+
+
+@pytest.mark.parametrize("fields", [{}, {"n": 2}])
+async def test_a_stored_completion_is_the_one_that_was_answered(
+    open_app: Any, fields: dict[str, Any]
+) -> None:
+    async with open_app(ANSWER) as app:
+        made = await create(app, metadata={"a": "b"}, temperature=0.5, user="u", **fields)
+        stored = read(await app.client.get(f"{PATH}/{made['id']}"))
+    ChatCompletion.model_validate(stored, strict=True)
+    assert stored == made | {"metadata": {"a": "b"}, "temperature": 0.5, "input_user": "u"}
+
+
+async def test_a_stream_is_stored_before_it_ends(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        answer = await app.post(PATH, request(stream=True))
+        (stored,) = read(await app.client.get(PATH))["data"]
+    assert stored["id"] in answer.text
+    assert stored["choices"][0]["message"]["content"] == "Hello!"
+    assert stored["usage"]["completion_tokens"] > 0
+
+
+@pytest.mark.parametrize("store", [None, False])
+async def test_nothing_is_stored_unasked(open_app: Any, store: bool | None) -> None:
+    async with open_app(ANSWER) as app:
+        made = await create(app, store=store)
+        assert (await app.client.get(f"{PATH}/{made['id']}")).status_code == 404
+        assert read(await app.client.get(PATH))["data"] == []
+
+
+async def test_what_fails_is_not_stored(open_app: Any) -> None:
+    async with open_app({"completion": ANSWER, "prompt_contains": "other"}) as app:
+        assert (await app.post(PATH, request())).status_code == 500
+        assert read(await app.client.get(PATH))["data"] == []
+
+
+async def test_completions_are_listed_in_pages(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        ids = [(await create(app))["id"] for _ in range(3)]
+        first = read(await app.client.get(PATH, params={"limit": 2}))
+        rest = read(await app.client.get(PATH, params={"limit": 2, "after": first["last_id"]}))
+        newest = read(await app.client.get(PATH, params={"limit": 1, "order": "desc"}))
+        lost = read(await app.client.get(PATH, params={"after": "chatcmpl_lost"}))
+    assert [each["id"] for each in first["data"]] == ids[:2]
+    assert (first["first_id"], first["last_id"], first["has_more"]) == (ids[0], ids[1], True)
+    assert [each["id"] for each in rest["data"]] == ids[2:]
+    assert not rest["has_more"]
+    assert [each["id"] for each in newest["data"]] == [ids[2]]
+    assert (lost["data"], lost["first_id"], lost["has_more"]) == ([], None, False)
+
+
+async def test_a_list_is_filtered_by_model_and_metadata(open_app: Any) -> None:
+    async with open_app(ANSWER, served_model_name=("a", "b")) as app:
+        one = await create(app, model="a", metadata={"k": "1", "l": "2"})
+        await create(app, model="b", metadata={"k": "1"})
+        await create(app, model="a", metadata={"k": "2"})
+        query = {"model": "a", "metadata[k]": "1"}
+        (found,) = read(await app.client.get(PATH, params=query))["data"]
+        both = read(await app.client.get(PATH, params={"metadata[k]": "1"}))["data"]
+    assert found["id"] == one["id"]
+    assert len(both) == 2
+
+
+async def test_metadata_is_replaced(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        made = await create(app, metadata={"a": "b"})
+        path = f"{PATH}/{made['id']}"
+        changed = read(await app.post(path, {"metadata": {"c": "d"}}))
+        assert read(await app.client.get(path)) == changed
+        emptied = read(await app.post(path, {"metadata": None}))
+    assert changed == made | {"metadata": {"c": "d"}}
+    assert emptied["metadata"] == {}
+
+
+async def test_a_deleted_completion_is_gone(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        path = f"{PATH}/{(await create(app))['id']}"
+        deleted = read(await app.client.delete(path))
+        ChatCompletionDeleted.model_validate(deleted, strict=True)
+        answers = [await app.client.get(path), await app.client.delete(path)]
+        answers += [
+            await app.post(path, {"metadata": {}}),
+            await app.client.get(f"{path}/messages"),
+        ]
+    assert [answer.status_code for answer in answers] == [404] * 4
+
+
+async def test_the_messages_of_the_request_are_listed_in_pages(open_app: Any) -> None:
+    parts = [{"type": "text", "text": "hi"}]
+    messages = [{"role": "system", "content": "a"}, {"role": "user", "content": parts}]
+    async with open_app(ANSWER) as app:
+        path = f"{PATH}/{(await create(app, messages=messages))['id']}/messages"
+        everything = read(await app.client.get(path))
+        first = read(await app.client.get(path, params={"limit": 1}))
+        rest = read(await app.client.get(path, params={"after": first["last_id"]}))
+        reverse = read(await app.client.get(path, params={"order": "desc"}))
+        lost = read(await app.client.get(path, params={"after": "lost"}))
+    one, two = everything["data"]
+    assert (one["role"], one["content"], one["content_parts"]) == ("system", "a", None)
+    assert (two["role"], two["content"], two["content_parts"]) == ("user", None, parts)
+    assert (first["data"], first["has_more"]) == ([one], True)
+    assert (rest["data"], rest["has_more"]) == ([two], False)
+    assert reverse["data"] == [two, one]
+    assert lost["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [({"limit": "0"}, "limit"), ({"limit": "x"}, "limit"), ({"order": "up"}, "order")],
+)
+async def test_a_bad_query_is_named(open_app: Any, query: dict[str, str], param: str) -> None:
+    async with open_app(ANSWER) as app:
+        answer = await app.client.get(PATH, params=query)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+async def test_what_is_stored_is_its_owners_alone(open_app: Any) -> None:
+    a, b = ({"authorization": f"Bearer {key}"} for key in "ab")
+    async with open_app(ANSWER, api_key=("a", "b")) as app:
+        made = read(await app.post(PATH, request(), headers=a))
+        path = f"{PATH}/{made['id']}"
+        for answer in (
+            await app.client.get(path, headers=b),
+            await app.client.delete(path, headers=b),
+            await app.post(path, {"metadata": {}}, headers=b),
+            await app.client.get(f"{path}/messages", headers=b),
+        ):
+            assert answer.status_code == 404
+        assert read(await app.client.get(PATH, headers=b))["data"] == []
+        assert (await app.client.get(path)).status_code == 401
+        assert read(await app.client.get(path, headers=a))["id"] == made["id"]
+
+
+async def test_a_stored_call_brings_its_reasoning_back(open_app: Any) -> None:
+    async with open_app(CALL, raw_reasoning="hide") as app:
+        made = await create(app, tools=[TOOL])
+        message = made["choices"][0]["message"]
+        result = {
+            "role": "tool",
+            "tool_call_id": message["tool_calls"][0]["id"],
+            "content": "1",
+        }
+        stored = (await app.client.get(f"{PATH}/{made['id']}")).text
+        follow_up = [*request()["messages"], message, result]
+        await create(app, tools=[TOOL], messages=follow_up)
+        await app.client.delete(f"{PATH}/{made['id']}")
+        await create(app, tools=[TOOL], messages=follow_up)
+    _, kept, forgotten = app.prompts
+    assert "Ask f." not in stored
+    assert f"<|start|>assistant{CALL}" in kept
+    assert "Ask f." not in forgotten
