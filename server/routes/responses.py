@@ -50,12 +50,12 @@ async def create_response(request: Request) -> Response:
 
 @router.get("/v1/responses/{response_id}")
 async def retrieve_response(request: Request, response_id: str) -> Response:
-    """A stored response that has ended; 404 for any other, and for another key's."""
+    """A stored response as it stands; 404 for any other, and for another key's."""
     owner = authenticate(request).id
-    stored = await context_of(request).store.get(owner, response_id)
-    if stored is None:
+    response = await context_of(request).store.show(owner, response_id)
+    if response is None:
         raise _not_found(response_id)
-    return json_response(stored.response)
+    return json_response(response)
 
 
 @router.delete("/v1/responses/{response_id}")
