@@ -66,7 +66,7 @@ async def test_every_answer_has_a_request_id_and_every_error_openais_body(
             200: await http.post("/v1/chat/completions", json=CHAT),
             400: await http.post("/v1/chat/completions", content=b"{"),
             404: await http.get("/unknown"),
-            405: await http.get("/v1/chat/completions"),
+            405: await http.delete("/v1/models"),
             413: await http.post("/v1/chat/completions", content=b"x" * 201),
             500: await http.get("/crash"),
         }
@@ -95,8 +95,8 @@ async def test_an_unknown_url_is_named(start_engine: StartEngine) -> None:
 
 async def test_a_wrong_method_is_told_the_right_one(start_engine: StartEngine) -> None:
     async with client(await start_engine(ANSWER)) as http:
-        answer = await http.get("/v1/chat/completions")
-    assert answer.headers["allow"] == "POST"
+        answer = await http.delete("/v1/models")
+    assert answer.headers["allow"] == "GET"
 
 
 async def test_an_unknown_model_is_a_404(start_engine: StartEngine) -> None:
