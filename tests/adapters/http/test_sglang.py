@@ -1,0 +1,149 @@
+"""SGLang's native interface, against exchanges written from its documentation and source."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from adapters.base import (
+    BackendConfig,
+    GenerationChunk,
+    GenerationRequest,
+    SamplingParams,
+    TokenLogprobs,
+)
+from adapters.errors import BackendFailed, InvalidGrammar, Rejected, Unsupported
+from adapters.http.engine import HTTPEngine
+from adapters.http.options import Options
+from adapters.http.sglang import SGLangWire
+from adapters.registry import create
+from tests.adapters.fake_engine import FakeEngine, running, status
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[FakeEngine]:
+    engine = FakeEngine("sglang.json")
+    engine.will("/v1/models", engine.recorded("models"))
+    engine.will("/get_server_info", engine.recorded("full info"))
+    engine.will("/generate", engine.recorded("stop"))
+    async with running(engine):
+        yield engine
+
+
+@pytest.fixture
+async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
+    client = HTTPEngine(engine.url, SGLangWire(), Options())
+    await client.start()
+    yield client
+    await client.stop()
+
+
+def ask(**fields: Any) -> GenerationRequest:
+    wanted = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
+    return GenerationRequest("r", (200006, 1428), **wanted)
+
+
+async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:
+    return [chunk async for chunk in client.generate(request)]
+
+
+def joined(chunks: list[GenerationChunk]) -> tuple[int, ...]:
+    return tuple(token_id for chunk in chunks for token_id in chunk.token_ids)
+
+
+async def test_what_the_server_can_do_is_declared(client: HTTPEngine) -> None:
+    assert (client.info.name, client.info.model) == ("sglang", "openai/gpt-oss-20b")
+    assert client.info.context_length == 131_072
+    assert {"grammar", "seed", "phases", "penalties"} <= client.info.features
+
+
+async def test_grammars_and_seeds_need_the_servers_flags(engine: FakeEngine) -> None:
+    engine.will("/get_server_info", engine.recorded("plain info"))
+    client = HTTPEngine(engine.url, SGLangWire(), Options())
+    await client.start()
+    assert not {"grammar", "seed"} & client.info.features
+    with pytest.raises(Unsupported, match="sglang backend does not support a grammar"):
+        await sample(client, ask(grammar="start: <[1]>"))
+    await client.stop()
+
+
+async def test_whole_outputs_are_cut_into_what_is_new(client: HTTPEngine) -> None:
+    chunks = await sample(client, ask())
+    assert joined(chunks) == (200005, 17196, 200002)
+    assert (chunks[-1].finish_reason, chunks[-1].cached_tokens) == ("stop", 5)
+
+
+async def test_incremental_outputs_are_taken_as_they_are(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/generate", engine.recorded("incremental"))
+    chunks = await sample(client, ask(logprobs=2))
+    assert joined(chunks) == (200005, 17196, 261)
+    assert [entry for chunk in chunks for entry in chunk.logprobs or ()] == [
+        TokenLogprobs(200005, -0.5, ((200005, -0.5), (7, -1.5))),
+        TokenLogprobs(17196, -0.25, ((17196, -0.25), (8, -2.5))),
+        TokenLogprobs(261, -2.0, ((9, -1.0), (261, -2.0))),
+    ]
+    assert chunks[-1].finish_reason == "length"
+
+
+async def test_the_request_is_said_in_sglangs_words(client: HTTPEngine, engine: FakeEngine) -> None:
+    engine.will("/generate", engine.recorded("incremental"))
+    sampling = SamplingParams(0.5, 0.9, 0, 0.1, 0.2, 0.3, 1.1, {7: -100.0})
+    await sample(client, ask(sampling=sampling, seed=3, logprobs=2, grammar="start: <[1]>"))
+    assert engine.bodies("/generate")[-1] == {
+        "rid": "r",
+        "input_ids": [200006, 1428],
+        "stream": True,
+        "return_logprob": True,
+        "top_logprobs_num": 2,
+        "sampling_params": {
+            "max_new_tokens": 4,
+            "stop_token_ids": [200002],
+            "no_stop_trim": True,
+            "skip_special_tokens": False,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "top_k": -1,
+            "min_p": 0.1,
+            "presence_penalty": 0.2,
+            "frequency_penalty": 0.3,
+            "repetition_penalty": 1.1,
+            "logit_bias": {"7": -100.0},
+            "sampling_seed": 3,
+            "ebnf": "start: <[1]>",
+        },
+    }
+
+
+async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/generate", engine.recorded("abort"))
+    with pytest.raises(InvalidGrammar, match="Failed to compile ebnf"):
+        await sample(client, ask(grammar="start: nonsense("))
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(400, Rejected), (500, BackendFailed)], ids=["refused", "failed"]
+)
+async def test_an_error_says_whose_it_is(
+    client: HTTPEngine, engine: FakeEngine, code: int, error: type[Exception]
+) -> None:
+    engine.will("/generate", status(code, '{"error": {"message": "input too long"}}'))
+    with pytest.raises(error, match="input too long"):
+        await sample(client, ask())
+
+
+async def test_an_error_in_the_stream_is_read(client: HTTPEngine, engine: FakeEngine) -> None:
+    engine.will("/generate", status(200, 'data: {"error": {"message": "boom"}}\n\n'))
+    with pytest.raises(BackendFailed, match="boom"):
+        await sample(client, ask())
+
+
+async def test_it_is_a_backend_by_name(engine: FakeEngine) -> None:
+    config = BackendConfig(None, {"url": engine.url}, lambda text: [], lambda ids: "", lambda: None)
+    backend = create("sglang", config)
+    await backend.start()
+    assert joined([chunk async for chunk in backend.generate(ask())]) == (200005, 17196, 200002)
+    await backend.stop()

@@ -1,0 +1,26 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.errors import BackendFailed
+from adapters.http import sse
+from adapters.http.sse import EventLines
+
+
+def test_payloads_are_what_stands_after_data() -> None:
+    text = b": ping\n\nevent: x\ndata: {}\r\n\r\ndata:[1]\n\nid: 3\n\ndata: cut"
+    assert EventLines().push(text) == [b"{}", b"[1]"]
+
+
+@given(st.lists(st.integers(0, 99), max_size=8), st.integers(1, 9))
+def test_it_does_not_matter_how_the_bytes_arrive(numbers: list[int], step: int) -> None:
+    text = b"".join(b"data: %d\n\n" % number for number in numbers)
+    lines = EventLines()
+    pieces = [lines.push(text[at : at + step]) for at in range(0, len(text), step)]
+    assert [int(line) for piece in pieces for line in piece] == numbers
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "_LONGEST_LINE", 10)
+    with pytest.raises(BackendFailed, match="line without end"):
+        EventLines().push(b"data: 12345678")
