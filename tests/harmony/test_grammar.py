@@ -1,13 +1,7 @@
-import json
-import random
 from typing import Any
 
-import jsonschema
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
-from harmony.events import MessageEnded
 from harmony.grammar import (
     AnyObject,
     Body,
@@ -23,12 +17,9 @@ from harmony.grammar import (
     final_headers,
     turn_grammar,
 )
-from harmony.messages import Channel
-from harmony.parser import ASSISTANT
-from harmony.schemas import check_strict
 from harmony.tokenizer import decode, encode, encode_with_control
-from harmony.vocab import CALL, END, RETURN
-from tests.harmony.drawing import Mask, has_ended, mask_tokenizer
+from harmony.vocab import END
+from tests.harmony.drawing import Mask, mask_tokenizer
 from tests.harmony.parsing import messages
 
 CITY = {
@@ -264,154 +255,3 @@ def test_a_schema_too_deep_to_write_is_refused() -> None:
 
 def test_equal_specs_have_equal_grammars() -> None:
     assert turn_grammar(GrammarSpec(TOOLS)) == turn_grammar(GrammarSpec(tuple(TOOLS)))
-
-
-NAMES = st.text("abcdeé _", min_size=1, max_size=5)
-SCALARS = st.one_of(
-    st.just({"type": "string"}),
-    st.builds(lambda n: {"type": "string", "maxLength": n}, st.integers(0, 9)),
-    st.sampled_from(
-        [{"type": "string", "format": name} for name in ("ipv4", "ipv6", "uuid", "email")]
-    ),
-    st.just({"type": "string", "pattern": "^[a-z]{2,4}-[0-9]+$"}),
-    st.builds(
-        lambda low, size: {"type": "integer", "minimum": low, "maximum": low + size},
-        st.integers(-1000, 1000),
-        st.integers(0, 1000),
-    ),
-    st.just({"type": "integer", "multipleOf": 3}),
-    st.just({"type": "number", "exclusiveMinimum": 0, "maximum": 7.5}),
-    st.just({"type": "boolean"}),
-    st.just({"type": ["string", "null"]}),
-    st.builds(
-        lambda values: {"enum": values},
-        st.lists(
-            st.one_of(st.text(max_size=4), st.integers(-(2**53), 2**53), st.none()),
-            min_size=1,
-            max_size=4,
-        ),
-    ),
-    st.builds(lambda value: {"const": value}, st.text(max_size=4)),
-    st.just({"$ref": "#/$defs/point"}),
-)
-
-
-def closed(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-SCHEMAS = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(
-        st.builds(closed, st.dictionaries(NAMES, inner, max_size=3)),
-        st.builds(
-            lambda items, least, more: {
-                "type": "array",
-                "items": items,
-                "minItems": least,
-                "maxItems": least + more,
-            },
-            inner,
-            st.integers(0, 2),
-            st.integers(0, 2),
-        ),
-        st.builds(lambda options: {"anyOf": options}, st.lists(inner, min_size=1, max_size=3)),
-    ),
-    max_leaves=5,
-)
-STRICT_SCHEMAS = st.builds(
-    lambda properties: {
-        **closed(properties),
-        "$defs": {"point": closed({"x": {"type": "integer"}, "y": {"type": "integer"}})},
-    },
-    st.dictionaries(NAMES, SCHEMAS, max_size=3),
-)
-# An example takes long enough as it is.
-WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
-SCHEMA_EXAMPLES = 200
-OUTPUTS_OF_EACH = 50
-LONGEST = 300
-
-
-@settings(max_examples=SCHEMA_EXAMPLES, phases=WITHOUT_SHRINKING)
-@given(STRICT_SCHEMAS, st.integers(0, 1 << 30))
-def test_outputs_drawn_under_a_strict_schema_are_valid(schema: dict[str, Any], seed: int) -> None:
-    check_strict(schema)
-    rng = random.Random(seed)
-    validator = jsonschema.Draft202012Validator(
-        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
-    )
-    start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(schema))))
-    ended = 0
-    for _ in range(OUTPUTS_OF_EACH):
-        tokens = start.copy().draw(rng, 0.6, LONGEST)
-        if has_ended(tokens):
-            ended += 1
-            validator.validate(json.loads(decode(tokens[:-1])))
-    assert ended >= 0.8 * OUTPUTS_OF_EACH
-
-
-SPECS = st.builds(
-    lambda tools, answer, call_required, reasoning, budget: GrammarSpec(
-        tools=tuple(tools),
-        answer=answer,
-        call_required=call_required and bool(tools),
-        reasoning=reasoning,
-        reasoning_budget=budget,
-    ),
-    st.lists(st.sampled_from(TOOLS), unique_by=lambda tool: tool.recipient, max_size=4),
-    st.sampled_from([FreeText(), AnyObject(), SchemaJson(CITY), ChoiceText(("yes", "no"))]),
-    st.booleans(),
-    st.booleans(),
-    st.sampled_from([None, 0, 1, 16]),
-)
-
-
-def check_body(body: Body, content: str) -> None:
-    match body:
-        case AnyObject():
-            assert isinstance(json.loads(content), dict)
-        case SchemaJson(schema):
-            jsonschema.validate(json.loads(content), schema)
-        case ChoiceText(options):
-            assert content in options
-        case LarkText():
-            assert content.replace("+", "").isdecimal()
-
-
-def check_message(message: MessageEnded, spec: GrammarSpec) -> None:
-    assert message.repairs == ()
-    recipient = message.header.recipient
-    if recipient is not None:
-        [tool] = [tool for tool in spec.tools if tool.recipient == recipient]
-        check_body(tool.body, message.content)
-    elif message.header.channel is Channel.FINAL:
-        assert not spec.call_required
-        check_body(spec.answer, message.content)
-    elif message.header.channel is Channel.ANALYSIS:
-        assert spec.reasoning
-        assert spec.reasoning_budget is None or message.body_tokens <= spec.reasoning_budget
-
-
-@settings(max_examples=100, phases=WITHOUT_SHRINKING)
-@given(SPECS, st.integers(0, 1 << 30))
-def test_turns_drawn_from_a_grammar_parse_without_a_repair(spec: GrammarSpec, seed: int) -> None:
-    rng = random.Random(seed)
-    start = Mask(turn_grammar(spec))
-    ended = 0
-    for _ in range(12):
-        tokens = start.copy().draw(rng, 0.4, LONGEST)
-        if not has_ended(tokens):
-            continue
-        ended += 1
-        parsed = messages(tokens, [tool.recipient for tool in spec.tools])
-        for message in parsed:
-            check_message(message, spec)
-        assert [*ASSISTANT, *tokens] == [token for one in parsed for token in one.tokens]
-        assert tokens[-1] == (RETURN if parsed[-1].header.recipient is None else CALL)
-    assert ended >= 8
