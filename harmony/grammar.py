@@ -18,8 +18,9 @@ from functools import cache, lru_cache
 from typing import Any
 
 from harmony.messages import Channel
+from harmony.parser import ASSISTANT
 from harmony.tokenizer import encode, encode_with_control
-from harmony.vocab import CALL, CHANNEL, END, MESSAGE, RETURN, START
+from harmony.vocab import CALL, CHANNEL, END, MESSAGE, RETURN
 
 
 class InvalidConstraint(ValueError):
@@ -148,7 +149,7 @@ def _lasts(spec: GrammarSpec) -> Iterable[str]:
     if not spec.call_required:
         yield "final"
     if spec.tools and spec.parallel_calls:
-        yield f"call ({_ids(_ASSISTANT)} call)* {_id(RETURN)}"
+        yield f"call ({_ids(ASSISTANT)} call)* {_id(RETURN)}"
     elif spec.tools:
         yield "call"
 
@@ -275,8 +276,7 @@ def _words(text: str) -> tuple[int, ...]:
     return tuple(encode(text))
 
 
-_ASSISTANT = (START, 173781)
-_AGAIN = (END, *_ASSISTANT)
+_AGAIN = (END, *ASSISTANT)
 
 
 def _header(channel: Channel) -> Sequence[int]:
