@@ -10,7 +10,6 @@ from server.gateway import Gateway
 from server.inbound.grammar import Masking
 from server.settings import Settings
 from server.store.base import Store
-from server.store.completions import CompletionStore, MemoryCompletions
 from server.store.recall import Recall
 
 
@@ -22,7 +21,6 @@ class Context:
     gateway: Gateway
     created: int
     store: Store
-    completions: CompletionStore = field(default_factory=MemoryCompletions)
     recall: Recall = field(default_factory=Recall)
 
     @property

@@ -80,7 +80,7 @@ async def create_chat_completion(request: Request) -> Response:
         outbounds,
         shared["id"],
         last_events,
-        journal=CompletionJournal(context.completions, complete) if wanted.store else None,
+        journal=CompletionJournal(context.store.completions, complete) if wanted.store else None,
     )
     encode = encoder(include_usage=wanted.include_usage)
     return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold)
@@ -91,7 +91,7 @@ async def said_before_calls(context: Context, owner: str, messages: Any) -> Know
     ids = call_ids(messages)
     if not ids:
         return {}
-    return {**context.recall.find(owner, ids), **await context.completions.called(owner, ids)}
+    return {**context.recall.find(owner, ids), **await context.store.completions.called(owner, ids)}
 
 
 def _manner(wanted: CreateChatCompletion, draft: ChatDraft, settings: Settings) -> Manner:

@@ -29,7 +29,7 @@ async def list_chat_completions(request: Request) -> Response:
     wanted = Wanted(
         paging.limit, paging.order, paging.after, query.get("model"), read_metadata(query)
     )
-    listed = await context_of(request).completions.list(owner, wanted)
+    listed = await context_of(request).store.completions.list(owner, wanted)
     return json_response(page(listed.completions, has_more=listed.has_more))
 
 
@@ -44,7 +44,7 @@ async def update_chat_completion(request: Request, completion_id: str) -> Respon
     """Give a stored completion other metadata."""
     owner = authenticate(request).id
     wanted = await body.parse(request, UpdateChatCompletion)
-    completions = context_of(request).completions
+    completions = context_of(request).store.completions
     changed = await completions.annotate(owner, completion_id, wanted.metadata or {})
     if changed is None:
         raise _not_found(completion_id)
@@ -55,7 +55,7 @@ async def update_chat_completion(request: Request, completion_id: str) -> Respon
 async def delete_chat_completion(request: Request, completion_id: str) -> Response:
     """Forget a stored completion."""
     owner = authenticate(request).id
-    if not await context_of(request).completions.delete(owner, completion_id):
+    if not await context_of(request).store.completions.delete(owner, completion_id):
         raise _not_found(completion_id)
     return json_response(
         {"id": completion_id, "object": "chat.completion.deleted", "deleted": True}
@@ -79,7 +79,7 @@ async def list_chat_completion_messages(request: Request, completion_id: str) ->
 
 async def _stored(request: Request, completion_id: str) -> StoredCompletion:
     owner = authenticate(request).id
-    stored = await context_of(request).completions.get(owner, completion_id)
+    stored = await context_of(request).store.completions.get(owner, completion_id)
     if stored is None:
         raise _not_found(completion_id)
     return stored

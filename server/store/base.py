@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from harmony.messages import Message
 from server.errors import NotFound, Unavailable
 from server.store.bells import Bell
+from server.store.completions import CompletionStore
 
 Item = dict[str, Any]
 Event = dict[str, Any]
@@ -76,6 +77,11 @@ class StoredResponse:
         """What a response that continues this one has as its history."""
         return (*self.history, *self.input, *self.output)
 
+    def ended(self, response: dict[str, Any], spoken: Mapping[str, Message]) -> "StoredResponse":
+        """The response as its last event shows it; spoken: what the model said, by item id."""
+        output = (StoredItem(item, spoken.get(item["id"])) for item in response["output"])
+        return replace(self, response=response, output=tuple(output))
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
@@ -91,6 +97,11 @@ class Store(Protocol):
     One store object belongs to one gateway, which runs what it begins. What a method has
     returned from survives the process where the store is durable. All raise StoreUnavailable.
     """
+
+    @property
+    def completions(self) -> CompletionStore:
+        """What keeps chat completions, in the same place and for as long."""
+        ...
 
     async def start(self) -> None:
         """Connect, and bring the schema up to date."""

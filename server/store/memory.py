@@ -16,6 +16,7 @@ from server.store.base import (
     StoredResponse,
 )
 from server.store.bells import Bell, Bells
+from server.store.completions import MemoryCompletions
 
 CAPACITY = 10_000
 
@@ -35,6 +36,7 @@ class MemoryStore:
     """Keeps up to `capacity` responses, >= 1; they are gone when the process ends."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
+        self.completions = MemoryCompletions(capacity)
         self._capacity = capacity
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._items: dict[_Key, StoredItem] = {}

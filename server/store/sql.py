@@ -1,13 +1,12 @@
 """The store in a database: a SQLite file, or PostgreSQL."""
 
 import logging
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-from sqlalchemy import ColumnElement, Double, delete, func, insert, literal_column, select, update
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.ids import new_id
@@ -20,11 +19,11 @@ from server.store.base import (
     RunLost,
     StoredItem,
     StoredResponse,
-    StoreUnavailable,
 )
 from server.store.bells import Bell, Bells
-from server.store.engine import WRITES, migrate, open_engine, parse_url
+from server.store.database import Database
 from server.store.notices import Notices
+from server.store.sql_completions import SqlCompletions
 from server.store.tables import INPUT, OUTPUT, events, items, responses, runs
 
 logger = logging.getLogger(__name__)
@@ -32,10 +31,6 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 10.0
 _AT_ONCE = 500
-_CLOCKS = {
-    "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
-    "postgresql": "extract(epoch from clock_timestamp())",
-}
 
 
 class SqlStore:
@@ -46,22 +41,16 @@ class SqlStore:
     """
 
     def __init__(self, url: str) -> None:
-        parsed = parse_url(url)
-        self._engine = open_engine(parsed)
-        self._writer = self._engine.execution_options(**WRITES)
+        self.database = database = Database(url)
+        self.completions = SqlCompletions(database)
         self._gateway = new_id("gateway")
-        self._clock: ColumnElement[float] = literal_column(
-            _CLOCKS[parsed.get_backend_name()], Double
-        )
         # SQLite tells nobody of a change: readers of other gateways' runs look again.
-        sqlite = parsed.get_backend_name() == "sqlite"
-        self._bells = Bells(_POLL_SECONDS if sqlite else _PATIENCE_SECONDS)
-        self._notices = None if sqlite else Notices(parsed, self._bells)
+        self._bells = Bells(_POLL_SECONDS if database.is_sqlite else _PATIENCE_SECONDS)
+        self._notices = None if database.is_sqlite else Notices(database.url, self._bells)
 
     async def start(self) -> None:
         """Connect, and bring the schema up to date."""
-        async with _told():
-            await migrate(self._engine)
+        await self.database.migrate()
         if self._notices is not None:
             self._notices.start()
 
@@ -69,25 +58,31 @@ class SqlStore:
         """Close all connections."""
         if self._notices is not None:
             await self._notices.stop()
-        await self._engine.dispose()
+        await self.database.close()
 
     async def put(self, stored: StoredResponse, ledger: Sequence[Event] = ()) -> None:
         """Keep a response that has ended."""
-        async with self._writing() as connection:
+        async with self.database.writing() as connection:
             await self._insert(connection, stored)
             await self._finish(connection, stored, ledger)
 
     async def begin(self, stored: StoredResponse) -> None:
         """Keep a response in progress, and that this gateway makes it."""
-        async with self._writing() as connection:
+        async with self.database.writing() as connection:
             await self._insert(connection, stored)
-            run = {"response_id": stored.id, "gateway": self._gateway, "beat_at": self._clock}
+            run = {
+                "response_id": stored.id,
+                "gateway": self._gateway,
+                "beat_at": self.database.clock,
+            }
             await connection.execute(insert(runs).values(run))
 
     async def append(self, response_id: str, ledger: Sequence[Event]) -> None:
         """Keep a batch of events. The run's row is its fence: it says whose the run is."""
-        async with self._writing() as connection:
-            mine = update(runs).where(self._is_mine(response_id)).values(beat_at=self._clock)
+        async with self.database.writing() as connection:
+            mine = (
+                update(runs).where(self._is_mine(response_id)).values(beat_at=self.database.clock)
+            )
             if (await connection.execute(mine)).rowcount != 1:
                 raise _lost(response_id)
             await connection.execute(insert(events).values(rows.batch(response_id, ledger)))
@@ -96,7 +91,7 @@ class SqlStore:
 
     async def end(self, stored: StoredResponse, ledger: Sequence[Event]) -> None:
         """Keep the whole response; its batches of events become one."""
-        async with self._writing() as connection:
+        async with self.database.writing() as connection:
             mine = delete(runs).where(self._is_mine(stored.id))
             if (await connection.execute(mine)).rowcount != 1:
                 raise _lost(stored.id)
@@ -111,13 +106,13 @@ class SqlStore:
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """The owner's response, with the chain of those that it continues."""
-        async with self._reading() as connection:
+        async with self.database.reading() as connection:
             row = await self._row(connection, owner, response_id)
             return None if row is None else await chains.load(connection, row)
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """The owner's response as the API shows it."""
-        async with self._reading() as connection:
+        async with self.database.reading() as connection:
             row = await self._row(connection, owner, response_id)
             if row is None:
                 return None
@@ -132,7 +127,7 @@ class SqlStore:
 
     async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
         """The events that are kept. Read in one snapshot: none is missing where it has ended."""
-        async with self._reading() as connection:
+        async with self.database.reading() as connection:
             row = await self._row(connection, owner, response_id)
             if row is None:
                 return None
@@ -152,7 +147,7 @@ class SqlStore:
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a response; its items stay as long as others continue it."""
-        async with self._writing() as connection:
+        async with self.database.writing() as connection:
             if await self._row(connection, owner, response_id) is None:
                 return False
             await connection.execute(
@@ -173,14 +168,14 @@ class SqlStore:
             .where(items.c.item_id.in_(keys), responses.c.owner == owner, ~responses.c.deleted)
             .order_by(items.c.side, items.c.place.desc())
         )
-        async with self._reading() as connection:
+        async with self.database.reading() as connection:
             return {
                 keys[row.item_id]: rows.stored_item(row) for row in await connection.execute(found)
             }
 
     async def cancel(self, response_id: str) -> None:
         """Mark the run, whoever's it is."""
-        async with self._writing() as connection:
+        async with self.database.writing() as connection:
             marked = await connection.execute(
                 update(runs)
                 .where(runs.c.response_id == rows.key(response_id))
@@ -194,22 +189,22 @@ class SqlStore:
         """Renew the runs' time; those that are marked come back."""
         if not running:
             return frozenset()
-        async with self._writing() as connection:
+        async with self.database.writing() as connection:
             beaten = await connection.execute(
                 update(runs)
                 .where(runs.c.response_id.in_(running), runs.c.gateway == self._gateway)
-                .values(beat_at=self._clock)
+                .values(beat_at=self.database.clock)
                 .returning(runs.c.response_id, runs.c.cancelled)
             )
             return frozenset(name for name, cancelled in beaten if cancelled)
 
     async def adopt(self, silent: float) -> Sequence[StoredResponse]:
         """Make silent gateways' runs this one's. Of gateways that try at once one succeeds."""
-        async with self._writing() as connection:
+        async with self.database.writing() as connection:
             adopted = await connection.execute(
                 update(runs)
-                .where(runs.c.beat_at < self._clock - silent)
-                .values(gateway=self._gateway, beat_at=self._clock)
+                .where(runs.c.beat_at < self.database.clock - silent)
+                .values(gateway=self._gateway, beat_at=self.database.clock)
                 .returning(runs.c.response_id)
             )
             ids = adopted.scalars().all()
@@ -219,11 +214,11 @@ class SqlStore:
     async def sweep(self, age: float) -> int:
         """Forget what is old, a bounded number at a time so that others get their turn."""
         swept = 0
-        old = responses.c.created_at < self._clock - age
+        old = responses.c.created_at < self.database.clock - age
         idle = ~select(runs.c.response_id).where(runs.c.response_id == responses.c.id).exists()
         batch = select(responses.c.id).where(old, ~responses.c.deleted, idle).limit(_AT_ONCE)
         while True:
-            async with self._writing() as connection:
+            async with self.database.writing() as connection:
                 marked = await connection.execute(
                     update(responses).where(responses.c.id.in_(batch)).values(deleted=True)
                 )
@@ -232,7 +227,7 @@ class SqlStore:
                 break
         while await self._prune_some():
             continue
-        return swept
+        return swept + await self.completions.sweep(age)
 
     def listen(self, topic: str) -> AbstractContextManager[Bell]:
         """A bell that other gateways' changes ring too: at once, or after a poll (SQLite)."""
@@ -240,14 +235,14 @@ class SqlStore:
 
     async def _prune_some(self) -> int:
         try:
-            async with self._writing() as connection:
+            async with self.database.writing() as connection:
                 return await chains.prune_some(connection, _AT_ONCE)
         except IntegrityError:
             logger.info("a response was continued while it was swept; it is left for later")
             return 0
 
     async def _insert(self, connection: AsyncConnection, stored: StoredResponse) -> None:
-        row = rows.response(stored) | {"created_at": self._clock}
+        row = rows.response(stored) | {"created_at": self.database.clock}
         try:
             await connection.execute(insert(responses).values(row))
         except IntegrityError as error:
@@ -281,33 +276,6 @@ class SqlStore:
 
     def _is_mine(self, response_id: str) -> ColumnElement[bool]:
         return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)
-
-    @asynccontextmanager
-    async def _reading(self) -> AsyncGenerator[AsyncConnection]:
-        async with _told(), self._engine.connect() as connection:
-            if self._notices is not None:
-                await connection.execution_options(isolation_level="REPEATABLE READ")
-            yield connection
-
-    @asynccontextmanager
-    async def _writing(self) -> AsyncGenerator[AsyncConnection]:
-        async with _told(), self._writer.begin() as connection:
-            yield connection
-
-
-@asynccontextmanager
-async def _told() -> AsyncGenerator[None]:
-    """A database that cannot be reached, or has no room, as StoreUnavailable; bugs as they are."""
-    try:
-        yield
-    except (IntegrityError, ProgrammingError, DataError):
-        raise
-    except (DBAPIError, PoolTimeout, OSError) as error:
-        logger.error("the store failed: %s", error)
-        raise StoreUnavailable(
-            "The server's store is unavailable for now; requests with `store: false` that refer to"
-            " nothing stored are still served."
-        ) from error
 
 
 def _lost(response_id: str) -> RunLost:

@@ -121,3 +121,44 @@ runs = Table(
     Column("beat_at", Double, nullable=False),
     Column("cancelled", Boolean, nullable=False, server_default=false()),
 )
+
+chat_completions = Table(
+    "chat_completions",
+    metadata,
+    Column("place", SERIAL, primary_key=True),
+    Column("id", ID, nullable=False, unique=True),
+    Column("owner", ID, nullable=False),
+    Column("created_at", Double, nullable=False, index=True),
+    Column("model", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("messages", LargeBinary, nullable=False),
+    Index("ix_chat_completions_owner_place", "owner", "place"),
+    # A place is never given twice: pages go on from one.
+    sqlite_autoincrement=True,
+)
+
+chat_metadata = Table(
+    "chat_metadata",
+    metadata,
+    Column(
+        "completion_id", ID, ForeignKey("chat_completions.id", ondelete="CASCADE"), primary_key=True
+    ),
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+chat_calls = Table(
+    "chat_calls",
+    metadata,
+    Column("call_id", ID, primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column(
+        "completion_id",
+        ID,
+        ForeignKey("chat_completions.id", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    Column("message", Text, nullable=False),
+    Column("tokens", LargeBinary),
+)

@@ -187,6 +187,16 @@ def test_bits_are_read_in_tokens_order() -> None:
     assert [token for token in range(64) if mask.allows(token)] == [0, 2, 63]
 
 
+async def test_few_tokens_are_listed_and_many_are_not(
+    compiler: GrammarCompiler, worker: MaskWorker
+) -> None:
+    mask = await compiler.compile(TEXT)
+    assert mask.few is not None
+    assert mask.few.tolist() == [CHANNEL]
+    step(worker, (mask, CHANNEL))
+    assert mask.few is None
+
+
 def test_waiting_without_work_returns(worker: MaskWorker) -> None:
     worker.advance([])
     worker.wait()

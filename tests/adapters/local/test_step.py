@@ -61,10 +61,14 @@ def noise(rows: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(rows, WIDTH, generator=torch.Generator().manual_seed(seed)) * 2
 
 
-def mask_of(*allowed: int) -> TokenMask:
+def mask_of(*allowed: int, many: bool = False) -> TokenMask:
+    """A mask that stays as it is; `many`: as if the allowed tokens were too many to list."""
     bits = np.zeros(WIDTH, np.uint8)
     bits[list(allowed)] = 1
-    return TokenMask(FakeMatcher(), np.packbits(bits, bitorder="little").view(np.int32))  # type: ignore[arg-type]
+    mask = TokenMask(FakeMatcher(), np.packbits(bits, bitorder="little").view(np.int32))  # type: ignore[arg-type]
+    if many:
+        mask.few = None
+    return mask
 
 
 def test_greedy_rows_take_the_argmax(bench: Bench) -> None:
@@ -133,12 +137,24 @@ def test_penalties_hold_back_what_was_sampled(bench: Bench) -> None:
     assert not row.ended
 
 
+@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("params", [GREEDY, SamplingParams(), SamplingParams(top_p=0.9)])
-def test_a_grammar_lets_only_its_tokens_through(bench: Bench, params: SamplingParams) -> None:
+def test_a_grammar_lets_only_its_tokens_through(
+    bench: Bench, params: SamplingParams, many: bool
+) -> None:
     logits = noise(1)
     logits[0, :100] += 20
-    bench.add(mask_of(120, 130, 140), sampling=params, seed=0)
+    bench.add(mask_of(120, 130, 140, many=many), sampling=params, seed=0)
     assert bench.run(logits)[0] in (120, 130, 140)
+
+
+def test_a_token_that_the_grammar_allows_is_the_one_drawn_without_it(bench: Bench) -> None:
+    logits = noise(1)
+    bench.add(sampling=SamplingParams(), seed=5)
+    free = bench.run(logits)
+    bench.rows = []
+    bench.add(mask_of(*range(WIDTH), many=True), sampling=SamplingParams(), seed=5)
+    assert bench.run(logits) == free
 
 
 def test_a_single_allowed_token_is_taken_however_unlikely(bench: Bench) -> None:
@@ -155,9 +171,11 @@ def test_tokens_that_underflow_beside_forbidden_ones_are_still_drawn(bench: Benc
     assert bench.run(logits)[0] in (120, 121)
 
 
-@pytest.mark.parametrize("truncation", [{}, {"top_p": 0.999999}], ids=["after", "before"])
+@pytest.mark.parametrize(
+    ("many", "truncation"), [(True, {}), (False, {}), (True, {"top_p": 0.999999})]
+)
 def test_masked_draws_follow_the_masked_distribution(
-    bench: Bench, truncation: dict[str, float]
+    bench: Bench, many: bool, truncation: dict[str, float]
 ) -> None:
     """Whether the mask is looked at after a first draw or before any."""
     logits = noise(1)
@@ -166,7 +184,7 @@ def test_masked_draws_follow_the_masked_distribution(
     counts = torch.zeros(WIDTH)
     for seed in range(3000):
         bench.rows = []
-        bench.add(mask_of(*allowed), sampling=SamplingParams(**truncation), seed=seed)
+        bench.add(mask_of(*allowed, many=many), sampling=SamplingParams(**truncation), seed=seed)
         counts[bench.run(logits)[0]] += 1
     assert counts.sum() == counts[allowed].sum()
     # Five standard deviations of a binomial.
@@ -247,7 +265,7 @@ def test_a_row_that_ended_is_told_nothing_more(bench: Bench) -> None:
 
 
 def test_many_rows_are_chosen_in_portions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.local.step._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("adapters.local.choice._ROWS_AT_ONCE", 2)
     logits = noise(5)
     for seed in range(5):
         bench.add(sampling=SamplingParams(temperature=0.5), seed=seed)

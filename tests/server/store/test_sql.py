@@ -86,7 +86,7 @@ async def test_of_gateways_that_adopt_at_once_one_gets_the_run(database: Databas
     for number in range(10):
         await first.begin(running(f"run_{number}"))
     others = [await database.open() for _ in range(3)]
-    async with first._engine.begin() as connection:
+    async with first.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
     taken = await asyncio.gather(*(store.adopt(3600) for store in others))
     names = [stored.id for each in taken for stored in each]
@@ -258,13 +258,13 @@ def test_other_urls_are_refused(url: str) -> None:
 
 
 async def _rows(store: SqlStore, table: str) -> int:
-    async with store._engine.connect() as connection:
+    async with store.database.reading() as connection:
         return int((await connection.exec_driver_sql(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
 async def _limit_pages(store: SqlStore) -> None:
     """Let the file grow no more, on all of the store's connections."""
-    engine = store._engine
+    engine = store.database.engine
 
     async with engine.connect() as connection:
         pages = (await connection.exec_driver_sql("PRAGMA page_count")).scalar_one()
