@@ -1,10 +1,11 @@
 # CPU image: docker build -t gpt-oss-server .
 # GPU image: docker build -t gpt-oss-server:gpu --build-arg DEVICE=gpu .
+# GPU image with vLLM: docker build -t gpt-oss-server:vllm --build-arg DEVICE=vllm .
 ARG DEVICE=cpu
 
 FROM python:3.11-slim-bookworm AS cpu
 # Where torch is taken from beside the default index; its CPU build is some 3 GB smaller.
-ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu EXTRAS=""
+ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu EXTRAS="" PINS=constraints.txt
 
 FROM python:3.11-slim-bookworm AS gpu
 # The default index has torch for CUDA; triton compiles its launchers with gcc at run time.
@@ -12,7 +13,12 @@ FROM python:3.11-slim-bookworm AS gpu
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
-ENV EXTRAS="[gpu]" NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+ENV EXTRAS="[gpu]" PINS=constraints.txt \
+    NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+
+FROM vllm/vllm-openai:v0.32.0 AS vllm
+# vLLM and all it pins are there; what the project needs beside it is chosen to fit.
+ENV EXTRAS="[vllm]" PINS=/dev/null HF_HOME=/cache/huggingface
 
 # hadolint ignore=DL3006
 FROM ${DEVICE}
@@ -22,12 +28,12 @@ WORKDIR /src
 # Dependencies first: a change to the sources alone does not install them again.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 # hadolint ignore=DL3013
-RUN PIP_CONSTRAINT=constraints.txt pip install --no-cache-dir ".${EXTRAS}"
+RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir ".${EXTRAS}"
 COPY harmony harmony
 COPY adapters adapters
 COPY server server
 COPY demo demo
-RUN PIP_CONSTRAINT=constraints.txt pip install --no-cache-dir --no-deps --force-reinstall .
+RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --force-reinstall .
 
 # Checkpoints from the hub and those the server makes are kept in /cache.
 ENV GPT_OSS_HOST=0.0.0.0 GPT_OSS_PORT=8000 XDG_CACHE_HOME=/cache PYTHONUNBUFFERED=1
@@ -36,7 +42,7 @@ WORKDIR /home/server
 USER 10001
 EXPOSE 8000
 HEALTHCHECK --start-period=15m --interval=30s --timeout=10s CMD [ \
-    "python", "-c", "import os, urllib.request as http; \
+    "python3", "-c", "import os, urllib.request as http; \
     http.urlopen('http://127.0.0.1:' + os.environ['GPT_OSS_PORT'] + '/health')" ]
 ENTRYPOINT ["gpt-oss-server"]
 CMD ["serve"]

@@ -12,7 +12,9 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -224,10 +226,65 @@ def test_the_variables_that_are_set_are_options_of_the_server(name: str) -> None
     assert variables((ROOT / name).read_text()) - set(Settings.model_fields) == set()
 
 
-def test_compose_serves_the_20b_model_on_a_gpu() -> None:
-    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["server"]
-    assert service["environment"]["GPT_OSS_MODEL"] == "${MODEL:-openai/gpt-oss-20b}"
-    assert service["ports"] == ["${PORT:-8000}:8000"]
-    assert service["build"]["args"] == {"DEVICE": "gpu"}
-    (device,) = service["deploy"]["resources"]["reservations"]["devices"]
-    assert (device["driver"], device["capabilities"]) == ("nvidia", ["gpu"])
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+def services(profile: str) -> dict[str, Any]:
+    found = COMPOSE["services"].items()
+    return {name: service for name, service in found if profile in service["profiles"]}
+
+
+def devices(service: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = service["deploy"]["resources"]["reservations"]["devices"]
+    return found
+
+
+def test_the_compose_file_is_valid() -> None:
+    """By the Compose specification's own schema: github.com/compose-spec, commit 170098b."""
+    schema = json.loads((ROOT / "tests/data/compose-spec.json").read_text())
+    validator = jsonschema.Draft7Validator(schema)
+    assert [error.message for error in validator.iter_errors(COMPOSE)] == []
+
+
+def test_every_service_belongs_to_one_profile() -> None:
+    profiles = [service["profiles"] for service in COMPOSE["services"].values()]
+    assert {tuple(names) for names in profiles} == {("demo",), ("gpu",), ("scale-out",)}
+
+
+def test_the_demo_needs_no_gpu() -> None:
+    (demo,) = services("demo").values()
+    assert demo["ports"] == ["${PORT:-8000}:8000"]
+    assert "deploy" not in demo
+    assert "GPT_OSS_BACKEND" not in demo["environment"]
+
+
+def test_one_gpu_box_has_vllm_in_the_servers_process() -> None:
+    (server,) = services("gpu").values()
+    assert server["environment"]["GPT_OSS_BACKEND"] == "vllm"
+    assert server["environment"]["GPT_OSS_MODEL"] == "${MODEL:-openai/gpt-oss-20b}"
+    assert server["build"]["args"] == {"DEVICE": "vllm"}
+    assert devices(server) == [{"driver": "nvidia", "capabilities": ["gpu"], "count": "all"}]
+
+
+def test_scaled_out_gateways_reach_every_engine_and_share_the_store() -> None:
+    scaled = services("scale-out")
+    engines = [name for name in scaled if name.startswith("engine-")]
+    gateways = [name for name in scaled if name.startswith("gateway-")]
+    assert (len(engines), len(gateways)) == (2, 2)
+    for name in gateways:
+        told = scaled[name]["environment"]
+        assert told["GPT_OSS_BACKEND_URL"] == ",".join(f"http://{one}:8000" for one in engines)
+        assert "@postgres/" in told["GPT_OSS_STORE"]
+        assert {*engines, "postgres"} == {*scaled[name]["depends_on"]}
+    ids = [device["device_ids"] for name in engines for device in devices(scaled[name])]
+    assert ids == [["0"], ["1"]]
+    for name in engines:
+        assert "--enable-scale-out" in scaled[name]["command"]
+
+
+def test_the_balancer_spreads_over_the_gateways_and_holds_nothing_back() -> None:
+    told = COMPOSE["configs"]["balancer"]["content"]
+    gateways = [name for name in services("scale-out") if name.startswith("gateway-")]
+    assert re.findall(r"server (\S+):8000;", told) == gateways
+    assert "proxy_buffering off;" in told
+    assert re.findall(r"(?<!\$)\$(?!\$)", told) == []  # Compose would fill them in
