@@ -19,18 +19,35 @@ from server.gateway import Gateway
 from server.middleware import BodyLimit, RequestId
 from server.respond import CLIENT_CLOSED_REQUEST, json_response
 from server.routes import chat, completions, health, models, render, responses, stored_chat, tokens
+from server.sealing import Sealer
 from server.settings import Settings
+from server.store.base import Store
 from server.store.memory import MemoryStore
+from server.upkeep import Upkeep
+
+SECONDS_A_DAY = 86_400
 
 
-def create_app(settings: Settings, backend: Backend) -> FastAPI:
-    """The server around `backend`, which the caller has started and will stop."""
+def create_app(settings: Settings, backend: Backend, store: Store | None = None) -> FastAPI:
+    """The server around `backend` and `store`, which the caller has started and will stop.
+
+    Without a store, what is kept is kept in memory.
+    """
     gateway = Gateway(backend, Admission(settings.max_running, settings.max_waiting))
+    context = Context(
+        settings,
+        gateway,
+        created=int(time.time()),
+        store=MemoryStore() if store is None else store,
+        sealer=Sealer(settings.encryption_key),
+    )
+    upkeep = Upkeep(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
-        yield
-        await gateway.runs.close()
+        async with upkeep.running():
+            yield
+            await gateway.runs.close()
 
     app = FastAPI(
         title="gpt-oss-server",
@@ -43,7 +60,7 @@ def create_app(settings: Settings, backend: Backend) -> FastAPI:
             ClientDisconnect: _client_disconnect,
         },
     )
-    app.state.context = Context(settings, gateway, created=int(time.time()), store=MemoryStore())
+    app.state.context = context
     for routes in (responses, chat, completions, render, stored_chat, tokens, models, health):
         app.include_router(routes.router)
     return app

@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 from server.errors import NotFound
 from server.gateway import Gateway
 from server.inbound.grammar import Masking
+from server.sealing import Sealer
 from server.settings import Settings
 from server.store.base import Store
 from server.store.recall import Recall
@@ -22,6 +23,7 @@ class Context:
     created: int
     store: Store
     recall: Recall = field(default_factory=Recall)
+    sealer: Sealer = field(default_factory=Sealer)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from server.app import create_app
 from server.backends import open_backend
 from server.context import Context
 from server.settings import Settings
+from server.store.base import Store, StoreUnavailable
+from server.store.opening import open_store
 
 logger = logging.getLogger(__name__)
 
@@ -41,19 +43,35 @@ def serve(settings: Settings) -> None:
     with _bind(settings.host, settings.port) as listener, asyncio.Runner() as runner:
         try:
             backend = open_backend(settings, Progress())
+            store = _open_store(settings)
             try:
+                runner.run(store.start())
                 runner.run(backend.start())
-                _listen(runner, settings, backend, listener)
+                _listen(runner, settings, backend, store, listener)
             finally:
                 runner.run(backend.stop())
+                runner.run(store.stop())
         except BackendError as error:
             raise StartUpFailed(str(error)) from error
+        except StoreUnavailable as error:
+            raise StartUpFailed(f"cannot open the store: {error.__cause__}") from error
+
+
+def _open_store(settings: Settings) -> Store:
+    try:
+        return open_store(settings)
+    except OSError as error:
+        raise StartUpFailed(f"cannot open the store: {error}") from error
 
 
 def _listen(
-    runner: asyncio.Runner, settings: Settings, backend: Backend, listener: socket.socket
+    runner: asyncio.Runner,
+    settings: Settings,
+    backend: Backend,
+    store: Store,
+    listener: socket.socket,
 ) -> None:
-    app = create_app(settings, backend)
+    app = create_app(settings, backend, store)
     config = uvicorn.Config(
         app, log_config=None, log_level="warning", access_log=False, server_header=False
     )
@@ -126,6 +144,7 @@ def _log_to_stderr(level: str) -> None:
         logging.getLogger(package).setLevel(level)
     # Other packages' debug lines may hold what clients and the model say; ours never do.
     logging.getLogger().setLevel("INFO" if level == "DEBUG" else level)
+    logging.getLogger("alembic").setLevel("WARNING")
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -10,7 +10,12 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from server.sealing import check_key
+from server.store.engine import parse_url
+
 DEMO_NAME = "gpt-oss-demo"
+MEMORY = "memory"
+"""A store that ends with the process."""
 REMOTE_NAME = "gpt-oss"
 Several = Annotated[tuple[str, ...], NoDecode]
 
@@ -54,6 +59,19 @@ class Settings(BaseSettings):
     reasoning_content: bool = Field(
         False, description="true: Chat answers repeat `reasoning` under its other name"
     )
+    store: str | None = Field(
+        None,
+        description="where responses are kept: sqlite:///FILE, postgresql://… or memory; default: "
+        "a file in the user's data folder",
+        repr=False,
+    )
+    store_ttl: float = Field(30, gt=0, description="days that a response is kept; inf is for ever")
+    encryption_key: Several = Field(
+        (),
+        description="key of the reasoning that clients keep (repeatable: the first seals, all "
+        "open); default: one made for this process",
+        repr=False,
+    )
     max_running: int = Field(64, ge=1, description="requests that sample at once")
     max_waiting: int = Field(256, ge=0, description="requests that may wait; more get a 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1, description="largest request body")
@@ -66,6 +84,7 @@ class Settings(BaseSettings):
 
     @field_validator(
         "served_model_name",
+        "encryption_key",
         "api_key",
         "cors_origin",
         "backend_option",
@@ -79,6 +98,18 @@ class Settings(BaseSettings):
         if not isinstance(value, str):
             return value
         return tuple(item for part in value.split(",") if (item := part.strip()))
+
+    @field_validator("store")
+    @classmethod
+    def _known_store(cls, value: str | None) -> str | None:
+        if value is not None and value != MEMORY:
+            parse_url(value)
+        return value
+
+    @field_validator("encryption_key")
+    @classmethod
+    def _encryption_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(check_key, value))
 
     @field_validator("served_model_name")
     @classmethod

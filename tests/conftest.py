@@ -1,11 +1,17 @@
 """What holds for every test: no network, a core for each worker, no timed examples."""
 
+import atexit
 import os
+import tempfile
 
 from hypothesis import HealthCheck, settings
 
 # Read when the libraries are first imported; processes that tests start inherit them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Servers that tests start keep what they are told in here, not in the home folder.
+_data = tempfile.TemporaryDirectory(prefix="gpt-oss-data-", ignore_cleanup_errors=True)
+atexit.register(_data.cleanup)
+os.environ["XDG_DATA_HOME"] = _data.name
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 for _name in [name for name in os.environ if name.startswith("GPT_OSS_")]:

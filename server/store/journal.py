@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from harmony.messages import Message
@@ -11,7 +10,6 @@ from server.runs import Show, WireEvent
 from server.store.base import (
     RunLost,
     Store,
-    StoredItem,
     StoredResponse,
     StoreUnavailable,
 )
@@ -90,10 +88,8 @@ class ResponseJournal:
     async def _end(self, response: dict[str, Any], events: Sequence[WireEvent], show: Show) -> None:
         if self._later is not None:
             self._later.cancel()
-        output = (StoredItem(item, self._spoken.get(item["id"])) for item in response["output"])
-        ended = replace(self._started, response=response, output=tuple(output))
         async with self._writing:
-            await self._store.end(ended, self._events)
+            await self._store.end(self._started.ended(response, self._spoken), self._events)
             show(self._events[self._kept :] if self._holds else events)
 
 

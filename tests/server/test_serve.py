@@ -16,6 +16,7 @@ import pytest
 
 from server.serve import Progress, StartUpFailed, _bind, _listen, _url
 from server.settings import Settings
+from server.store.memory import MemoryStore
 
 ROOT = Path(__file__).parents[2]
 WORDS = "one two three four five six seven eight nine ten"
@@ -156,7 +157,7 @@ def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
         with _bind("127.0.0.1", port) as other:
             other.listen()
             with pytest.raises(StartUpFailed, match=f":{port}: Address already in use"):
-                _listen(runner, settings, engine, ours)
+                _listen(runner, settings, engine, MemoryStore(), ours)
 
 
 def test_a_host_that_is_none_is_one_line(start: Start) -> None:

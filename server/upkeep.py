@@ -1,0 +1,97 @@
+"""What a gateway does for the store beside serving requests.
+
+It says which responses it is making, ends those that are to be cancelled, ends as failed those
+whose gateway has fallen silent, and forgets what is old.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from server.outbound.broken import broken_off
+from server.runs import Runs
+from server.store.base import CANCELS, Store, StoredResponse, StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+BEAT_SECONDS = 2.0
+SILENT_SECONDS = 15.0
+"""A gateway that has not been heard of for so long runs nothing any more."""
+SWEEP_SECONDS = 3600.0
+
+
+class Upkeep:
+    """The store's care, as tasks of this process.
+
+    ttl: seconds that a response is kept. silent: see SILENT_SECONDS.
+    """
+
+    def __init__(
+        self, store: Store, runs: Runs, ttl: float, *, silent: float = SILENT_SECONDS
+    ) -> None:
+        self._store = store
+        self._runs = runs
+        self._ttl = ttl
+        self._silent = silent
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Take care as long as the block lasts."""
+        chores = (
+            self._follow_cancels(),
+            _every(self._silent / 3, self.end_silent),
+            _every(SWEEP_SECONDS, self.sweep),
+        )
+        tasks = [asyncio.create_task(chore) for chore in chores]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def beat(self) -> None:
+        """Say what runs here; cancel what is to be cancelled."""
+        for response_id in await self._store.beat(self._runs.ids):
+            if run := self._runs.find(response_id):
+                run.cancel()
+
+    async def end_silent(self) -> None:
+        """End the runs of silent gateways as failed."""
+        for stored in await self._store.adopt(self._silent):
+            await self._fail(stored)
+
+    async def sweep(self) -> None:
+        """Forget what is old."""
+        if swept := await self._store.sweep(self._ttl):
+            logger.info("forgot %d old responses", swept)
+
+    async def _follow_cancels(self) -> None:
+        with self._store.listen(CANCELS) as bell:
+            while True:
+                await _tried(self.beat)
+                await bell.wait(BEAT_SECONDS)
+
+    async def _fail(self, stored: StoredResponse) -> None:
+        ledger = await self._store.ledger(stored.owner, stored.id)
+        events = broken_off(stored.response, () if ledger is None else ledger.events)
+        await self._store.end(stored.ended(events[-1]["response"], {}), events)
+        logger.warning("response %s was left behind by its server: failed", stored.id)
+
+
+async def _every(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await _tried(chore)
+        await asyncio.sleep(seconds)
+
+
+async def _tried(chore: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await chore()
+    except StoreUnavailable as error:
+        # It is logged where it happened, and the chore comes round again.
+        logger.debug("upkeep is put off: %s", error)
+    except Exception:
+        # A chore that broke once must come round again: others wait for this gateway's word.
+        logger.exception("upkeep failed")
