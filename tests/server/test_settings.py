@@ -20,6 +20,8 @@ def test_every_option_has_a_default_and_says_what_it_does() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
+KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LTMyISE="
+
 VARIABLES = {
     "model": ("m", "m"),
     "served_model_name": ("a, b,", ("a", "b")),
@@ -33,6 +35,10 @@ VARIABLES = {
     "cors_origin": ("*", ("*",)),
     "raw_reasoning": ("hide", "hide"),
     "constrain": ("always", "always"),
+    "reasoning_content": ("true", True),
+    "store": ("sqlite:///x.db", "sqlite:///x.db"),
+    "store_ttl": ("1", 1),
+    "encryption_key": (f"{KEY}, {KEY}", (KEY, KEY)),
     "max_running": ("2", 2),
     "max_waiting": ("0", 0),
     "max_body_bytes": ("1", 1),
@@ -88,7 +94,9 @@ def test_a_bad_value_is_refused_by_name(options: dict[str, Any], told: str) -> N
 
 
 def test_keys_are_never_shown() -> None:
-    assert "hunter2" not in repr(Settings(api_key=("hunter2",)))
+    shown = repr(Settings(api_key=("hunter2",), encryption_key=(KEY,)))
+    assert "hunter2" not in shown
+    assert KEY not in shown
     with pytest.raises(ValidationError) as refusal:
         Settings(api_key=("hunter2",), script="s.jsonl")
     assert "hunter2" not in str(refusal.value)
