@@ -202,7 +202,16 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
-        start_processes(run, (options, f"{folder}/meeting"), options.workers, start_method="spawn")
+        workers = start_processes(
+            run,
+            (options, f"{folder}/meeting"),
+            options.workers,
+            join=False,
+            start_method="spawn",
+        )
+        signal.signal(signal.SIGTERM, lambda *_: [w.terminate() for w in workers.processes])
+        while not workers.join():
+            pass
 
 
 if __name__ == "__main__":
