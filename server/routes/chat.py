@@ -4,6 +4,7 @@ Source: https://platform.openai.com/docs/api-reference/chat
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable
 from itertools import chain
@@ -22,6 +23,7 @@ from server.inbound.messages import Known, call_ids
 from server.inbound.options import today
 from server.outbound.chat import ChatOutbound, Manner, encoder, head, usage_chunk
 from server.outbound.chat_fold import fold
+from server.outbound.envelope import LEFT_OUT
 from server.outbound.stored_chat import stored_completion
 from server.respond import respond
 from server.routes.hidden import refuse_where_hidden
@@ -29,10 +31,12 @@ from server.runs import WireEvent
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
 from server.settings import Settings
+from server.store.base import StoreUnavailable
 from server.store.completion_journal import CompletionJournal
 from server.store.completions import StoredCompletion
 from server.store.recall import Said
 
+logger = logging.getLogger(__name__)
 router = APIRouter()
 
 
@@ -51,7 +55,7 @@ async def create_chat_completion(request: Request) -> Response:
         wanted,
         today=today(),
         masking=context.masking,
-        known=await said_before_calls(context, owner, wanted.messages),
+        known=await said_before_calls(context, owner, wanted),
     )
     shared = head(
         new_id("chatcmpl"),
@@ -59,6 +63,8 @@ async def create_chat_completion(request: Request) -> Response:
         model=model,
         include_usage=wanted.include_usage,
     )
+    if draft.tools.left_out:
+        shared[LEFT_OUT] = list(draft.tools.left_out)
     manner = _manner(wanted, draft, context.settings)
     outbounds = [
         ChatOutbound(shared, plan, manner, index=index) for index, plan in enumerate(draft.plans)
@@ -86,12 +92,20 @@ async def create_chat_completion(request: Request) -> Response:
     return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold)
 
 
-async def said_before_calls(context: Context, owner: str, messages: Any) -> Known:
-    """What the model said up to the calls that the messages hold, where the server has it."""
-    ids = call_ids(messages)
-    if not ids:
+async def said_before_calls(context: Context, owner: str, wanted: CreateChatCompletion) -> Known:
+    """What the model said up to the calls that the messages hold, where the server has it.
+
+    A request that is not to be stored does without, as does any while the store is away.
+    """
+    ids = call_ids(wanted.messages)
+    if not ids or wanted.store is False:
         return {}
-    return {**context.recall.find(owner, ids), **await context.store.completions.called(owner, ids)}
+    recalled = context.recall.find(owner, ids)
+    try:
+        return {**recalled, **await context.store.completions.called(owner, ids)}
+    except StoreUnavailable as error:
+        logger.warning("what was said before calls cannot be looked up: %s", error)
+        return recalled
 
 
 def _manner(wanted: CreateChatCompletion, draft: ChatDraft, settings: Settings) -> Manner:

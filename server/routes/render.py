@@ -36,9 +36,14 @@ async def render_chat_completion(request: Request) -> Response:
     wanted = await body.parse(request, CreateChatCompletion)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    known = await said_before_calls(context, owner, wanted.messages)
+    known = await said_before_calls(context, owner, wanted)
     draft = await asyncio.to_thread(
-        chat.read, wanted, today=today(), masking=context.masking, known=known
+        chat.read,
+        wanted,
+        today=today(),
+        masking=context.masking,
+        known=known,
+        unsupported=context.settings.unsupported_input,
     )
     return json_response(await _prompt(request, draft.plans[0]))
 
@@ -52,7 +57,12 @@ async def render_response(request: Request) -> Response:
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
     draft = await responses.read(
-        wanted, context.store, owner, today=today(), masking=context.masking
+        wanted,
+        context.store,
+        owner,
+        today=today(),
+        masking=context.masking,
+        unsupported=context.settings.unsupported_input,
     )
     return json_response(await _prompt(request, draft.plan))
 

@@ -10,6 +10,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from harmony.tokenizer import decode, encode, encode_with_control
 from server.outbound.chat_fold import fold
+from server.store.base import StoreUnavailable
 
 PATH = "/v1/chat/completions"
 HI = [{"role": "user", "content": "hi"}]
@@ -238,6 +239,16 @@ async def test_nothing_is_remembered_of_what_must_not_be_stored(open_app: Any) -
     assert "Ask f." not in app.prompts[1]
 
 
+async def test_a_store_that_is_away_keeps_nobody_from_an_answer(open_app: Any) -> None:
+    async def away(*_: Any) -> Any:
+        raise StoreUnavailable("away")
+
+    async with open_app(CALL) as app:
+        app.app.state.context.store.completions.called = away
+        prompt = await after_a_call(app, {})
+    assert prompt.startswith(f"{START}{CALL}<|start|>functions.f")
+
+
 async def test_what_was_said_is_repeated_to_its_owner_alone(open_app: Any) -> None:
     a, b = ({"authorization": f"Bearer {key}"} for key in "ab")
     async with open_app(CALL, raw_reasoning="hide", api_key=("a", "b")) as app:
@@ -444,6 +455,17 @@ async def test_a_request_names_its_model(open_app: Any) -> None:
         unknown = error(await app.post(PATH, request(model="gpt-9")), 404)
     assert unnamed["param"] == "model"
     assert unknown["code"] == "model_not_found"
+
+
+async def test_tools_that_are_not_served_are_named(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        tools = [TOOL, {"type": "web_search"}]
+        body = completion(await app.post(PATH, request(tools=tools)))
+        told = chunks(await app.post(PATH, request(tools=tools, stream=True)))
+        plain = completion(await app.post(PATH, request(tools=[TOOL])))
+    assert body["gpt_oss:unserved_tools"] == ["web_search"]
+    assert told[0]["gpt_oss:unserved_tools"] == ["web_search"]
+    assert "gpt_oss:unserved_tools" not in plain
 
 
 async def test_nulls_and_fields_of_the_future_are_normal(open_app: Any) -> None:

@@ -6,6 +6,8 @@ import httpx
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionDeleted
 
+from server.store.base import StoreUnavailable
+
 PATH = "/v1/chat/completions"
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
 CALL = (
@@ -160,6 +162,21 @@ async def test_what_is_stored_is_its_owners_alone(open_app: Any) -> None:
         assert read(await app.client.get(PATH, headers=b))["data"] == []
         assert (await app.client.get(path)).status_code == 401
         assert read(await app.client.get(path, headers=a))["id"] == made["id"]
+
+
+async def test_an_answer_that_cannot_be_stored_is_an_error(open_app: Any) -> None:
+    async def away(*_: Any) -> Any:
+        raise StoreUnavailable("The store is away.")
+
+    async with open_app(ANSWER) as app:
+        app.app.state.context.store.completions.put = away
+        whole = await app.post(PATH, request())
+        streamed = await app.post(PATH, request(stream=True))
+        await app.until_idle()
+    assert whole.status_code == 503
+    assert whole.json()["error"]["code"] == "store_unavailable"
+    assert '"finish_reason":"stop"' not in streamed.text
+    assert '"code":"store_unavailable"' in streamed.text
 
 
 async def test_a_stored_call_brings_its_reasoning_back(open_app: Any) -> None:
