@@ -2,8 +2,10 @@
 
     python benchmarks/local.py [--model FOLDER] [--streams 1 16] [--tokens 64] [--rounds 7]
 
-Each round runs every arm once, in an order that rotates, so that a machine's moods fall on all
-alike. Printed are medians over the rounds; ratios are medians of each round's own ratio.
+Each round runs every arm once, in an order drawn anew, so that a machine's moods and the arms'
+traces in its caches fall on all alike. Printed are medians over the rounds; ratios are medians of
+each round's own ratio, of tokens per second and, for machines that others use too, of tokens per
+second of processor time (set OMP_NUM_THREADS=1 for those: threads that wait spin).
 """
 
 import argparse
@@ -12,6 +14,7 @@ import random
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -89,30 +92,44 @@ def plain_generate(model: Any) -> Arm:
     return arm
 
 
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Tokens per second, by the clock and of the process's processor time."""
+
+    clock: float
+    processor: float
+
+
 async def measure(
     arms: dict[str, Arm], streams: int, tokens: int, rounds: int
-) -> dict[str, list[float]]:
-    """Tokens per second of each arm in each round; a first round is thrown away."""
+) -> dict[str, list[Rate]]:
+    """Each arm's rate in each round; a first round is thrown away."""
     source = random.Random(streams)
-    rates: dict[str, list[float]] = {name: [] for name in arms}
+    rates: dict[str, list[Rate]] = {name: [] for name in arms}
     names = list(arms)
     for turn in range(rounds + 1):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        source.shuffle(names)
+        for name in names:
             batch = prompts(streams, source)
-            start = time.perf_counter()
+            clock, processor = time.perf_counter(), time.process_time()
             sampled = await arms[name](batch, tokens)
+            clock, processor = time.perf_counter() - clock, time.process_time() - processor
             if turn:
-                rates[name].append(sampled / (time.perf_counter() - start))
+                rates[name].append(Rate(sampled / clock, sampled / processor))
     return rates
 
 
-def report(rates: dict[str, list[float]], streams: int, ratios: list[tuple[str, str]]) -> None:
-    print(f"\n{streams} stream{'s' if streams > 1 else ''}")
+def report(rates: dict[str, list[Rate]], streams: int, ratios: list[tuple[str, str]]) -> None:
+    print(f"\n{streams} stream{'s' if streams > 1 else ''}{'':26} tok/s  tok/s of CPU")
     for name, values in rates.items():
-        print(f"  {name:28} {statistics.median(values):8.1f} tok/s")
+        clock = statistics.median(rate.clock for rate in values)
+        processor = statistics.median(rate.processor for rate in values)
+        print(f"  {name:32} {clock:6.1f} {processor:13.1f}")
     for over, under in ratios:
-        pairs = [a / b for a, b in zip(rates[over], rates[under], strict=True)]
-        print(f"  {over + ' / ' + under:50} {statistics.median(pairs):.3f}")
+        pairs = list(zip(rates[over], rates[under], strict=True))
+        clock = statistics.median(a.clock / b.clock for a, b in pairs)
+        processor = statistics.median(a.processor / b.processor for a, b in pairs)
+        print(f"  {over + ' / ' + under:47} {clock:.3f} {processor:.3f}")
 
 
 async def main() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from llguidance import LLExecutor, LLMatcher, LLTokenizer
 from llguidance.numpy import (
     allocate_token_bitmask,
-    consume_token_par,
     fill_next_token_bitmask,
     fill_next_token_bitmask_par,
 )
@@ -19,20 +18,28 @@ from adapters.errors import BackendFailed, InvalidGrammar
 
 _COMPILE_SECONDS = 10.0
 _KEPT_GRAMMARS = 256
+_FEW_WORDS = 1024  # of 6,284; a token or more in each
 
 
 class TokenMask:
     """Which tokens may come next after those sampled so far.
 
-    `bits` [words] of int32: bit i of the whole says whether token i is allowed. `error` is set
-    once the grammar cannot go on; `complete` once it allows nothing but the end.
+    bits: [words]; bit i of the whole says whether token i is allowed.
+    few: their ids, ascending, where they are so few that to look at them alone is cheapest, else
+    None.
+    error: set once the grammar cannot go on; complete: once it allows nothing but the end.
     """
 
     def __init__(self, matcher: LLMatcher, bits: NDArray[np.int32]) -> None:
         self.matcher = matcher
-        self.bits = bits
         self.error: str | None = None
         self.complete = False
+        self.renew(bits)
+
+    def renew(self, bits: NDArray[np.int32]) -> None:
+        self.bits = bits
+        self._words = np.flatnonzero(bits)
+        self.few = self.allowed() if len(self._words) <= _FEW_WORDS else None
 
     def copy(self) -> "TokenMask":
         return TokenMask(self.matcher.deep_copy(), self.bits)
@@ -42,7 +49,10 @@ class TokenMask:
 
     def allowed(self) -> NDArray[np.int64]:
         """The ids that may come next, ascending."""
-        return np.flatnonzero(np.unpackbits(self.bits.view(np.uint8), bitorder="little").view(bool))
+        octets = self.bits[self._words].view(np.uint8)
+        places = np.flatnonzero(np.unpackbits(octets, bitorder="little").view(bool))
+        ids: NDArray[np.int64] = self._words[places >> 5] * 32 + (places & 31)
+        return ids
 
 
 class GrammarCompiler:
@@ -133,12 +143,13 @@ class MaskWorker:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _advance(self, sampled: Sequence[tuple[TokenMask, int]]) -> None:
-        consume_token_par(self._executor, [(mask.matcher, token) for mask, token in sampled])
+        for mask, token_id in sampled:
+            mask.matcher.consume_token(token_id)
         bank = np.zeros((len(sampled), len(sampled[0][0].bits)), np.int32)
         matchers = [(mask.matcher, place) for place, (mask, _) in enumerate(sampled)]
         fill_next_token_bitmask_par(self._executor, matchers, bank)
         for (mask, _), bits in zip(sampled, bank, strict=True):
-            mask.bits = bits
+            mask.renew(bits)
             mask.complete = mask.matcher.is_stopped()
             if mask.matcher.is_error():
                 mask.error = mask.matcher.get_error()

@@ -76,15 +76,17 @@ def greedy(logits: Tensor) -> Tensor:
     return torch.where(best > -torch.inf, chosen, -1)
 
 
-def draw(logits: Tensor, warp: Warp, uniforms: Tensor) -> Tensor:
+def draw(logits: Tensor, warp: Warp, uniforms: Tensor, out: Tensor | None = None) -> Tensor:
     """One column for each row of `logits` [n, width], drawn by inverting the distribution.
 
-    uniforms: [n] of float64 in [0, 1). Result [n]; -1 where a row holds NaN or only -inf.
+    uniforms: [n] of float64 in [0, 1). out: room for the probabilities [n, width], may be
+    `logits` itself. Result [n]; -1 where a row holds NaN or only -inf.
     """
     if warp.temperature is not None:
         # Shifted by the maximum first: a tiny temperature must not overflow to two infinities.
-        logits = (logits - logits.max(-1, keepdim=True).values) / warp.temperature
-    probs = torch.softmax(logits, -1)
+        logits = torch.sub(logits, logits.max(-1, keepdim=True).values, out=out)
+        logits.div_(warp.temperature)
+    probs = torch.softmax(logits, -1, out=out)
     _truncate(probs, warp)
     return _invert(probs, uniforms)
 

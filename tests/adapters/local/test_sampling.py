@@ -102,6 +102,8 @@ def test_a_rows_draw_does_not_depend_on_its_neighbours() -> None:
         int(draw(logits[[row]], warp_of([params[row]], CPU), uniforms[[row]])) for row in range(9)
     ]
     assert together == alone
+    in_place = draw(logits, warp_of(params, CPU), uniforms, out=logits).tolist()
+    assert in_place == together
 
 
 def test_the_smallest_temperature_is_greedy() -> None:

@@ -242,7 +242,7 @@ def test_logits_that_are_not_numbers_fail_their_row(bench: Bench) -> None:
 def test_an_error_while_sampling_fails_its_row_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    def explode(*_: object) -> None:
+    def explode(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
     monkeypatch.setattr(sampling, function, explode)

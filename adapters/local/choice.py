@@ -1,0 +1,181 @@
+"""Tokens for the rows of one step: what each row asks for, grouped so that tensors do the work."""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from adapters.local import sampling
+from adapters.local.masks import TokenMask
+from adapters.local.row import Row
+
+logger = logging.getLogger(__name__)
+
+_ROWS_AT_ONCE = 32  # bounds the copies of logits, of 0.8 MB a row
+
+Placed = tuple[int, Row]
+Narrowed = tuple[int, Row, NDArray[np.int64]]
+
+
+class Scratch:
+    """Room for a copy of logits, kept from step to step.
+
+    A fresh 13 MB for 16 rows comes from the system page by page, which takes longer than the draw.
+    """
+
+    def __init__(self) -> None:
+        self._room = torch.empty(0)
+
+    def rows(self, count: int, logits: Tensor) -> Tensor:
+        """[count, width] like `logits`, of any content."""
+        width = logits.shape[-1]
+        if self._room.device != logits.device or self._room.numel() < count * width:
+            self._room = torch.empty(count * width, device=logits.device)
+        return self._room[: count * width].view(count, width)
+
+
+class Choice:
+    """The tokens of one step in the making.
+
+    tokens: an id for each row of `batch`, -1 where its logits are not numbers.
+    errors: place -> why that row fails. logprobs: place -> log-softmax [width] and the best.
+    """
+
+    def __init__(self, logits: Tensor, batch: Sequence[Row | None], scratch: Scratch) -> None:
+        """logits: [rows, width] of float32; penalties and bias change them in place."""
+        self._logits = logits
+        self._scratch = scratch
+        self.batch = batch
+        self.tokens = [0] * len(batch)
+        self.errors: dict[int, str] = {}
+        self.logprobs: dict[int, tuple[Tensor, list[tuple[int, float]]]] = {}
+
+    def make(self) -> None:
+        live = [(place, row) for place, row in enumerate(self.batch) if row is not None]
+        for place, row in live:
+            if not row.plain:
+                with self._only([place]):
+                    self._prepare(place, row)
+        self._choose_freely([item for item in live if not _must_mask_first(item[1])])
+        few = []
+        for place, row in live:
+            if row.mask is not None:
+                few += self._obey(place, row, row.mask)
+        self._choose_among(few)
+
+    @contextmanager
+    def _only(self, places: Iterable[int]) -> Iterator[None]:
+        """Let an error end these rows, not the engine."""
+        try:
+            yield
+        except Exception as error:
+            logger.exception("sampling failed")
+            self.errors.update(dict.fromkeys(places, f"sampling failed: {error}"))
+
+    def _prepare(self, place: int, row: Row) -> None:
+        """Take the model's own logprobs, then apply penalties and bias in place."""
+        logits = self._logits[place]
+        if row.request.logprobs is not None:
+            self.logprobs[place] = sampling.log_probabilities(logits, row.request.logprobs)
+        stretch = row.stretch
+        if stretch.counts is not None:
+            sampling.penalise(logits, stretch.params, stretch.counts.tally(logits.device))
+        if stretch.bias is not None:
+            ids, values = (part.to(logits.device) for part in stretch.bias)
+            logits.index_add_(0, ids, values)
+
+    def _choose_freely(self, items: list[Placed]) -> None:
+        """Choose among all tokens."""
+        for portion in _portions([item for item in items if item[0] not in self.errors]):
+            places = [place for place, _ in portion]
+            with self._only(places):
+                room = self._scratch.rows(len(places), self._logits)
+                part = self._logits
+                if len(places) < len(part):
+                    index = torch.tensor(places, device=part.device)
+                    part = torch.index_select(part, 0, index, out=room)
+                chosen = _choose(part, [row for _, row in portion], 0, room)
+                for place, token_id in zip(places, chosen, strict=True):
+                    self.tokens[place] = token_id
+
+    def _obey(self, place: int, row: Row, mask: TokenMask) -> list[Narrowed]:
+        """The row and the tokens to choose among, unless its token is settled.
+
+        Drawing again after a refusal is drawing from the masked distribution: a refusal says
+        nothing about which allowed token comes.
+        """
+        if mask.complete or place in self.errors:
+            return []
+        if mask.error is not None:
+            self.errors[place] = f"the grammar cannot go on: {mask.error}"
+            return []
+        if not _must_mask_first(row) and mask.allows(max(self.tokens[place], 0)):
+            return []
+        allowed = mask.allowed() if mask.few is None else mask.few
+        if len(allowed) == 0:
+            self.errors[place] = "the grammar allows no token"
+            return []
+        if len(allowed) == 1:
+            self.tokens[place] = int(allowed[0])
+            return []
+        return [(place, row, allowed)]
+
+    def _choose_among(self, items: list[Narrowed]) -> None:
+        """Choose among the allowed tokens, rows side by side in a matrix as wide as the widest."""
+        narrowed = {place: allowed for place, _, allowed in items}
+        # By width, so that a row that allows half the vocabulary widens few others.
+        order = sorted(((place, row) for place, row, _ in items), key=lambda i: len(narrowed[i[0]]))
+        for portion in _portions(order):
+            places = [place for place, _ in portion]
+            with self._only(places):
+                ids = _side_by_side([narrowed[place] for place in places])
+                columns = torch.from_numpy(ids).to(self._logits.device)
+                rows = torch.tensor(places, device=self._logits.device).unsqueeze(1)
+                logits = self._logits[rows, columns.clamp(min=0)]
+                logits.masked_fill_(columns < 0, -torch.inf)
+                chosen = _choose(logits, [row for _, row in portion], 1, logits)
+                for line, (place, column) in enumerate(zip(places, chosen, strict=True)):
+                    self.tokens[place] = int(ids[line, column]) if column >= 0 else -1
+
+
+def _choose(logits: Tensor, rows: list[Row], attempt: int, room: Tensor) -> list[int]:
+    """A column for each row; the rows are all greedy, or none is. `room` is as in `draw`."""
+    if rows[0].stretch.greedy:
+        chosen = sampling.greedy(logits)
+    else:
+        warp = sampling.warp_of([row.stretch.params for row in rows], logits.device)
+        uniforms = [row.uniform(attempt) for row in rows]
+        numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
+        chosen = sampling.draw(logits, warp, numbers, room)
+    columns: list[int] = chosen.tolist()
+    return columns
+
+
+def _portions(items: list[Placed]) -> Iterator[list[Placed]]:
+    """Items that can be chosen together: the greedy ones, then the others."""
+    for greedy in (True, False):
+        alike = [item for item in items if item[1].stretch.greedy is greedy]
+        for first in range(0, len(alike), _ROWS_AT_ONCE):
+            yield alike[first : first + _ROWS_AT_ONCE]
+
+
+def _side_by_side(lists: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Rows of a matrix, filled up with -1."""
+    matrix = np.full((len(lists), max(map(len, lists))), -1, np.int64)
+    for line, ids in zip(matrix, lists, strict=True):
+        line[: len(ids)] = ids
+    return matrix
+
+
+def _must_mask_first(row: Row) -> bool:
+    """True where nothing is chosen before the grammar is asked.
+
+    Because few tokens are left, or because the grammar changes which ones top_p and the like keep.
+    """
+    if row.mask is None:
+        return False
+    return row.mask.few is not None or (row.stretch.truncates and not row.stretch.greedy)
