@@ -15,7 +15,8 @@ import httpx
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendError, BackendFailed, InvalidGrammar, Rejected
 from adapters.http.engine import error_in
-from adapters.http.wire import JSON, Ending, Reader, Served, finish_reason
+from adapters.http.wire import JSON, Ending, Reader, Served
+from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
     {"logit_bias", "seed", "logprobs", "phases", "cached_tokens", "top_k", "min_p"}

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from adapters.base import FinishReason, GenerationChunk, GenerationRequest
+from adapters.base import GenerationChunk, GenerationRequest
 from adapters.errors import BackendError, BackendFailed
 
 JSON = dict[str, Any]
@@ -81,12 +81,3 @@ class Ending:
         return GenerationChunk(
             last.token_ids, last.logprobs, last.finish_reason, cached_tokens=cached_tokens
         )
-
-
-def finish_reason(word: str, engine: str) -> FinishReason:
-    """`stop` and `length` as they are. Raises BackendFailed for all else (abort, error)."""
-    if word == "stop":
-        return "stop"
-    if word == "length":
-        return "length"
-    raise BackendFailed(f"the {engine} engine ended the generation: {word}")

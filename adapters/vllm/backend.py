@@ -27,8 +27,9 @@ from adapters.errors import (
     Rejected,
 )
 from adapters.phases import split_by_phase
+from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
-from adapters.vllm.sampling import FEATURES, finish_reason, sampling_fields
+from adapters.vllm.sampling import FEATURES, sampling_fields
 
 _NAME = "vllm"
 _STOP_SECONDS = 30.0
@@ -133,7 +134,7 @@ def _chunk(
     return GenerationChunk(
         token_ids,
         None if request.logprobs is None else _logprobs(token_ids, output, request.logprobs),
-        None if reason is None else finish_reason(reason),
+        None if reason is None else finish_reason(reason, "vLLM"),
         cached_tokens,
     )
 

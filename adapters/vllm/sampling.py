@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from adapters.base import FinishReason, GenerationRequest
-from adapters.errors import BackendFailed
+from adapters.base import GenerationRequest
 
 FEATURES = frozenset(
     {
@@ -44,12 +43,3 @@ def sampling_fields(request: GenerationRequest) -> dict[str, Any]:
     if sampling.logit_bias:
         fields["logit_bias"] = dict(sampling.logit_bias)
     return fields
-
-
-def finish_reason(word: str) -> FinishReason:
-    """vLLM's word for why it ended. Raises BackendFailed for `abort`, `error` and the like."""
-    if word == "stop":
-        return "stop"
-    if word == "length":
-        return "length"
-    raise BackendFailed(f"vLLM ended the generation: {word}")

@@ -12,7 +12,8 @@ import httpx
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendError, BackendFailed, InvalidGrammar, Rejected
 from adapters.http.engine import error_in
-from adapters.http.wire import JSON, Ending, Reader, Served, finish_reason
+from adapters.http.wire import JSON, Ending, Reader, Served
+from adapters.reasons import finish_reason
 from adapters.vllm.sampling import FEATURES, sampling_fields
 
 _MOST_LOGPROBS = 20  # vLLM's default of --max-logprobs.
