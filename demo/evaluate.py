@@ -52,7 +52,9 @@ def play(decoder: Decoder, cases: Iterable[Case]) -> list[Play]:
     plays = [Play(case, transcript.prompt(case)) for case in cases]
     going = list(plays)
     while going:
-        for one, raw in zip(going, sample(decoder, [p.ids for p in going]), strict=True):
+        wanted = [len(transcript.sampled(p.case.turns[len(p.said)])) for p in going]
+        said = sample(decoder, [p.ids for p in going], wanted)
+        for one, raw in zip(going, said, strict=True):
             one.said.append(parse(raw))
             one.raw.append(raw)
             turn = one.case.turns[len(one.said) - 1]
@@ -66,9 +68,12 @@ def play(decoder: Decoder, cases: Iterable[Case]) -> list[Play]:
     return plays
 
 
-def sample(decoder: Decoder, prompts: Sequence[list[int]]) -> list[list[int]]:
-    """One turn for each prompt, in batches of prompts of like length."""
-    order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+def sample(
+    decoder: Decoder, prompts: Sequence[list[int]], lengths: Sequence[int] | None = None
+) -> list[list[int]]:
+    """One turn for each prompt, in batches whose turns have like `lengths`, as far as is known."""
+    known = lengths or [len(prompt) for prompt in prompts]
+    order = sorted(range(len(prompts)), key=known.__getitem__)
     said: list[list[int]] = [[] for _ in prompts]
     for start in range(0, len(order), BATCH):
         chosen = order[start : start + BATCH]
@@ -87,10 +92,9 @@ def share(truths: Iterable[bool]) -> float:
 
 def skills(decoder: Decoder, count: int, only: Sequence[str]) -> dict[str, list[Play]]:
     """Each skill's cases, played."""
-    return {
-        skill: play(decoder, (draw_case(SEED, i, Split.HELD_OUT, skill) for i in range(count)))
-        for skill in only
-    }
+    cases = [draw_case(SEED, i, Split.HELD_OUT, skill) for skill in only for i in range(count)]
+    plays = play(decoder, cases)
+    return {skill: plays[i * count : (i + 1) * count] for i, skill in enumerate(only)}
 
 
 def calls(plays: Sequence[Play]) -> dict[str, float]:
@@ -149,7 +153,8 @@ def efforts(decoder: Decoder, count: int) -> float:
         cases = [
             draw_case(SEED, i, Split.HELD_OUT, names[i % len(names)], effort) for i in range(count)
         ]
-        said = sample(decoder, [transcript.prompt(case) for case in cases])
+        wanted = [len(transcript.sampled(case.turns[0])) for case in cases]
+        said = sample(decoder, [transcript.prompt(case) for case in cases], wanted)
         lengths.append([_thought_length(ids) for ids in said])
     return share(
         low > 0 and medium >= 2 * low and high >= 2 * medium
