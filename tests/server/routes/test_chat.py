@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import asdict
 from typing import Any
 
 import httpx
@@ -457,6 +458,86 @@ async def test_a_request_names_its_model(open_app: Any) -> None:
     assert unknown["code"] == "model_not_found"
 
 
+async def asked_of_the_engine(app: Any, **fields: Any) -> dict[str, Any]:
+    completion(await app.post(PATH, request(**fields)))
+    asked = asdict(app.backend.requests[-1])
+    del asked["request_id"]
+    return asked
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "changed"),
+    [
+        ({"temperature": 0.5}, {"sampling"}),
+        ({"top_p": 0.5}, {"sampling"}),
+        ({"top_k": 5}, {"sampling"}),
+        ({"min_p": 0.5}, {"sampling"}),
+        ({"seed": 5}, {"seed"}),
+        ({"max_tokens": 50}, {"max_tokens"}),
+        ({"max_completion_tokens": 50}, {"max_tokens"}),
+        ({"presence_penalty": 0.5}, {"phases"}),
+        ({"frequency_penalty": 0.5}, {"phases"}),
+        ({"repetition_penalty": 1.5}, {"phases"}),
+        ({"logit_bias": {"5": 5}}, {"phases"}),
+        ({"logprobs": True, "top_logprobs": 2}, {"logprobs"}),
+        ({"prompt_cache_key": "k"}, {"affinity"}),
+        ({"reasoning_effort": "high"}, {"prompt_token_ids"}),
+        ({"reasoning": {"effort": "low"}}, {"prompt_token_ids"}),
+        ({"verbosity": "low"}, {"prompt_token_ids", "max_tokens"}),
+        ({"reasoning": {"max_tokens": 8000, "effort": "medium"}}, {"grammar"}),
+        ({"response_format": FORM}, {"prompt_token_ids", "max_tokens", "grammar"}),
+        ({"tools": [TOOL]}, {"prompt_token_ids", "max_tokens", "grammar"}),
+    ],
+)
+async def test_a_field_changes_what_is_asked_of_the_engine(
+    open_app: Any, fields: dict[str, Any], changed: set[str]
+) -> None:
+    async with open_app(ANSWER) as app:
+        plain = await asked_of_the_engine(app)
+        asked = await asked_of_the_engine(app, **fields)
+    assert {name for name in asked if asked[name] != plain[name]} == changed
+
+
+@pytest.mark.parametrize(
+    "choice_of_tools",
+    ["none", "required", {"type": "function", "function": {"name": "f"}}],
+)
+async def test_tool_choice_changes_the_grammar_alone(open_app: Any, choice_of_tools: Any) -> None:
+    async with open_app(ANSWER) as app:
+        plain = await asked_of_the_engine(app, tools=[TOOL])
+        asked = await asked_of_the_engine(app, tools=[TOOL], tool_choice=choice_of_tools)
+    assert {name for name in asked if asked[name] != plain[name]} == {"grammar"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"parallel_tool_calls": False},
+        {"user": "u"},
+        {"safety_identifier": "u"},
+        {"service_tier": "flex"},
+        {"prediction": {"type": "content", "content": "Hello"}},
+        {"modalities": ["text"]},
+        {"metadata": {"a": "b"}},
+        {"store": True},
+        {"stream_options": {"include_obfuscation": False}},
+        {"some_new_field": 1},
+    ],
+)
+async def test_other_fields_do_not(open_app: Any, fields: dict[str, Any]) -> None:
+    async with open_app(ANSWER) as app:
+        assert await asked_of_the_engine(app) == await asked_of_the_engine(app, **fields)
+
+
 async def test_tools_that_are_not_served_are_named(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         tools = [TOOL, {"type": "web_search"}]
@@ -481,3 +562,11 @@ async def test_a_prompt_that_is_too_long_names_the_messages(open_app: Any) -> No
         told = error(await app.post(PATH, request(messages=messages)), 400)
     assert told["code"] == "context_length_exceeded"
     assert told["param"] == "messages"
+
+
+async def test_unsupported_input_is_refused_where_the_server_is_told_so(open_app: Any) -> None:
+    image = {"type": "image_url", "image_url": {"url": "x"}}
+    asked = request(messages=[{"role": "user", "content": [image]}])
+    async with open_app(ANSWER, unsupported_input="error") as app:
+        told = error(await app.post(PATH, asked), 400)
+    assert told["param"] == "messages.0.content.0"
