@@ -125,6 +125,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages in order, as they stand in the prompt before the history rules apply."""
+    """Messages in order, as they stand in the prompt before the history rules apply.
+
+    all_reasoning: no rule drops the reasoning of answered turns.
+    """
 
     messages: tuple[Message, ...]
+    all_reasoning: bool = False

@@ -45,7 +45,7 @@ def render(conversation: Conversation) -> list[int]:
     messages = conversation.messages
     functions = any(_declares_functions(message) for message in messages)
     ids: list[int] = []
-    for message in history.kept(messages):
+    for message in messages if conversation.all_reasoning else history.kept(messages):
         ids += render_message(message, functions=functions)
     return [*ids, vocab.START, *_words(Role.ASSISTANT)]
 

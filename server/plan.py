@@ -58,6 +58,7 @@ class TurnPlan(SamplingPlan):
     effort: None means that the model is given no analysis channel.
     answer_grammar: what is left of `grammar` after the final header.
     prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
+    truncate: the oldest turns are dropped from a prompt that is too long.
     """
 
     conversation: Conversation
@@ -65,6 +66,7 @@ class TurnPlan(SamplingPlan):
     effort: Effort | None = Effort.MEDIUM
     answer_grammar: str | None = None
     prefill: tuple[int, ...] = ()
+    truncate: bool = False
 
     def tool(self, recipient: str) -> DeclaredTool:
         """The declared tool that a sampled recipient calls.

@@ -51,6 +51,11 @@ class Settings(BaseSettings):
     raw_reasoning: Literal["show", "hide"] = Field(
         "show", description="whether answers hold the raw chain of thought"
     )
+    unsupported_input: Literal["placeholder", "error"] = Field(
+        "placeholder",
+        description="what becomes of input that the model cannot read (images, files): a note in "
+        "its place, or a 400",
+    )
     constrain: Literal["always", "needed", "never"] = Field(
         "needed",
         description="when sampling is held to a grammar: always to legal harmony, where a request "

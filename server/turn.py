@@ -19,6 +19,10 @@ from server.completion import CompletionReader, TokenParser, TurnEvent, TurnFini
 from server.errors import from_backend
 from server.plan import RawPlan, SamplingPlan, TurnPlan
 from server.rawtext import RawText
+from server.truncation import render_within
+
+LEAST_ROOM = 8
+"""The part of the context that a truncated prompt leaves for the answer is one of so many."""
 
 _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
 
@@ -70,7 +74,7 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     the engine lacks what the plan needs.
     """
     sampling, phases = _scope_to_final(plan)
-    ids = await asyncio.to_thread(prompt, plan)
+    ids = await asyncio.to_thread(_fitting_prompt, plan, backend.info.context_length)
     recipients = [tool.recipient for tool in plan.tools]
     parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
     request = _fit(plan, ids, backend.info, request_id, phases)
@@ -84,8 +88,17 @@ async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:
 
 
 def prompt(plan: TurnPlan) -> tuple[int, ...]:
-    """The ids that the plan's sampling goes on from."""
+    """The ids that the plan's sampling goes on from, however many they are."""
     return (*render(plan.conversation), *plan.prefill)
+
+
+def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:
+    """As `prompt`; where the plan says so, without oldest turns that leave no room to answer."""
+    if not plan.truncate:
+        return prompt(plan)
+    wanted = context_length if plan.max_tokens is None else plan.max_tokens
+    limit = context_length - min(wanted, context_length // LEAST_ROOM) - len(plan.prefill)
+    return (*render_within(plan.conversation, limit), *plan.prefill)
 
 
 def _fit(

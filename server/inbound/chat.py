@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from server.errors import InvalidRequest
+from server.inbound.content import Policy, refuse_left_out
 from server.inbound.conversation import conversation
 from server.inbound.fields import array, invalid, mapping
 from server.inbound.formats import read_format
@@ -41,7 +42,12 @@ class ChatDraft:
 
 
 def read(
-    request: CreateChatCompletion, *, today: str, masking: Masking, known: Known = NOTHING
+    request: CreateChatCompletion,
+    *,
+    today: str,
+    masking: Masking,
+    known: Known = NOTHING,
+    unsupported: Policy = "placeholder",
 ) -> ChatDraft:
     """Compile a request. `today` is `YYYY-MM-DD`. Raises InvalidRequest naming the field.
 
@@ -49,6 +55,8 @@ def read(
     Grammars and long prompts take a while: call it off the event loop.
     """
     _refuse_unserved(request)
+    if unsupported == "error":
+        refuse_left_out(request.messages, "messages")
     legacy = request.tools is None and request.functions is not None
     tools = _legacy_tools(request.functions) if legacy else read_tools(request.tools)
     choice = _tool_choice(request, tools)

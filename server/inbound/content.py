@@ -1,11 +1,13 @@
 """The text of a content field, of either API: a string, or a list of parts.
 
 gpt-oss reads text only. What is no text is replaced by a note that tells the model what was left
-out; audio is refused, since leaving it out would change the answer beyond recognition.
+out, or refused where the server is told so; audio is always refused, since leaving it out would
+change the answer beyond recognition.
 """
 
-from typing import Any
+from typing import Any, Literal
 
+from server.errors import InvalidRequest
 from server.inbound.fields import invalid, mapping, string
 
 _TEXT = {
@@ -16,6 +18,9 @@ _TEXT = {
     "summary_text": "text",
     "text": "text",
 }
+Policy = Literal["placeholder", "error"]
+"""What becomes of input that the model cannot read: a note in its place, or a 400."""
+
 _LEFT_OUT = {
     "file": "file",
     "image_url": "image",
@@ -33,6 +38,26 @@ def text_of(value: Any, param: str, *, separator: str = "\n") -> str:
     if not isinstance(value, list):
         raise invalid(param, "expected a string or an array of content parts", "invalid_type")
     return separator.join(_part(part, f"{param}.{index}") for index, part in enumerate(value))
+
+
+def refuse_left_out(messages: Any, param: str) -> None:
+    """Raises InvalidRequest naming the first part of messages or items that would be left out.
+
+    What is no list of objects passes: whoever reads it names what is wrong with it.
+    """
+    for index, message in enumerate(messages if isinstance(messages, list) else ()):
+        for field in ("content", "output"):
+            parts = message.get(field) if isinstance(message, dict) else None
+            for at, part in enumerate(parts if isinstance(parts, list) else ()):
+                kind = part.get("type") if isinstance(part, dict) else None
+                if kind in _LEFT_OUT:
+                    raise unread(str(kind), f"{param}.{index}.{field}.{at}")
+
+
+def unread(kind: str, param: str) -> InvalidRequest:
+    """The error for input of a kind that the model cannot be shown."""
+    problem = f"this model reads text only, and this server refuses '{kind}'"
+    return invalid(param, problem, "unsupported_input")
 
 
 def _part(value: Any, param: str) -> str:

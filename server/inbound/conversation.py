@@ -34,15 +34,19 @@ def conversation(
     instructions: str | None = None,
     tools: tuple[ToolNamespace, ...] = (),
     formats: tuple[ResponseFormat, ...] = (),
+    all_reasoning: bool = False,
 ) -> Conversation:
-    """The whole conversation; `messages` are the client's, in order, those of `developer` too."""
+    """The whole conversation; `messages` are the client's, in order, those of `developer` too.
+
+    all_reasoning: that of answered turns stays in the prompt.
+    """
     given = list(messages)
     leading = [_instructions(message) for message in takewhile(_is_developer, given)]
     told = SEPARATOR.join(text for text in (instructions, *leading) if text) or None
     head = [Message(Author(Role.SYSTEM), system)]
     if told or tools or formats:
         head.append(Message(Author(Role.DEVELOPER), DeveloperContent(told, tools, formats)))
-    return Conversation((*head, *given[len(leading) :]))
+    return Conversation((*head, *given[len(leading) :]), all_reasoning)
 
 
 def _is_developer(message: Message) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 from harmony.messages import Author, Channel, Message, Role
 from server.errors import NotFound
 from server.ids import new_id
+from server.inbound import foreign
 from server.inbound.content import text_of
 from server.inbound.conversation import developer
 from server.inbound.fields import array, invalid, mapping, optional_string, string
@@ -71,16 +72,20 @@ def messages(
 
     Raises InvalidRequest whose `param` names a given item's field.
     """
-    items = (*history, *given)
-    before_call = _before_call([stored.item for stored in items])
+    readable = [
+        (item, stored.message, where)
+        for index, stored in enumerate((*history, *given))
+        for where in (f"{param}.{index - len(history)}",)
+        for item in foreign.readable(stored.item, where)
+    ]
+    before_call = _before_call([item for item, _, _ in readable])
     recipients: dict[str, str] = {}
     read: list[Message] = []
-    for index, stored in enumerate(items):
-        item, where = stored.item, f"{param}.{index - len(history)}"
+    for index, (item, said, where) in enumerate(readable):
         if item["type"] in _OUTPUTS:
             read.append(_output(item, where, recipients))
             continue
-        message = stored.message or _read(item, where, spoken_before_call=index in before_call)
+        message = said or _read(item, where, spoken_before_call=index in before_call)
         if message is None:
             continue
         if item["type"] in _CALLS:
@@ -97,13 +102,13 @@ def _normal(value: Any, where: str) -> Item:
         kind = REFERENCE if "role" not in item and "id" in item else "message"
     if kind == REFERENCE:
         return {"type": kind, "id": string(item.get("id"), f"{where}.id")}
-    if kind not in _PREFIXES:
+    if kind not in _PREFIXES and kind not in foreign.KINDS:
         raise invalid(f"{where}.type", f"items of type '{kind}' are not supported")
     return _with_id({**item, "type": kind})
 
 
 def _with_id(item: Item) -> Item:
-    return item if item.get("id") else {**item, "id": new_id(_PREFIXES[item["type"]])}
+    return item if item.get("id") else {**item, "id": new_id(_PREFIXES.get(item["type"], "item"))}
 
 
 def _resolve(item: Item, stored: StoredItem | None, where: str) -> StoredItem:

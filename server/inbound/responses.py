@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.errors import InvalidRequest, NotFound
-from server.inbound import items
+from server.inbound import foreign, items
+from server.inbound.content import Policy, refuse_left_out
 from server.inbound.conversation import SEPARATOR, conversation
 from server.inbound.formats import read_format
 from server.inbound.grammar import Masking, Wish, constrained
@@ -46,7 +47,13 @@ class Draft:
 
 
 async def read(
-    request: CreateResponse, store: Store, owner: str, *, today: str, masking: Masking
+    request: CreateResponse,
+    store: Store,
+    owner: str,
+    *,
+    today: str,
+    masking: Masking,
+    unsupported: Policy = "placeholder",
 ) -> Draft:
     """Compile a request. `today` is `YYYY-MM-DD`; a conversation keeps its first one.
 
@@ -54,9 +61,10 @@ async def read(
     """
     for name in UNSERVED:
         refuse(name, getattr(request, name))
-    if request.reasoning and request.reasoning.context == "all_turns":
-        refuse("reasoning.context", request.reasoning.context)
     given = items.normalise(request.input)
+    if unsupported == "error":
+        refuse_left_out(given, "input")
+        foreign.refuse_left_out(given, "input")
     if not given and request.previous_response_id is None:
         raise InvalidRequest("The request has no input.", param="input", code="missing_input")
     previous = await _previous(request.previous_response_id, store, owner)
@@ -96,12 +104,14 @@ def _compile(
             system_content(effort, date),
             items.messages(history, given),
             instructions=_instructions(request),
+            all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
             tools=tools.namespaces,
             formats=(form.told,) if form else (),
         ),
         tools=tools.declared,
         sampling=read_sampling(request),
         max_tokens=request.max_output_tokens,
+        truncate=request.truncation == "auto",
         stop=read_stop(request.stop),
         seed=request.seed,
         top_logprobs=_top_logprobs(request),

@@ -83,7 +83,10 @@ def _text(request: CreateResponse) -> dict[str, Any]:
 def _reasoning(request: CreateResponse, draft: Draft) -> dict[str, Any]:
     effort = draft.plan.effort
     asked = request.reasoning
-    return {
+    told = {
         "effort": "none" if effort is None else effort.value,
         "summary": (asked and (asked.summary or asked.generate_summary)) or None,
     }
+    if asked and asked.context:
+        told["context"] = "all_turns" if asked.context == "all_turns" else "current_turn"
+    return told

@@ -56,6 +56,7 @@ async def create_chat_completion(request: Request) -> Response:
         today=today(),
         masking=context.masking,
         known=await said_before_calls(context, owner, wanted),
+        unsupported=context.settings.unsupported_input,
     )
     shared = head(
         new_id("chatcmpl"),

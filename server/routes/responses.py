@@ -35,7 +35,14 @@ async def create_response(request: Request) -> Response:
     wanted = await body.parse(request, CreateResponse)
     note_unknown(wanted, "Responses")
     model = context.model(wanted.model)
-    draft = await read(wanted, context.store, owner, today=today(), masking=context.masking)
+    draft = await read(
+        wanted,
+        context.store,
+        owner,
+        today=today(),
+        masking=context.masking,
+        unsupported=context.settings.unsupported_input,
+    )
     response = created(
         wanted, draft, response_id=new_id("resp"), model=model, created_at=int(time.time())
     )

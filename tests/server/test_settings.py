@@ -34,6 +34,7 @@ VARIABLES = {
     "api_key": ("k1,k2", ("k1", "k2")),
     "cors_origin": ("*", ("*",)),
     "raw_reasoning": ("hide", "hide"),
+    "unsupported_input": ("error", "error"),
     "constrain": ("always", "always"),
     "reasoning_content": ("true", True),
     "store": ("sqlite:///x.db", "sqlite:///x.db"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from server.errors import InvalidRequest
-from server.inbound.content import text_of
+from server.inbound.content import refuse_left_out, text_of
 
 
 def test_a_string_is_its_own_text() -> None:
@@ -62,3 +62,17 @@ def test_bad_content_is_refused_by_its_field(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         text_of(value, "content")
     assert caught.value.param == param
+
+
+@pytest.mark.parametrize("field", ["content", "output"])
+def test_what_would_leave_a_note_can_be_refused(field: str) -> None:
+    parts = [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "x"}]
+    with pytest.raises(InvalidRequest) as caught:
+        refuse_left_out([{"content": "hi"}, {field: parts}], "input")
+    assert (caught.value.param, caught.value.code) == (f"input.1.{field}.1", "unsupported_input")
+    assert "input_image" in caught.value.message
+
+
+@pytest.mark.parametrize("value", [None, "hi", [3], [{"content": [3]}], [{"content": None}]])
+def test_what_leaves_no_note_is_not_refused(value: Any) -> None:
+    refuse_left_out(value, "input")

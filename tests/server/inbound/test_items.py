@@ -199,7 +199,7 @@ def test_a_result_follows_a_call_of_an_earlier_turn() -> None:
         (3, "input"),
         ([3], "input.0"),
         ([{"type": 3}], "input.0.type"),
-        ([USER, {"type": "web_search_call", "id": "ws_1"}], "input.1.type"),
+        ([USER, {"type": "telepathy_call", "id": "t_1"}], "input.1.type"),
         ([{"type": "item_reference"}], "input.0.id"),
         ([USER | {"id": 3}], "input.0.id"),
         ([{}], "input.0.role"),

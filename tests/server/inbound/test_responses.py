@@ -207,7 +207,6 @@ async def test_a_request_without_input_is_refused(nothing: Any) -> None:
         ({"conversation": "conv_1"}, "conversation"),
         ({"moderation": {"model": "m"}}, "moderation"),
         ({"prompt": {"id": "p"}}, "prompt"),
-        ({"reasoning": {"context": "all_turns"}}, "reasoning.context"),
         ({"reasoning": {"effort": "extreme"}}, "reasoning.effort"),
         ({"reasoning": "high"}, "reasoning"),
         ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
@@ -232,3 +231,36 @@ async def test_what_cannot_be_served_is_refused_by_name(fields: dict[str, Any], 
 
 async def test_unserved_features_that_are_off_are_no_error() -> None:
     await compiled(background=False, conversation=None, context_management=[], moderation=None)
+
+
+@pytest.mark.parametrize(
+    ("context", "all_reasoning"),
+    [(None, False), ("auto", False), ("current_turn", False), ("all_turns", True)],
+)
+async def test_the_reasoning_context_says_whether_answered_turns_keep_theirs(
+    context: str | None, all_reasoning: bool
+) -> None:
+    draft = await compiled(reasoning={"context": context})
+    assert draft.plan.conversation.all_reasoning is all_reasoning
+
+
+@pytest.mark.parametrize("truncation", [None, "disabled", "auto"])
+async def test_truncation_is_the_plans(truncation: str | None) -> None:
+    draft = await compiled(truncation=truncation)
+    assert draft.plan.truncate is (truncation == "auto")
+
+
+@pytest.mark.parametrize(
+    ("item", "param"),
+    [
+        ({"role": "user", "content": [{"type": "input_image"}]}, "input.0.content.0"),
+        ({"type": "web_search_call", "id": "ws_1"}, "input.0"),
+    ],
+)
+async def test_unsupported_input_leaves_a_note_or_is_refused(item: Any, param: str) -> None:
+    request = validate({"input": [item]}, CreateResponse)
+    draft = await read(request, MemoryStore(), "a", today=TODAY, masking=NEEDED)
+    assert "left out" in str(said(draft)[-1])
+    with pytest.raises(InvalidRequest) as caught:
+        await read(request, MemoryStore(), "a", today=TODAY, masking=NEEDED, unsupported="error")
+    assert caught.value.param == param

@@ -305,6 +305,34 @@ async def test_a_prompt_that_does_not_fit_names_the_input(serve: Serve) -> None:
     assert answer.json()["error"]["param"] == "input"
 
 
+async def test_truncation_drops_the_oldest_turns(serve: Serve) -> None:
+    long = {"role": "user", "content": " hi" * 140_000}
+    short = {"role": "user", "content": "short"}
+    async with serve(line(ANSWER)) as server:
+        answer = await server.create(input=[long, short], truncation="auto")
+    assert (answer.status_code, answer.json()["truncation"]) == (200, "auto")
+    (prompt,) = server.prompts
+    assert "short" in prompt
+    assert " hi hi" not in prompt
+
+
+async def test_reasoning_of_all_turns_stays_where_it_is_wanted(serve: Serve) -> None:
+    async with serve(line(ANSWER)) as server:
+        first = (await server.create(input="hi")).json()
+        more = {"previous_response_id": first["id"], "reasoning": {"context": "all_turns"}}
+        second = await server.create(input="again", **more)
+    assert second.json()["reasoning"]["context"] == "all_turns"
+    assert "analysis<|message|>Greet.<|end|>" in server.prompts[1]
+
+
+async def test_unsupported_input_is_refused_where_the_server_is_told_so(serve: Serve) -> None:
+    image = [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]
+    async with serve(line(ANSWER), unsupported_input="error") as server:
+        answer = await server.create(input=image)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "unsupported_input"
+
+
 async def test_a_bad_body_is_a_400_that_names_the_field(serve: Serve) -> None:
     async with serve(line(ANSWER)) as server:
         answer = await server.create(input=[{"role": "user", "content": [{"type": "blob"}]}])
