@@ -20,13 +20,10 @@ CALL = (
     f"{START}<|channel|>commentary to=functions.weather <|constrain|>json"
     '<|message|>{"city":"Paris"}<|call|>'
 )
-# After a call the reasoning has to come back, or the second line does not match.
-AFTER = (
-    f"analysis<|message|>Ask.<|end|>{START}<|channel|>commentary<|message|>Looking it up.<|end|>"
-)
 SCRIPT = [
     {
-        "prompt_contains": f"{AFTER}{START} to=functions.weather",
+        # The second turn repeats the first one as it was sampled, its reasoning included.
+        "prompt_contains": f"{START}{CALL}",
         "completion": ANSWER.replace("Hello", "It is warm"),
     },
     {"prompt_contains": "<|message|>What is the weather in Paris?<|end|>", "completion": CALL},

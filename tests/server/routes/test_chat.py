@@ -570,12 +570,3 @@ async def test_unsupported_input_is_refused_where_the_server_is_told_so(open_app
     async with open_app(ANSWER, unsupported_input="error") as app:
         told = error(await app.post(PATH, asked), 400)
     assert told["param"] == "messages.0.content.0"
-
-
-async def test_unsupported_input_is_refused_where_the_server_is_told_so(open_app: Any) -> None:
-    image = {"type": "image_url", "image_url": {"url": "x"}}
-    asked = {"model": "scripted", "messages": [{"role": "user", "content": [image]}]}
-    async with open_app(ANSWER, unsupported_input="error") as app:
-        answer = await app.post("/v1/chat/completions", asked)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["param"] == "messages.0.content.0"
