@@ -18,7 +18,17 @@ from server.errors import APIError
 from server.gateway import Gateway
 from server.middleware import BodyLimit, RequestId
 from server.respond import CLIENT_CLOSED_REQUEST, json_response
-from server.routes import chat, completions, health, models, render, responses, stored_chat, tokens
+from server.routes import (
+    chat,
+    completions,
+    health,
+    models,
+    render,
+    responses,
+    stored_chat,
+    stored_responses,
+    tokens,
+)
 from server.sealing import Sealer
 from server.settings import Settings
 from server.store.base import Store
@@ -61,7 +71,17 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         },
     )
     app.state.context = context
-    for routes in (responses, chat, completions, render, stored_chat, tokens, models, health):
+    for routes in (
+        responses,
+        stored_responses,
+        chat,
+        completions,
+        render,
+        stored_chat,
+        tokens,
+        models,
+        health,
+    ):
         app.include_router(routes.router)
     return app
 

@@ -1,12 +1,13 @@
 """Server-sent events: what has piled up while the socket was busy goes out in one write."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 import orjson
 from sse_starlette import EventSourceResponse
 
 from server.runs import Run, WireEvent
 
+Batches = AsyncGenerator[Sequence[WireEvent], None]
 Encode = Callable[[WireEvent], bytes]
 
 DONE = b"data: [DONE]\n\n"
@@ -23,13 +24,17 @@ def unnamed(event: WireEvent) -> bytes:
     return b"data: %s\n\n" % orjson.dumps(event)
 
 
-def stream(run: Run, encode: Encode, *, start: int = 0) -> EventSourceResponse:
-    """The run's events from `start` on, then `[DONE]`; leaving it unsubscribes."""
-    return EventSourceResponse(_write(run, encode, start), sep="\n")
+def stream(run: Run, encode: Encode) -> EventSourceResponse:
+    """The run's events, then `[DONE]`; leaving it unsubscribes."""
+    return stream_batches(run.follow(), encode)
 
 
-async def _write(run: Run, encode: Encode, start: int) -> AsyncGenerator[bytes, None]:
-    events = run.follow(start)
+def stream_batches(events: Batches, encode: Encode) -> EventSourceResponse:
+    """The events, then `[DONE]`; leaving it closes the generator."""
+    return EventSourceResponse(_write(events, encode), sep="\n")
+
+
+async def _write(events: Batches, encode: Encode) -> AsyncGenerator[bytes, None]:
     try:
         async for batch in events:
             yield b"".join(map(encode, batch))

@@ -24,23 +24,20 @@ SWEEP_SECONDS = 3600.0
 class Upkeep:
     """The store's care, as tasks of this process.
 
-    ttl: seconds that a response is kept. silent: see SILENT_SECONDS.
+    ttl: seconds that a response is kept.
     """
 
-    def __init__(
-        self, store: Store, runs: Runs, ttl: float, *, silent: float = SILENT_SECONDS
-    ) -> None:
+    def __init__(self, store: Store, runs: Runs, ttl: float) -> None:
         self._store = store
         self._runs = runs
         self._ttl = ttl
-        self._silent = silent
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Take care as long as the block lasts."""
         chores = (
             self._follow_cancels(),
-            _every(self._silent / 3, self.end_silent),
+            _every(SILENT_SECONDS / 3, self.end_silent),
             _every(SWEEP_SECONDS, self.sweep),
         )
         tasks = [asyncio.create_task(chore) for chore in chores]
@@ -59,7 +56,7 @@ class Upkeep:
 
     async def end_silent(self) -> None:
         """End the runs of silent gateways as failed."""
-        for stored in await self._store.adopt(self._silent):
+        for stored in await self._store.adopt(SILENT_SECONDS):
             await self._fail(stored)
 
     async def sweep(self) -> None:

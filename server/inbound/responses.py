@@ -25,7 +25,7 @@ from server.schemas.responses import CreateResponse
 from server.store.base import Store, StoredItem, StoredResponse
 
 LOGPROBS = "message.output_text.logprobs"
-UNSERVED = ("background", "context_management", "conversation", "moderation", "prompt")
+UNSERVED = ("context_management", "conversation", "moderation", "prompt")
 
 
 @dataclass(frozen=True, slots=True)

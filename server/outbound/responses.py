@@ -50,26 +50,17 @@ class ResponsesOutbound:
         self._sequence_number = 0
 
     def start(self) -> list[WireEvent]:
-        """The response was created and is in progress."""
+        """The response was created, and is in progress or queued."""
         return self._number(
             [
                 {"type": "response.created", "response": self._created},
-                {"type": "response.in_progress", "response": self._created},
+                {"type": f"response.{self._created['status']}", "response": self._created},
             ]
         )
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
-        """An item's events, or the response's last one."""
-        match event:
-            case TextDelta():
-                assert self._open is not None
-                return self._number(self._open.delta(event.text, event.logprobs))
-            case MessageOpened():
-                return self._number(self._open_item(event))
-            case MessageClosed():
-                return self._number(self._close_message(event))
-            case TurnFinished():
-                return self._number(self._finish(event))
+        """An item's events, or the response's last one. The first ends the waiting in a queue."""
+        return self._number([*self._leave_queue(), *self._told(event)])
 
     def fail(self, error: APIError) -> list[WireEvent]:
         """The open item ends incomplete; an `error` event, then `response.failed`."""
@@ -95,6 +86,24 @@ class ResponsesOutbound:
                 self._ended("response.incomplete", status="cancelled"),
             ]
         )
+
+    def _leave_queue(self) -> list[WireEvent]:
+        if self._created["status"] != "queued":
+            return []
+        self._created = {**self._created, "status": "in_progress"}
+        return [{"type": "response.in_progress", "response": self._created}]
+
+    def _told(self, event: TurnEvent) -> list[WireEvent]:
+        match event:
+            case TextDelta():
+                assert self._open is not None
+                return self._open.delta(event.text, event.logprobs)
+            case MessageOpened():
+                return self._open_item(event)
+            case MessageClosed():
+                return self._close_message(event)
+            case TurnFinished():
+                return self._finish(event)
 
     def _open_item(self, event: MessageOpened) -> list[WireEvent]:
         header = event.header

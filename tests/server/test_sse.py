@@ -71,11 +71,6 @@ async def test_a_stream_ends_with_done(client: Client) -> None:
     assert client.body == b'data: {"n":1}\n\ndata: {"n":2}\n\ndata: [DONE]\n\n'
 
 
-async def test_a_stream_may_start_later(client: Client) -> None:
-    await client.get(Run(two), start=1)
-    assert client.body == b'data: {"n":2}\n\ndata: [DONE]\n\n'
-
-
 async def test_a_stream_is_not_to_be_buffered_or_kept(client: Client) -> None:
     await client.get(Run(two))
     headers = dict(client.sent[0]["headers"])

@@ -202,7 +202,6 @@ async def test_a_request_without_input_is_refused(nothing: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"background": True}, "background"),
         ({"context_management": [{"type": "compaction"}]}, "context_management"),
         ({"conversation": "conv_1"}, "conversation"),
         ({"moderation": {"model": "m"}}, "moderation"),

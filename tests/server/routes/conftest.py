@@ -16,6 +16,7 @@ from adapters.scripted import ScriptedBackend
 from harmony.tokenizer import decode, encode_with_control
 from server.app import create_app
 from server.settings import Settings
+from server.store.base import Store
 
 
 class RecordingBackend(ScriptedBackend):
@@ -80,14 +81,17 @@ def open_app(tmp_path: Path) -> OpenApp:
     """Completions (or whole script lines) and settings in, an application out."""
 
     @asynccontextmanager
-    async def start(*lines: str | dict[str, Any], **settings: Any) -> AsyncIterator[App]:
+    async def start(
+        *lines: str | dict[str, Any], store: Store | None = None, **settings: Any
+    ) -> AsyncIterator[App]:
         script = tmp_path / "script.jsonl"
         said = [{"completion": line} if isinstance(line, str) else line for line in lines]
         script.write_text("".join(json.dumps(line) + "\n" for line in said), encoding="utf-8")
         config = BackendConfig(None, {"script": str(script)}, encode_with_control, decode, list)
         backend = RecordingBackend(config)
         await backend.start()
-        app = create_app(Settings(backend="scripted", script=str(script), **settings), backend)
+        options = Settings(backend="scripted", script=str(script), **settings)
+        app = create_app(options, backend, store)
         opened = App(app, backend)
         async with opened.client:
             yield opened

@@ -1,0 +1,53 @@
+"""Stored responses as they stand: what can be shown of them now, and their events as they come."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from server.outbound.fold import fold
+from server.runs import Runs, WireEvent
+from server.store.base import Store
+
+UNFINISHED = frozenset({"queued", "in_progress"})
+
+
+async def shown(store: Store, owner: str, response_id: str) -> dict[str, Any] | None:
+    """The owner's response; one that is being made, as far as its events are kept."""
+    response = await store.show(owner, response_id)
+    if response is None or response["status"] not in UNFINISHED:
+        return response
+    ledger = await store.ledger(owner, response_id)
+    return fold(ledger.events) if ledger and ledger.events else response
+
+
+async def follow(
+    store: Store, runs: Runs, owner: str, response_id: str, start: int
+) -> AsyncGenerator[Sequence[WireEvent], None]:
+    """The events of the owner's response from position `start` on, whichever gateway makes it."""
+    if run := runs.find(response_id):
+        async with aclosing(run.follow(start)) as batches:
+            async for batch in batches:
+                yield batch
+        return
+    async for batch in _follow_stored(store, owner, response_id, start):
+        yield batch
+
+
+async def finished(store: Store, runs: Runs, owner: str, response_id: str) -> None:
+    """Return when the response has ended, or is no more."""
+    async with aclosing(follow(store, runs, owner, response_id, 0)) as batches:
+        async for _ in batches:
+            continue
+
+
+async def _follow_stored(
+    store: Store, owner: str, response_id: str, start: int
+) -> AsyncGenerator[Sequence[WireEvent], None]:
+    with store.listen(response_id) as bell:
+        while ledger := await store.ledger(owner, response_id, start):
+            if ledger.events:
+                start += len(ledger.events)
+                yield ledger.events
+            if ledger.ended:
+                return
+            await bell.wait()

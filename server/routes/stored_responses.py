@@ -1,0 +1,122 @@
+"""`/v1/responses/{id}` and what is below it: responses that are stored or being made.
+
+Source: https://platform.openai.com/docs/api-reference/responses
+"""
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server import sse
+from server.auth import authenticate
+from server.context import Context, context_of
+from server.errors import InvalidRequest, NotFound
+from server.following import UNFINISHED, finished, follow, shown
+from server.inbound.fields import invalid
+from server.inbound.paging import read_paging
+from server.outbound.listing import full, page
+from server.respond import json_response
+
+router = APIRouter(prefix="/v1/responses/{response_id}")
+
+
+@router.get("")
+async def retrieve_response(request: Request, response_id: str) -> Response:
+    """A response as it stands, or with `stream=true` its events after `starting_after`.
+
+    404 for one that is not stored, and for another key's.
+    """
+    owner = authenticate(request).id
+    context = context_of(request)
+    start = _start(request.query_params)
+    response = await _shown(request, response_id)
+    if start is None:
+        return json_response(response)
+    events = follow(context.store, context.gateway.runs, owner, response_id, start)
+    return sse.stream_batches(events, sse.named)
+
+
+@router.delete("")
+async def delete_response(request: Request, response_id: str) -> Response:
+    """Forget a response; one that is being made is cancelled. What continues it keeps all it knows.
+
+    404 as for GET.
+    """
+    owner = authenticate(request).id
+    context = context_of(request)
+    if not await context.store.delete(owner, response_id):
+        raise _not_found(response_id)
+    await _cancel(context, response_id)
+    return json_response({"id": response_id, "object": "response", "deleted": True})
+
+
+@router.post("/cancel")
+async def cancel_response(request: Request, response_id: str) -> Response:
+    """End a background response, at whichever gateway it is made; one that has ended stays so."""
+    owner = authenticate(request).id
+    context = context_of(request)
+    response = await _shown(request, response_id)
+    if not response["background"]:
+        raise InvalidRequest(
+            "Only responses that were created with `background: true` can be cancelled.",
+            param="response_id",
+        )
+    if response["status"] in UNFINISHED:
+        await _cancel(context, response_id)
+        await finished(context.store, context.gateway.runs, owner, response_id)
+        response = await _shown(request, response_id)
+    return json_response(response)
+
+
+@router.get("/input_items")
+async def list_input_items(request: Request, response_id: str) -> Response:
+    """The items that the response was made from: earlier turns' and its own; the newest first."""
+    owner = authenticate(request).id
+    paging = read_paging(request.query_params, order="desc")
+    stored = await context_of(request).store.get(owner, response_id)
+    if stored is None:
+        raise _not_found(response_id)
+    items = [full(kept.item) for kept in (*stored.history, *stored.input)]
+    return json_response(page(items, paging))
+
+
+async def _cancel(context: Context, response_id: str) -> None:
+    if run := context.gateway.runs.find(response_id):
+        run.cancel()
+    else:
+        await context.store.cancel(response_id)
+
+
+async def _shown(request: Request, response_id: str) -> dict[str, Any]:
+    owner = authenticate(request).id
+    response = await shown(context_of(request).store, owner, response_id)
+    if response is None:
+        raise _not_found(response_id)
+    return response
+
+
+def _start(query: QueryParams) -> int | None:
+    """The position of the first event that is wanted; None where none are."""
+    match query.get("stream", "false"):
+        case "true":
+            return _position(query.get("starting_after")) + 1
+        case "false":
+            if "starting_after" in query:
+                raise invalid("starting_after", "it goes with stream=true")
+            return None
+    raise invalid("stream", "expected 'true' or 'false'")
+
+
+def _position(value: str | None) -> int:
+    if value is None:
+        return -1
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise invalid("starting_after", "expected the sequence number of an event")
+    return int(value)
+
+
+def _not_found(response_id: str) -> NotFound:
+    return NotFound(f"Response with id '{response_id}' not found.", param="response_id")

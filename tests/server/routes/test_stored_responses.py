@@ -1,0 +1,295 @@
+"""`/v1/responses/{id}`: responses that are stored or being made, here or at another gateway."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai.types.responses import Response
+from openai.types.responses.response_item_list import ResponseItemList
+
+from server.store.base import Store
+from server.store.memory import MemoryStore
+from server.store.sql import SqlStore
+
+ANSWER = (
+    "<|channel|>analysis<|message|>Greet.<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>Hello there, you!<|return|>"
+)
+CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
+SLOW = {"completion": ANSWER, "delay_ms": 60_000}
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+
+OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Callable[[], SqlStore]:
+    """Stores of several gateways, on one database."""
+    return lambda: SqlStore(f"sqlite:///{tmp_path}/store.db")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(
+    request: pytest.FixtureRequest, new_store: Callable[[], SqlStore]
+) -> AsyncIterator[Store]:
+    made: Store = MemoryStore() if request.param == "memory" else new_store()
+    await made.start()
+    yield made
+    await made.stop()
+
+
+def sse(text: str) -> list[dict[str, Any]]:
+    *blocks, done, rest = text.split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    return [json.loads(block.split("data: ", 1)[1]) for block in blocks]
+
+
+async def create(app: Any, **body: Any) -> dict[str, Any]:
+    answer = await app.post("/v1/responses", {"input": "hi"} | body)
+    assert answer.status_code == 200, answer.text
+    response: dict[str, Any] = answer.json()
+    Response.model_validate(response)
+    return response
+
+
+async def streamed(app: Any, **body: Any) -> list[dict[str, Any]]:
+    return sse((await app.post("/v1/responses", {"input": "hi", "stream": True} | body)).text)
+
+
+async def get(app: Any, path: str, **query: Any) -> Any:
+    return await app.client.get(f"/v1/responses/{path}", params=query)
+
+
+async def replayed(app: Any, response_id: str, **query: Any) -> list[dict[str, Any]]:
+    answer = await get(app, response_id, stream="true", **query)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return sse(answer.text)
+
+
+async def ended(app: Any, response_id: str) -> dict[str, Any]:
+    """The response as its last event shows it."""
+    response: dict[str, Any] = (await replayed(app, response_id))[-1]["response"]
+    return response
+
+
+async def test_a_finished_stream_is_replayed_from_any_event(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        events = await streamed(app)
+        response_id = events[0]["response"]["id"]
+        assert await replayed(app, response_id) == events
+        for number in (0, 3, len(events) - 2):
+            assert await replayed(app, response_id, starting_after=number) == events[number + 1 :]
+        for number in (len(events) - 1, 999_999_999):
+            assert await replayed(app, response_id, starting_after=number) == []
+
+
+async def test_an_answer_that_was_not_streamed_is_replayed_too(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        response = await create(app)
+        events = await replayed(app, response["id"])
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1] == events[-1] | {"type": "response.completed", "response": response}
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ({"stream": "yes"}, "stream"),
+        ({"starting_after": "1"}, "starting_after"),
+        ({"stream": "true", "starting_after": "-1"}, "starting_after"),
+        ({"stream": "true", "starting_after": "x"}, "starting_after"),
+        ({"stream": "true", "starting_after": "1" * 5000}, "starting_after"),
+    ],
+)
+async def test_a_bad_query_is_named(open_app: OpenApp, query: dict[str, str], param: str) -> None:
+    async with open_app(ANSWER) as app:
+        response = await create(app)
+        answer = await get(app, response["id"], **query)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize("path", ["", "/input_items", "?stream=true"])
+async def test_what_is_not_there_is_not_found(open_app: OpenApp, store: Store, path: str) -> None:
+    async with open_app(ANSWER, store=store, api_key=("a", "b")) as app:
+        mine, other = ({"authorization": f"Bearer {key}"} for key in "ab")
+        made = await app.post("/v1/responses", {"input": "hi"}, headers=mine)
+        url = f"/v1/responses/{made.json()['id']}"
+        assert (await app.client.get(url + path, headers=mine)).status_code == 200
+        assert (await app.client.get(url + path, headers=other)).status_code == 404
+        assert (await app.client.post(f"{url}/cancel", headers=other)).status_code == 404
+        assert (await app.client.delete(url, headers=other)).status_code == 404
+        assert (await app.client.delete(url, headers=mine)).json()["deleted"]
+        assert (await app.client.get(url + path, headers=mine)).status_code == 404
+
+
+async def test_a_background_response_is_queued_and_then_made(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        queued = await create(app, background=True)
+        assert (queued["status"], queued["background"], queued["output"]) == ("queued", True, [])
+        events = await replayed(app, queued["id"])
+        shown = (await get(app, queued["id"])).json()
+    kinds = [event["type"] for event in events]
+    assert kinds[:3] == ["response.created", "response.queued", "response.in_progress"]
+    assert events[1]["response"]["status"] == "queued"
+    assert events[2]["response"]["status"] == "in_progress"
+    assert shown == events[-1]["response"]
+    assert shown["status"] == "completed"
+    assert shown["output"][1]["content"][0]["text"] == "Hello there, you!"
+
+
+async def test_a_background_response_survives_who_asked_for_it(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app({"completion": ANSWER, "delay_ms": 1}, store=store) as app:
+        queued = await create(app, background=True)
+        response = await ended(app, queued["id"])
+        follow_up = await create(app, previous_response_id=queued["id"], input="And?")
+    assert response["status"] == "completed"
+    assert follow_up["status"] == "completed"
+    assert "Hello there, you!" in app.prompts[1]
+
+
+async def test_a_background_response_can_be_streamed(open_app: OpenApp, store: Store) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        events = await streamed(app, background=True)
+        assert await replayed(app, events[0]["response"]["id"]) == events
+    assert events[-1]["type"] == "response.completed"
+
+
+async def test_a_background_response_that_is_not_stored_is_refused(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        answer = await app.post(
+            "/v1/responses", {"input": "hi", "background": True, "store": False}
+        )
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "store")
+
+
+async def test_a_background_response_is_cancelled(open_app: OpenApp, store: Store) -> None:
+    async with open_app(SLOW, store=store) as app:
+        queued = await create(app, background=True)
+        await app.backend.until_running(1)
+        cancelled = (await app.client.post(f"/v1/responses/{queued['id']}/cancel")).json()
+        assert cancelled["status"] == "cancelled"
+        again = await app.client.post(f"/v1/responses/{queued['id']}/cancel")
+        assert again.json() == cancelled == (await get(app, queued["id"])).json()
+        await app.backend.until_running(0)
+        await app.until_idle()
+
+
+async def test_only_background_responses_can_be_cancelled(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        response = await create(app)
+        answer = await app.client.post(f"/v1/responses/{response['id']}/cancel")
+    assert answer.status_code == 400
+
+
+async def test_a_response_that_is_deleted_while_it_is_made_is_cancelled(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(SLOW, store=store) as app:
+        queued = await create(app, background=True)
+        await app.backend.until_running(1)
+        assert (await app.client.delete(f"/v1/responses/{queued['id']}")).status_code == 200
+        await app.backend.until_running(0)
+        await app.until_idle()
+        assert (await get(app, queued["id"])).status_code == 404
+
+
+async def test_input_items_are_those_that_the_response_was_made_from(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(CALL, {"completion": ANSWER}, store=store) as app:
+        first = await create(app, tools=[TOOL])
+        (call,) = first["output"]
+        result = {"type": "function_call_output", "call_id": call["call_id"], "output": "1"}
+        second = await create(app, previous_response_id=first["id"], input=[result], tools=[TOOL])
+        page = (await get(app, f"{second['id']}/input_items", order="asc")).json()
+        newest = (await get(app, f"{second['id']}/input_items", limit="1")).json()
+        rest = (
+            await get(app, f"{second['id']}/input_items", after=newest["last_id"], limit="2")
+        ).json()
+        beyond = (await get(app, f"{second['id']}/input_items", after="nothing")).json()
+    ResponseItemList.model_validate(page)
+    kinds = ["message", "function_call", "function_call_output"]
+    assert [item["type"] for item in page["data"]] == kinds
+    assert page["data"][1] == call
+    assert (page["has_more"], page["first_id"]) == (False, page["data"][0]["id"])
+    assert page["data"][0]["content"] == [{"type": "input_text", "text": "hi"}]
+    assert page["data"][2]["status"] == "completed"
+    assert newest["data"] == [page["data"][2]]
+    assert newest["has_more"]
+    assert rest["data"] == [page["data"][1], page["data"][0]]
+    assert not rest["has_more"]
+    assert (beyond["data"], beyond["first_id"], beyond["has_more"]) == ([], None, False)
+
+
+async def test_another_gateway_shows_follows_and_cancels(
+    open_app: OpenApp, new_store: Callable[[], SqlStore]
+) -> None:
+    stores = [new_store(), new_store()]
+    async with AsyncExitStack() as stack:
+        for store in stores:
+            await store.start()
+            stack.push_async_callback(store.stop)
+        here = await stack.enter_async_context(open_app(SLOW, store=stores[0]))
+        there = await stack.enter_async_context(open_app(ANSWER, store=stores[1]))
+        await stack.enter_async_context(here.app.router.lifespan_context(here.app))
+        queued = await create(here, background=True)
+        await here.backend.until_running(1)
+        follower = asyncio.create_task(replayed(there, queued["id"]))
+        assert (await get(there, queued["id"])).json()["status"] in ("queued", "in_progress")
+        cancelled = await there.client.post(f"/v1/responses/{queued['id']}/cancel")
+        events = await follower
+        assert cancelled.json() == events[-1]["response"]
+        assert cancelled.json()["status"] == "cancelled"
+        await here.backend.until_running(0)
+
+
+async def test_a_response_that_its_gateway_left_behind_ends_as_failed(
+    open_app: OpenApp, new_store: Callable[[], SqlStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No gateway has been heard of for long enough: as when it was killed.
+    monkeypatch.setattr("server.upkeep.SILENT_SECONDS", 0.05)
+    dead, alive = new_store(), new_store()
+    await dead.start()
+    await alive.start()
+    async with open_app(SLOW, store=dead) as killed, open_app(ANSWER, store=alive) as app:
+        queued = await create(killed, background=True)
+        await killed.backend.until_running(1)
+        async with app.app.router.lifespan_context(app.app):
+            events = await replayed(app, queued["id"])
+            shown = (await get(app, queued["id"])).json()
+    Response.model_validate(shown)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert [event["type"] for event in events][-2:] == ["error", "response.failed"]
+    assert shown == events[-1]["response"]
+    assert shown["status"] == "failed"
+    assert "stopped before" in shown["error"]["message"]
+    await dead.stop()
+    await alive.stop()
+
+
+async def test_input_items_are_listed_in_their_full_form(open_app: OpenApp) -> None:
+    said = [
+        {"role": "developer", "content": "Be brief."},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": "And?"},
+    ]
+    async with open_app(ANSWER) as app:
+        response = await create(app, input=said)
+        page = (await get(app, f"{response['id']}/input_items", order="asc")).json()
+    ResponseItemList.model_validate(page)
+    assert [item["content"][0]["text"] for item in page["data"]] == [
+        item["content"] for item in said
+    ]
