@@ -24,12 +24,15 @@ from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
 
 GREEDY = SamplingParams(temperature=0)
+VOCABULARY = 1000
 Opener = Callable[..., Any]
 
 
 def prompt(words: int, seed: int = 0) -> tuple[int, ...]:
     return tuple(
-        torch.randint(0, 190_000, (words,), generator=torch.Generator().manual_seed(seed)).tolist()
+        torch.randint(
+            0, VOCABULARY, (words,), generator=torch.Generator().manual_seed(seed)
+        ).tolist()
     )
 
 
@@ -53,13 +56,13 @@ async def sample(backend: LocalBackend, request: GenerationRequest) -> list[int]
 
 
 @pytest.fixture
-def opened(local_config: BackendConfig) -> Opener:
+def opened(small_config: BackendConfig) -> Opener:
     """Opens a backend whose options differ from the usual ones."""
 
     @asynccontextmanager
     async def open_backend(**options: str) -> AsyncIterator[LocalBackend]:
-        changed = {**local_config.options, **options}
-        backend = LocalBackend(dataclasses.replace(local_config, options=changed))
+        changed = {**small_config.options, **options}
+        backend = LocalBackend(dataclasses.replace(small_config, options=changed))
         await backend.start()
         try:
             yield backend
@@ -70,10 +73,10 @@ def opened(local_config: BackendConfig) -> Opener:
 
 
 @pytest.fixture(scope="session")
-def expected(local_config: BackendConfig) -> Callable[[tuple[int, ...], int], list[int]]:
+def expected(small_config: BackendConfig) -> Callable[[tuple[int, ...], int], list[int]]:
     """What `model.generate` continues a prompt with, greedily."""
     model: Any = AutoModelForCausalLM.from_pretrained(
-        local_config.model, dtype=torch.float32, attn_implementation="eager"
+        small_config.model, dtype=torch.float32, attn_implementation="eager"
     )
 
     def generate(ids: tuple[int, ...], max_tokens: int) -> list[int]:
@@ -91,39 +94,39 @@ def expected(local_config: BackendConfig) -> Callable[[tuple[int, ...], int], li
 
 @pytest.mark.parametrize("length", [1, 20, 128, 300])
 async def test_greedy_tokens_are_those_of_generate(
-    local: LocalBackend, expected: Any, length: int
+    small: LocalBackend, expected: Any, length: int
 ) -> None:
     """Below, at and over the sliding window, in one step and in several."""
     ids = prompt(length)
-    assert await sample(local, ask(ids, 40)) == expected(ids, 40)
+    assert await sample(small, ask(ids, 40)) == expected(ids, 40)
 
 
 async def test_concurrent_requests_get_the_tokens_that_they_get_alone(
-    local: LocalBackend, expected: Any
+    small: LocalBackend, expected: Any
 ) -> None:
     prompts = [prompt(5 + 17 * i, seed=i) for i in range(6)]
     results = await asyncio.gather(
-        *[sample(local, ask(ids, 10 + i)) for i, ids in enumerate(prompts)]
+        *[sample(small, ask(ids, 10 + i)) for i, ids in enumerate(prompts)]
     )
     assert results == [expected(ids, 10 + i) for i, ids in enumerate(prompts)]
 
 
 async def test_a_repeated_prompt_comes_from_the_cache_and_goes_on_alike(
-    local: LocalBackend, expected: Any
+    small: LocalBackend, expected: Any
 ) -> None:
     ids = prompt(200)
-    first, second = await run(local, ask(ids)), await run(local, ask(ids))
+    first, second = await run(small, ask(ids)), await run(small, ask(ids))
     assert (first[0].cached_tokens, second[0].cached_tokens) == (0, 192)
     longer = ids[:150] + prompt(50, seed=1)
-    third = await run(local, ask(longer))
+    third = await run(small, ask(longer))
     assert third[0].cached_tokens == 128
     assert [t for chunk in third for t in chunk.token_ids] == expected(longer, 12)
 
 
-async def test_what_was_sampled_is_cached_for_the_next_turn(local: LocalBackend) -> None:
+async def test_what_was_sampled_is_cached_for_the_next_turn(small: LocalBackend) -> None:
     ids = prompt(40)
-    answer = await sample(local, ask(ids, 60))
-    (chunk, *_) = await run(local, ask((*ids, *answer, *prompt(5))))
+    answer = await sample(small, ask(ids, 60))
+    (chunk, *_) = await run(small, ask((*ids, *answer, *prompt(5))))
     assert chunk.cached_tokens == 96
 
 
@@ -144,57 +147,57 @@ async def test_a_request_may_fill_the_whole_context(opened: Opener) -> None:
             await sample(backend, ask(prompt(100), 29))
 
 
-async def test_a_seed_repeats_the_tokens_whatever_runs_beside(local: LocalBackend) -> None:
+async def test_a_seed_repeats_the_tokens_whatever_runs_beside(small: LocalBackend) -> None:
     warm = SamplingParams(temperature=1.0)
-    alone = await sample(local, ask(sampling=warm, seed=3))
+    alone = await sample(small, ask(sampling=warm, seed=3))
     crowd = [ask(prompt(9, seed=i), sampling=warm) for i in range(4)]
     together = await asyncio.gather(
-        sample(local, ask(sampling=warm, seed=3)), *[sample(local, one) for one in crowd]
+        sample(small, ask(sampling=warm, seed=3)), *[sample(small, one) for one in crowd]
     )
     assert together[0] == alone
-    assert await sample(local, ask(sampling=warm, seed=4)) != alone
+    assert await sample(small, ask(sampling=warm, seed=4)) != alone
 
 
-async def test_without_a_seed_tokens_differ(local: LocalBackend) -> None:
+async def test_without_a_seed_tokens_differ(small: LocalBackend) -> None:
     request = ask(sampling=SamplingParams(temperature=2.0))
-    assert await sample(local, request) != await sample(local, request)
+    assert await sample(small, request) != await sample(small, request)
 
 
-async def test_requests_with_different_parameters_share_a_batch(local: LocalBackend) -> None:
+async def test_requests_with_different_parameters_share_a_batch(small: LocalBackend) -> None:
     greedy, biased, only, hot = await asyncio.gather(
-        sample(local, ask()),
-        sample(local, ask(sampling=SamplingParams(temperature=0, logit_bias={77: 100.0}))),
-        sample(local, ask(sampling=SamplingParams(temperature=1.5, top_k=1))),
-        sample(local, ask(sampling=SamplingParams(temperature=5.0), max_tokens=5)),
+        sample(small, ask()),
+        sample(small, ask(sampling=SamplingParams(temperature=0, logit_bias={77: 100.0}))),
+        sample(small, ask(sampling=SamplingParams(temperature=1.5, top_k=1))),
+        sample(small, ask(sampling=SamplingParams(temperature=5.0), max_tokens=5)),
     )
     assert biased == [77] * 12
     assert only == greedy
     assert len(hot) == 5
 
 
-async def test_a_repetition_penalty_stops_repetition(local: LocalBackend) -> None:
+async def test_a_repetition_penalty_stops_repetition(small: LocalBackend) -> None:
     params = SamplingParams(temperature=0, logit_bias={77: 60.0})
-    assert await sample(local, ask(sampling=params)) == [77] * 12
+    assert await sample(small, ask(sampling=params)) == [77] * 12
     params = SamplingParams(temperature=0, repetition_penalty=1e9)
-    ids = await sample(local, ask(sampling=params))
+    ids = await sample(small, ask(sampling=params))
     assert len(set(ids)) == 12
 
 
-async def test_a_phase_changes_the_parameters_from_its_trigger_on(local: LocalBackend) -> None:
+async def test_a_phase_changes_the_parameters_from_its_trigger_on(small: LocalBackend) -> None:
     params = SamplingParams(temperature=0, logit_bias={77: 100.0})
-    before = await sample(local, ask(max_tokens=4))
+    before = await sample(small, ask(max_tokens=4))
     phase = SamplingPhase(begin=((before[1], before[2]),), end=frozenset({77}), params=params)
-    after = await sample(local, ask(max_tokens=5, phases=(phase,)))
+    after = await sample(small, ask(max_tokens=5, phases=(phase,)))
     assert after[:4] == [*before[:3], 77]
     assert after[4] != 77
 
 
-async def test_logprobs_are_those_of_the_model(local: LocalBackend, local_config: Any) -> None:
+async def test_logprobs_are_those_of_the_model(small: LocalBackend, small_config: Any) -> None:
     ids = prompt(20)
-    chunks = await run(local, ask(ids, 3, logprobs=2))
+    chunks = await run(small, ask(ids, 3, logprobs=2))
     entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
     model: Any = AutoModelForCausalLM.from_pretrained(
-        local_config.model, dtype=torch.float32, attn_implementation="eager"
+        small_config.model, dtype=torch.float32, attn_implementation="eager"
     )
     sampled = [entry.token_id for entry in entries]
     with torch.no_grad():
@@ -264,17 +267,17 @@ async def test_a_request_cancelled_while_it_waits_never_runs(opened: Opener) -> 
     ],
 )
 async def test_a_dead_engine_fails_what_runs_and_is_unhealthy(
-    local: LocalBackend, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+    small: LocalBackend, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    running = [local.generate(ask(max_tokens=900)) for _ in range(2)]
+    running = [small.generate(ask(max_tokens=900)) for _ in range(2)]
     for generator in running:
         await anext(generator)
-    waiting = asyncio.ensure_future(run(local, ask()))
+    waiting = asyncio.ensure_future(run(small, ask()))
     await asyncio.sleep(0)
-    engine: Any = local._engine
+    engine: Any = small._engine
     monkeypatch.setattr(engine._manager.model, "forward", fail)
     async with asyncio.timeout(60):
         for generator in running:
@@ -284,9 +287,9 @@ async def test_a_dead_engine_fails_what_runs_and_is_unhealthy(
             await waiting
     await asyncio.to_thread(engine._thread.join)
     with pytest.raises(BackendFailed, match=reason):
-        await local.check()
+        await small.check()
     with pytest.raises(BackendFailed, match=reason):
-        await run(local, ask())
+        await run(small, ask())
 
 
 @pytest.mark.parametrize(
@@ -295,17 +298,17 @@ async def test_a_dead_engine_fails_what_runs_and_is_unhealthy(
         ask(ids=()),
         ask(max_tokens=0),
         ask(ids=(1, -1)),
-        ask(ids=(201_088,)),
-        ask(sampling=SamplingParams(logit_bias={201_088: 1.0})),
+        ask(ids=(VOCABULARY,)),
+        ask(sampling=SamplingParams(logit_bias={VOCABULARY: 1.0})),
     ],
     ids=["empty", "nothing to sample", "negative", "too large", "bias"],
 )
 async def test_a_request_that_would_break_the_engine_is_refused(
-    local: LocalBackend, request_: GenerationRequest
+    small: LocalBackend, request_: GenerationRequest
 ) -> None:
     with pytest.raises(ValueError, match=r"token|prompt"):
-        await run(local, request_)
-    await local.check()
+        await run(small, request_)
+    await small.check()
 
 
 async def test_several_backends_start_one_after_another_in_one_process(
@@ -316,30 +319,30 @@ async def test_several_backends_start_one_after_another_in_one_process(
             assert await sample(backend, ask()) == expected(prompt(20), 12)
 
 
-async def test_a_model_is_needed(local_config: BackendConfig) -> None:
-    backend = LocalBackend(dataclasses.replace(local_config, model=None))
+async def test_a_model_is_needed(small_config: BackendConfig) -> None:
+    backend = LocalBackend(dataclasses.replace(small_config, model=None))
     with pytest.raises(BackendFailed, match="needs a model"):
         await backend.start()
 
 
-async def test_there_is_no_info_before_the_start(local_config: BackendConfig) -> None:
+async def test_there_is_no_info_before_the_start(small_config: BackendConfig) -> None:
     with pytest.raises(BackendFailed, match="not been started"):
-        _ = LocalBackend(local_config).info
+        _ = LocalBackend(small_config).info
 
 
 async def test_a_cache_that_does_not_fit_the_memory_stops_the_start(
-    local_config: BackendConfig,
+    small_config: BackendConfig,
 ) -> None:
-    options = {**local_config.options, "cache_tokens": "100000000"}
-    backend = LocalBackend(dataclasses.replace(local_config, options=options))
+    options = {**small_config.options, "cache_tokens": "100000000"}
+    backend = LocalBackend(dataclasses.replace(small_config, options=options))
     with pytest.raises(BackendFailed, match="cannot set up the cache"):
         await backend.start()
 
 
-async def test_loading_reports_its_progress(local_config: BackendConfig) -> None:
+async def test_loading_reports_its_progress(small_config: BackendConfig) -> None:
     stages: list[tuple[str, float]] = []
     backend = LocalBackend(
-        dataclasses.replace(local_config, progress=lambda *stage: stages.append(stage))
+        dataclasses.replace(small_config, progress=lambda *stage: stages.append(stage))
     )
     await backend.start()
     await backend.stop()

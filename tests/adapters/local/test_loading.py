@@ -1,11 +1,11 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 from transformers.utils import logging as transformers_logging
 
 from adapters.errors import BackendFailed
@@ -13,6 +13,7 @@ from adapters.local import loading
 from adapters.local.loading import keeps_mxfp4, load, pick_attention, pick_device
 from adapters.local.options import Options
 
+Maker = Callable[[Path], Path]
 CPU = Options(device="cpu")
 # The 16 values that four bits of an MXFP4 block name (OCP microscaling formats, section 5.3.3).
 FP4 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
@@ -21,26 +22,6 @@ FP4_VALUES = torch.tensor([*FP4, *[-value for value in FP4]])
 
 def silent(stage: str, fraction: float) -> None:
     pass
-
-
-def tiny(folder: Path) -> Path:
-    """A gpt-oss of a few kilobytes in plain bfloat16."""
-    config = AutoConfig.for_model(
-        "gpt_oss",
-        vocab_size=320,
-        hidden_size=64,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=32,
-        num_local_experts=2,
-        num_experts_per_tok=1,
-        pad_token_id=0,
-    )
-    build: Any = AutoModelForCausalLM.from_config
-    build(config, dtype=torch.bfloat16).save_pretrained(folder)
-    return folder
 
 
 def pack(folder: Path) -> dict[str, torch.Tensor]:
@@ -74,8 +55,8 @@ def pack(folder: Path) -> dict[str, torch.Tensor]:
     return true
 
 
-def test_packed_mxfp4_experts_are_dequantised_exactly(tmp_path: Path) -> None:
-    true = pack(tiny(tmp_path))
+def test_packed_mxfp4_experts_are_dequantised_exactly(tmp_path: Path, make_tiny: Maker) -> None:
+    true = pack(make_tiny(tmp_path))
     model = load(str(tmp_path), CPU, silent)
     weights = dict(model.named_parameters())
     assert len(true) == 4
@@ -84,17 +65,21 @@ def test_packed_mxfp4_experts_are_dequantised_exactly(tmp_path: Path) -> None:
         assert torch.equal(weights[name].float(), values)
 
 
-def test_the_dtype_is_the_checkpoints_unless_another_is_asked_for(tmp_path: Path) -> None:
-    tiny(tmp_path)
+def test_the_dtype_is_the_checkpoints_unless_another_is_asked_for(
+    tmp_path: Path, make_tiny: Maker
+) -> None:
+    make_tiny(tmp_path)
     assert load(str(tmp_path), CPU, silent).dtype == torch.bfloat16
     assert (
         load(str(tmp_path), Options(device="cpu", dtype="float32"), silent).dtype == torch.float32
     )
 
 
-def test_progress_ends_loaded_and_leaves_transformers_bars_as_they_were(tmp_path: Path) -> None:
+def test_progress_ends_loaded_and_leaves_transformers_bars_as_they_were(
+    tmp_path: Path, make_tiny: Maker
+) -> None:
     stages: list[tuple[str, float]] = []
-    load(str(tiny(tmp_path)), CPU, lambda *stage: stages.append(stage))
+    load(str(make_tiny(tmp_path)), CPU, lambda *stage: stages.append(stage))
     assert stages[-1] == ("weights loaded", 1.0)
     assert transformers_logging.set_tqdm_hook(None) is None
 
@@ -110,16 +95,16 @@ def test_a_missing_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
         load(str(tmp_path / "nowhere"), CPU, silent)
 
 
-def test_damaged_weights_are_refused(tmp_path: Path) -> None:
-    tiny(tmp_path)
+def test_damaged_weights_are_refused(tmp_path: Path, make_tiny: Maker) -> None:
+    make_tiny(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"no tensors here")
     with pytest.raises(BackendFailed, match="cannot load"):
         load(str(tmp_path), CPU, silent)
 
 
-def test_missing_weights_are_refused(tmp_path: Path) -> None:
+def test_missing_weights_are_refused(tmp_path: Path, make_tiny: Maker) -> None:
     """transformers would fill them with noise and warn."""
-    tiny(tmp_path)
+    make_tiny(tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     tensors.pop("model.norm.weight")
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
@@ -169,9 +154,9 @@ def test_a_cpu_has_no_kernels() -> None:
 
 
 def test_packed_weights_stay_packed_where_kernels_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, make_tiny: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack(tiny(tmp_path))
+    pack(make_tiny(tmp_path))
     monkeypatch.setattr(loading, "keeps_mxfp4", lambda device: True)
     config = AutoConfig.from_pretrained(tmp_path)
     assert loading._quantization(config, torch.device("cuda")) == {}
