@@ -166,8 +166,8 @@ class Backend(Protocol):
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         """Sample. Closing the generator (`aclose`) cancels: the slot is free within a step.
 
-        Raises Overloaded, ContextTooLong or Unsupported before the first chunk, BackendFailed at
-        any point.
+        Raises Overloaded, ContextTooLong, Unsupported, Rejected or InvalidGrammar before the first
+        chunk, BackendFailed at any point.
         """
         ...
 

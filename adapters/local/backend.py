@@ -10,7 +10,7 @@ from adapters.base import (
     GenerationRequest,
     TokenLogprobs,
 )
-from adapters.errors import BackendFailed, ContextTooLong
+from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.local.engine import Engine
 from adapters.local.loading import load
 from adapters.local.masks import GrammarCompiler
@@ -109,11 +109,11 @@ class LocalBackend:
         if length + request.max_tokens > self.info.context_length:
             raise ContextTooLong(length, self.info.context_length)
         if not length or request.max_tokens < 1:
-            raise ValueError("a request needs a prompt and at least one token to sample")
+            raise Rejected("a request needs a prompt and at least one token to sample")
         params = [request.sampling, *(phase.params for phase in request.phases)]
         for token_ids in (request.prompt_token_ids, *(one.logit_bias for one in params)):
             if token_ids and not 0 <= min(token_ids) <= max(token_ids) < self.info.vocab_size:
-                raise ValueError("a token id is not in the vocabulary")
+                raise Rejected("a token id is not in the vocabulary")
 
 
 def _chunk(row: Row, items: list[Sampled], first: bool) -> GenerationChunk:

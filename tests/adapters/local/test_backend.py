@@ -18,7 +18,7 @@ from adapters.base import (
     SamplingParams,
     SamplingPhase,
 )
-from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar
+from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar, Rejected
 from adapters.local.backend import LocalBackend
 from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
@@ -306,7 +306,7 @@ async def test_a_dead_engine_fails_what_runs_and_is_unhealthy(
 async def test_a_request_that_would_break_the_engine_is_refused(
     small: LocalBackend, request_: GenerationRequest
 ) -> None:
-    with pytest.raises(ValueError, match=r"token|prompt"):
+    with pytest.raises(Rejected, match=r"token|prompt"):
         await run(small, request_)
     await small.check()
 
