@@ -18,6 +18,7 @@ from adapters.errors import BackendFailed, InvalidGrammar
 
 _COMPILE_SECONDS = 10.0
 _KEPT_GRAMMARS = 256
+_KEPT_CHARACTERS = 4_000_000
 _FEW_WORDS = 1024  # of 6,284; a token or more in each
 
 
@@ -76,8 +77,7 @@ class GrammarCompiler:
             task = asyncio.create_task(self._begin(grammar))
             task.add_done_callback(lambda done: self._forget_failure(grammar, done))
             self._compiled[grammar] = task
-            if len(self._compiled) > _KEPT_GRAMMARS:
-                self._compiled.popitem(last=False)
+            self._evict()
         self._compiled.move_to_end(grammar)
         try:
             # Others may wait for the same grammar when this request is cancelled.
@@ -104,6 +104,13 @@ class GrammarCompiler:
             return await asyncio.wait_for(job, _COMPILE_SECONDS)
         except TimeoutError as error:
             raise InvalidGrammar("it takes too long to compile") from error
+
+    def _evict(self) -> None:
+        """Drop what was not used for longest; a matcher takes some 200 times its text's memory."""
+        while len(self._compiled) > _KEPT_GRAMMARS or (
+            len(self._compiled) > 1 and sum(map(len, self._compiled)) > _KEPT_CHARACTERS
+        ):
+            self._compiled.popitem(last=False)
 
     def _forget_failure(self, grammar: str, done: asyncio.Task[TokenMask]) -> None:
         if done.cancelled() or done.exception() is not None:

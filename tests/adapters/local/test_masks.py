@@ -111,8 +111,9 @@ async def test_closing_ends_what_waits(
         await waiting
 
 
+@pytest.mark.parametrize("limit", [("_KEPT_GRAMMARS", 2), ("_KEPT_CHARACTERS", 25)])
 async def test_only_so_many_grammars_are_kept(
-    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]
 ) -> None:
     compiled = []
     compile_one = masks._compile
@@ -122,7 +123,7 @@ async def test_only_so_many_grammars_are_kept(
         return compile_one(tokenizer, grammar, vocab_size)
 
     monkeypatch.setattr(masks, "_compile", count)
-    monkeypatch.setattr(masks, "_KEPT_GRAMMARS", 2)
+    monkeypatch.setattr(masks, *limit)
     for grammar in ("a", "b", "a", "c", "a", "b"):
         await compiler.compile(f'start: "{grammar}"')
     assert [grammar[8] for grammar in compiled] == ["a", "b", "c", "b"]
