@@ -14,8 +14,10 @@ from starlette.responses import Response
 from adapters.base import Backend
 from server.admission import Admission
 from server.context import Context
+from server.decoding import Decoding
 from server.errors import APIError
 from server.gateway import Gateway
+from server.idempotency import Idempotency
 from server.middleware import BodyLimit, RequestId
 from server.respond import CLIENT_CLOSED_REQUEST, json_response
 from server.routes import (
@@ -98,6 +100,8 @@ def _middleware(settings: Settings) -> list[Middleware]:
         Middleware(RequestId),
         *([cors] if settings.cors_origin else []),
         Middleware(BodyLimit, limit=settings.max_body_bytes),
+        Middleware(Decoding, limit=settings.max_body_bytes),
+        Middleware(Idempotency),
     ]
 
 

@@ -6,6 +6,8 @@ APIError
   + AuthenticationFailed     401
   + NotFound                 404
   + BodyTooLarge             413
+  + UnsupportedEncoding      415
+  + KeyReused                422
   + RateLimited              429  with Retry-After
   + ServerFailed             500  the server, the engine or the model; never the client
   + Unavailable              503
@@ -96,6 +98,31 @@ class BodyTooLarge(APIError):
     status = 413
     type = "invalid_request_error"
     default_code = "request_too_large"
+
+
+class UnsupportedEncoding(APIError):
+    """The body is compressed in a way that is not known here; `accepted` are those that are."""
+
+    status = 415
+    type = "invalid_request_error"
+    default_code = "unsupported_encoding"
+
+    def __init__(self, accepted: tuple[str, ...]) -> None:
+        super().__init__(f"The body's Content-Encoding is none of: {', '.join(accepted)}.")
+        self.accepted = accepted
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """RFC 9110 lets a 415 say what would have been accepted."""
+        return {"Accept-Encoding": ", ".join(self.accepted)}
+
+
+class KeyReused(APIError):
+    """An Idempotency-Key came back with another request."""
+
+    status = 422
+    type = "invalid_request_error"
+    default_code = "idempotency_key_reused"
 
 
 class RateLimited(APIError):

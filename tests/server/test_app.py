@@ -1,6 +1,7 @@
 """The whole application over ASGI: what every request meets, whatever its route."""
 
 import asyncio
+import gzip
 import json
 import logging
 import re
@@ -210,3 +211,33 @@ async def test_logs_hold_neither_prompts_nor_keys_nor_answers(
     assert len(records) > 12
     for said in ("secret", "password", "hunter", "Hello"):
         assert not any(said in record for record in records)
+
+
+async def test_a_compressed_request_is_answered_once_for_each_key(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(ANSWER)
+    headers = {
+        "content-encoding": "gzip",
+        "content-type": "application/json",
+        "idempotency-key": "k",
+    }
+    body = gzip.compress(json.dumps({"input": "hi", "stream": True}).encode())
+    async with client(engine) as http:
+        first, again = [
+            await http.post("/v1/responses", content=body, headers=headers) for _ in range(2)
+        ]
+    assert first.text == again.text
+    assert "response.completed" in first.text
+    assert len(engine.requests) == 1
+
+
+async def test_a_body_that_decodes_to_more_than_the_limit_is_a_413(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(ANSWER)
+    bomb = gzip.compress(b" " * 100_000)
+    async with client(engine, max_body_bytes=10_000) as http:
+        headers = {"content-encoding": "gzip"}
+        answer = await http.post("/v1/chat/completions", content=bomb, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "request_too_large")

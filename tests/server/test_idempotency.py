@@ -1,0 +1,180 @@
+"""Retries with an `Idempotency-Key`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from server.idempotency import OVERHEAD, Idempotency
+
+
+class Counting:
+    """An application that says how often it was asked; `go` lets it finish its streams."""
+
+    def __init__(self, capacity: int = 10_000) -> None:
+        self.calls = 0
+        self.status = 200
+        self.go = asyncio.Event()
+        self.started = asyncio.Event()
+        routes = [
+            Route("/count", self._count, methods=["POST", "GET"]),
+            Route("/other", self._count, methods=["POST"]),
+            Route("/stream", self._stream, methods=["POST"]),
+            Route("/crash", self._crash, methods=["POST"]),
+        ]
+        middleware = [Middleware(Idempotency, capacity=capacity)]
+        self.app = Starlette(routes=routes, middleware=middleware)
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://test")
+
+    async def post(
+        self, key: str | None = "k", body: bytes = b"{}", path: str = "/count", **headers: str
+    ) -> httpx.Response:
+        if key is not None:
+            headers["idempotency-key"] = key
+        return await self.client.post(path, content=body, headers=headers)
+
+    async def _count(self, request: Request) -> Response:
+        self.calls += 1
+        body = (await request.body()).decode()
+        return JSONResponse({"calls": self.calls, "body": body}, self.status)
+
+    async def _stream(self, _: Request) -> Response:
+        self.calls += 1
+
+        async def body() -> AsyncIterator[bytes]:
+            yield b"a"
+            self.started.set()
+            await self.go.wait()
+            yield b"b"
+
+        return StreamingResponse(body())
+
+    async def _crash(self, _: Request) -> Response:
+        self.calls += 1
+        raise ValueError("a bug")
+
+
+async def test_a_retry_gets_the_first_answer() -> None:
+    server = Counting()
+    first, second = [await server.post(body=b"[1]") for _ in range(2)]
+    assert server.calls == 1
+    assert first.content == second.content == b'{"calls":1,"body":"[1]"}'
+    assert first.headers["content-type"] == second.headers["content-type"]
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+
+
+async def test_without_a_key_every_request_is_answered_anew() -> None:
+    server = Counting()
+    for _ in range(2):
+        await server.post(key=None)
+    for _ in range(2):
+        await server.client.get("/count", headers={"idempotency-key": "k"})
+    assert server.calls == 4
+
+
+async def test_another_key_or_path_or_owner_is_another_request() -> None:
+    server = Counting()
+    await server.post()
+    await server.post(key="l")
+    await server.post(path="/other")
+    await server.post(authorization="Bearer a")
+    assert server.calls == 4
+
+
+async def test_a_key_with_another_body_is_refused() -> None:
+    server = Counting()
+    await server.post(body=b"1")
+    answer = await server.post(body=b"2")
+    assert answer.status_code == 422
+    assert answer.json()["error"]["code"] == "idempotency_key_reused"
+    assert server.calls == 1
+
+
+async def test_a_key_has_a_limit() -> None:
+    answer = await Counting().post(key="k" * 256)
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(("status", "calls"), [(400, 1), (404, 1), (401, 2), (429, 2), (503, 2)])
+async def test_an_answer_that_may_be_better_next_time_is_not_kept(status: int, calls: int) -> None:
+    server = Counting()
+    server.status = status
+    answers = [await server.post() for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [status, status]
+    assert server.calls == calls
+
+
+async def test_a_crash_is_not_kept() -> None:
+    server = Counting()
+    for _ in range(2):
+        assert (await server.post(path="/crash")).status_code == 500
+    assert server.calls == 2
+
+
+async def test_a_retry_follows_an_answer_that_is_still_made() -> None:
+    server = Counting()
+    both = asyncio.gather(server.post(path="/stream"), server.post(path="/stream"))
+    await server.started.wait()
+    server.go.set()
+    assert [answer.text for answer in await both] == ["ab", "ab"]
+    assert server.calls == 1
+
+
+async def test_an_answer_outlives_its_client() -> None:
+    server = Counting()
+    body: list[Message] = [{"type": "http.request", "body": b"{}"}]
+
+    async def receive() -> Message:
+        if body:
+            return body.pop()
+        await server.started.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(_: Message) -> None:
+        return
+
+    headers = [(b"idempotency-key", b"k"), (b"host", b"test")]
+    scope: Scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/stream",
+        "raw_path": b"/stream",
+        "query_string": b"",
+        "headers": headers,
+    }
+    await server.app(scope, receive, send)
+    server.go.set()
+    assert (await server.post(path="/stream")).text == "ab"
+    assert server.calls == 1
+
+
+async def test_a_client_that_leaves_before_its_body_is_there_asks_nothing() -> None:
+    async def app(_: Scope, __: Receive, ___: Send) -> None:
+        raise AssertionError
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(_: Message) -> None:
+        raise AssertionError
+
+    headers = [(b"idempotency-key", b"k")]
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    await Idempotency(app)(scope, receive, send)
+
+
+async def test_the_answers_that_are_kept_have_a_size() -> None:
+    server = Counting(capacity=2 * OVERHEAD + 200)
+    for key in ("a", "b", "a", "c", "a", "b"):
+        await server.post(key=key)
+    # The third one made b go, which was used least recently.
+    assert server.calls == 4
