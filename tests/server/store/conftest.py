@@ -37,10 +37,12 @@ class Postgres:
     def start(self) -> None:
         settings = f"-h 127.0.0.1 -p {self.port} -k {self._folder} -c fsync=off"
         self._control("start", "-w", "-o", settings, "-l", f"{self._folder}/log")
+        self.running = True
 
     def kill(self) -> None:
         """End it at once, as a crash would."""
         self._control("stop", "-m", "immediate")
+        self.running = False
 
     def new_database(self) -> str:
         """The URL of an empty database, the one before emptied: making one takes 8 MB."""
@@ -94,7 +96,8 @@ def start_postgres() -> Iterator[Callable[[], Postgres]]:
 
     yield start
     for server, folder in started:
-        server.kill()
+        if server.running:
+            server.kill()
         shutil.rmtree(folder)
 
 

@@ -193,7 +193,7 @@ async def test_a_full_disk_is_an_unavailable_store(
     await store.start()
     kept = turn("kept")
     await store.put(kept)
-    await _limit_pages(store)
+    await limit_pages(store)
     with pytest.raises(StoreUnavailable) as caught:
         await store.put(turn("big", instructions="x" * 1_000_000))
     assert (caught.value.status, caught.value.code) == (503, "store_unavailable")
@@ -262,7 +262,7 @@ async def _rows(store: SqlStore, table: str) -> int:
         return int((await connection.exec_driver_sql(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
-async def _limit_pages(store: SqlStore) -> None:
+async def limit_pages(store: SqlStore) -> None:
     """Let the file grow no more, on all of the store's connections."""
     engine = store.database.engine
 
