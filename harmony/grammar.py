@@ -244,6 +244,8 @@ _QUOTED = re.compile(
 _UNSAFE = {
     re.compile(r"<[^<>\s]+>"): "special tokens",
     re.compile(r"@"): "other grammars",
+    # A few dozen intersected regexes keep the lexer busy for minutes.
+    re.compile(r"&"): "intersections",
     re.compile(r"%(?:llguidance|lark)\b"): "%llguidance or %lark",
     # It matches bytes that are no UTF-8, and control tokens are such bytes.
     re.compile(r"~(?!\s*\d)"): "the not operator",

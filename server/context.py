@@ -34,7 +34,7 @@ class Context:
     def masking(self) -> Masking:
         """When the engine's samples are held to a grammar."""
         can_mask = "grammar" in self.gateway.backend.info.features
-        return Masking(self.settings.constrain, can_mask)
+        return Masking(self.settings.constrain, can_mask, self.settings.parallel_calls)
 
     def model(self, name: str | None) -> str:
         """The served name for what the request asks; the default for None. Raises NotFound."""

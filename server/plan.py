@@ -57,6 +57,7 @@ class TurnPlan(SamplingPlan):
     rest of `sampling` on every token; stop strings and logprobs are the final channel's too.
     effort: None means that the model is given no analysis channel.
     answer_grammar: what is left of `grammar` after the final header.
+    parallel_calls: `<|call|>` does not end the sampling.
     prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
     truncate: the oldest turns are dropped from a prompt that is too long.
     """
@@ -65,6 +66,7 @@ class TurnPlan(SamplingPlan):
     tools: tuple[DeclaredTool, ...] = ()
     effort: Effort | None = Effort.MEDIUM
     answer_grammar: str | None = None
+    parallel_calls: bool = False
     prefill: tuple[int, ...] = ()
     truncate: bool = False
 

@@ -5,6 +5,7 @@ import logging
 import signal
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import FrameType
 
@@ -16,6 +17,7 @@ from adapters.errors import BackendError
 from server.app import create_app
 from server.backends import open_backend
 from server.context import Context
+from server.inbound.trial import shared
 from server.settings import Settings
 from server.store.base import Store, StoreUnavailable
 from server.store.opening import open_store
@@ -23,6 +25,9 @@ from server.store.opening import open_store
 logger = logging.getLogger(__name__)
 
 OUR_PACKAGES = ("adapters", "demo", "harmony", "server")
+THREADS = 32
+"""More than cores: a thread that waits for a grammar on trial must not keep others from theirs."""
+
 GRACE_SECONDS = 1.0
 """How long clients may take to read the end of their answers once these were cancelled."""
 
@@ -78,6 +83,8 @@ def _listen(
     # sse-starlette would cut streams off at the first signal; here they are drained.
     AppStatus.disable_automatic_graceful_drain()
     server = Server(config, app.state.context, runner.get_loop())
+    shared().start()
+    runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS, "server"))
     try:
         # Two servers may both have bound the port while they loaded.
         listener.listen()

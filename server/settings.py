@@ -61,6 +61,11 @@ class Settings(BaseSettings):
         description="when sampling is held to a grammar: always to legal harmony, where a request "
         "needs it (tools, formats, effort none), or never",
     )
+    parallel_calls: bool = Field(
+        False,
+        description="true: a turn may make several calls, which gpt-oss was not trained to do; "
+        "else the first one ends it",
+    )
     reasoning_content: bool = Field(
         False, description="true: Chat answers repeat `reasoning` under its other name"
     )

@@ -7,13 +7,12 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from functools import cache
 
 from adapters.base import Backend, BackendInfo, GenerationRequest, SamplingParams, SamplingPhase
 from adapters.errors import BackendError, BackendFailed, ContextTooLong, Unsupported
+from harmony.grammar import final_headers
 from harmony.parser import ASSISTANT, Parser
 from harmony.render import render
-from harmony.tokenizer import encode_with_control
 from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
 from server.completion import CompletionReader, TokenParser, TurnEvent, TurnFinished
 from server.errors import from_backend
@@ -78,7 +77,9 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     recipients = [tool.recipient for tool in plan.tools]
     parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
     request = _fit(plan, ids, backend.info, request_id, phases)
-    return Turn(plan, parser, backend, replace(request, sampling=sampling))
+    stops = STOP_TOKENS - {CALL} if plan.parallel_calls else STOP_TOKENS
+    request = replace(request, sampling=sampling, stop_token_ids=stops)
+    return Turn(plan, parser, backend, request)
 
 
 async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:
@@ -150,13 +151,6 @@ def _scope_to_final(plan: TurnPlan) -> tuple[SamplingParams, tuple[SamplingPhase
         if prefill[len(prefill) - given :] == header[:given]
     )
     return free, (SamplingPhase(begin, _AFTER_FINAL, scoped, plan.answer_grammar),)
-
-
-@cache
-def final_headers() -> tuple[tuple[int, ...], ...]:
-    """The ways in which gpt-oss opens a final message."""
-    words = ("final", "final <|constrain|>json", "final json")
-    return tuple(tuple(encode_with_control(f"<|channel|>{word}<|message|>")) for word in words)
 
 
 def _refuse_unsupported(plan: SamplingPlan, info: BackendInfo, *, scoped: bool) -> None:

@@ -85,7 +85,14 @@ def read(
         affinity=request.prompt_cache_key,
         prompt_param="messages",
     )
-    wish = Wish(tools, choice, form, reasoning.effort, reasoning.budget)
+    wish = Wish(
+        tools,
+        choice,
+        form,
+        reasoning.effort,
+        reasoning.budget,
+        parallel_calls=request.parallel_tool_calls is not False,
+    )
     plan = constrained(plan, wish, masking)
     seeds = (derived_seed(request.seed, choice) for choice in range(request.n or 1))
     plans = tuple(replace(plan, seed=seed) for seed in seeds)

@@ -1,44 +1,38 @@
 """What a request lets the model sample, as a grammar for the engine's masks.
 
 Tool choice, strict tools, answer formats, the reasoning budget and effort `none` are enforced, not
-asked for. What only helps (a schema that nobody called strict) is left out where it does not
-compile; what was promised is refused with the field that wants it.
+asked for; what cannot be is refused with the field that wants it.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
-from llguidance import LLMatcher
+import orjson
 
 from harmony.grammar import (
-    AnyObject,
     Body,
     CallableTool,
-    FreeText,
     GrammarSpec,
-    InvalidConstraint,
-    LarkText,
-    RegexText,
-    SchemaJson,
     answer_grammar,
     final_headers,
     turn_grammar,
 )
 from harmony.messages import Effort
-from harmony.schemas import UnsupportedSchema, check_strict
 from server.errors import InvalidRequest
+from server.inbound.bodies import problem_of, wanted_answer, wanted_input
 from server.inbound.fields import invalid
-from server.inbound.formats import JSON_OBJECT, AnswerFormat
+from server.inbound.formats import AnswerFormat
 from server.inbound.tool_choice import ToolChoice
 from server.inbound.tools import Tool, Tools
 from server.plan import TurnPlan
 
-MAX_CHARACTERS = 262_144
-"""The longest schema, regex or grammar that is compiled."""
+SETTLE_SECONDS = 2.0
+"""How long may be spent on finding out which of a request's schemas does not compile."""
 
-_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+_MAX_KEPT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +41,13 @@ class Masking:
 
     when: `always` holds plain conversations to legal harmony too, `needed` only requests with
     tools, a format, a reasoning budget or effort none, `never` refuses what cannot do without.
+    parallel_calls: a call does not end the turn, unless the request says that it shall; gpt-oss
+    was trained to stop there.
     """
 
     when: Literal["always", "needed", "never"] = "needed"
     available: bool = True
+    parallel_calls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +56,7 @@ class Wish:
 
     effort: None for no reasoning; budget: the most tokens of it, >= 1, None is free.
     enforce_unsaid: whether tools without `strict` are held to their schema where it compiles.
+    parallel_calls: whether a turn may make several calls.
     """
 
     tools: Tools
@@ -67,6 +65,7 @@ class Wish:
     effort: Effort | None = Effort.MEDIUM
     budget: int | None = None
     enforce_unsaid: bool = False
+    parallel_calls: bool = True
 
     @property
     def callable(self) -> tuple[Tool, ...]:
@@ -86,20 +85,20 @@ class Constraint:
 
     grammar: Lark text for what follows `prefill`, None where sampling is free. answer_grammar:
     what of it is left after the final header. prefill: the header that is given outright.
+    parallel_calls: a call does not end the turn.
     """
 
     grammar: str | None = None
     answer_grammar: str | None = None
     prefill: tuple[int, ...] = ()
+    parallel_calls: bool = False
 
 
 def constrain(wish: Wish, masking: Masking) -> Constraint:
-    """Compile what the request wants. It may take a while: call it off the event loop.
+    """Compile what the request wants. It may take seconds: call it off the event loop.
 
-    Raises InvalidRequest naming the field that cannot be enforced.
+    Equal wishes are compiled once. Raises InvalidRequest naming the field that cannot be enforced.
     """
-    answers_at_once = wish.effort is None and not wish.callable
-    prefill = final_headers()[0] if answers_at_once else ()
     promised = next(_promised(wish), None)
     if masking.when == "never" or not masking.available:
         if promised is not None:
@@ -108,12 +107,11 @@ def constrain(wish: Wish, masking: Masking) -> Constraint:
                 param=promised,
                 code="unsupported_parameter",
             )
-        return Constraint(prefill=prefill)
-    if masking.when == "needed" and promised is None and not wish.callable:
-        return Constraint(prefill=prefill)
-    spec = _spec(wish)
-    answer = answer_grammar(spec)
-    return Constraint(answer if answers_at_once else turn_grammar(spec), answer, prefill)
+        return Constraint(prefill=_prefill(wish))
+    needed = promised is not None or bool(wish.callable) or wish.effort is None
+    if masking.when == "needed" and not needed:
+        return Constraint()
+    return _kept(wish, masking.parallel_calls and wish.parallel_calls)
 
 
 def constrained(plan: TurnPlan, wish: Wish, masking: Masking) -> TurnPlan:
@@ -124,7 +122,13 @@ def constrained(plan: TurnPlan, wish: Wish, masking: Masking) -> TurnPlan:
         grammar=constraint.grammar,
         answer_grammar=constraint.answer_grammar,
         prefill=constraint.prefill,
+        parallel_calls=constraint.parallel_calls,
     )
+
+
+def _prefill(wish: Wish) -> tuple[int, ...]:
+    """The final header where nothing else may be said."""
+    return final_headers()[0] if wish.effort is None and not wish.callable else ()
 
 
 def _promised(wish: Wish) -> Iterator[str]:
@@ -145,79 +149,70 @@ def _promised(wish: Wish) -> Iterator[str]:
             yield f"{tool.param}.format"
 
 
-def _spec(wish: Wish) -> GrammarSpec:
-    return GrammarSpec(
-        tools=tuple(
-            CallableTool(tool.declared.recipient, _arguments(tool, wish.enforce_unsaid))
-            for tool in wish.callable
-        ),
-        call_required=wish.choice.mode == "required",
-        answer=FreeText() if wish.form is None else _answer(wish.form),
-        reasoning=wish.effort is not None,
-        reasoning_budget=wish.budget,
+@dataclass(frozen=True)
+class _Asked:
+    """A wish, known by its content."""
+
+    content: bytes
+    wish: Wish = field(compare=False)
+
+
+def _kept(wish: Wish, parallel_calls: bool) -> Constraint:
+    try:
+        content = orjson.dumps(wish, default=sorted)
+    except TypeError:  # nested too deep, or a number that JSON has and orjson has not
+        return _compile(wish, parallel_calls)
+    if len(content) > _MAX_KEPT_BYTES:
+        return _compile(wish, parallel_calls)
+    return _compile_kept(_Asked(content, wish), parallel_calls)
+
+
+@lru_cache(maxsize=512)
+def _compile_kept(asked: _Asked, parallel_calls: bool) -> Constraint:
+    return _compile(asked.wish, parallel_calls)
+
+
+def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
+    spec = _compilable(wish, parallel_calls)
+    answer, prefill = answer_grammar(spec), _prefill(wish)
+    return Constraint(
+        grammar=answer if prefill else turn_grammar(spec),
+        answer_grammar=answer,
+        prefill=prefill,
+        parallel_calls=parallel_calls and bool(spec.tools),
     )
 
 
-def _arguments(tool: Tool, enforce_unsaid: bool) -> Body:
-    if tool.declared.kind == "custom":
-        return _free_input(tool)
-    parameters = tool.function.parameters or _NO_ARGUMENTS
-    if tool.strict:
-        return _strict(parameters, f"{tool.param}.parameters")
-    if tool.strict is None and enforce_unsaid:
-        return _where_it_compiles({"type": "object", **parameters})
-    return AnyObject()
-
-
-def _free_input(tool: Tool) -> Body:
-    grammar = tool.input_grammar
-    if grammar is None:
-        return FreeText()
-    definition = grammar["definition"]
-    body = RegexText(definition) if grammar["syntax"] == "regex" else LarkText(definition)
-    return _promise(body, f"{tool.param}.format.definition")
-
-
-def _answer(form: AnswerFormat) -> Body:
-    if form.told is JSON_OBJECT:
-        return AnyObject()
-    if form.strict:
-        return _strict(form.told.schema, f"{form.param}.schema")
-    return _where_it_compiles(form.told.schema)
-
-
-def _strict(schema: Any, param: str) -> Body:
-    try:
-        check_strict(schema)
-    except UnsupportedSchema as error:
-        raise invalid(param, f"the schema cannot be strict: {error}", "invalid_schema") from error
-    return _promise(SchemaJson(schema), param)
-
-
-def _promise(body: Body, param: str) -> Body:
-    if problem := _problem(body):
+def _compilable(wish: Wish, parallel_calls: bool) -> GrammarSpec:
+    """The wish as far as it compiles: first all at once, then one by one, then the promises."""
+    tools = wish.callable
+    wanted = [wanted_input(tool, enforce_unsaid=wish.enforce_unsaid) for tool in tools]
+    wanted.append(wanted_answer(wish.form))
+    spec = _spec(wish, [each.body for each in wanted], parallel_calls)
+    if problem_of(spec) is None:
+        return spec
+    until = time.monotonic() + SETTLE_SECONDS
+    settled = [each.settled(in_time=time.monotonic() < until) for each in wanted]
+    spec = _spec(wish, settled, parallel_calls)
+    if problem_of(spec) is None:
+        return spec
+    spec = _spec(wish, [each.least for each in wanted], parallel_calls)
+    if problem := problem_of(spec):
+        param = "tools" if tools or wish.form is None else wish.form.param
         raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar")
-    return body
+    return spec
 
 
-def _where_it_compiles(schema: Any) -> Body:
-    body = SchemaJson(schema)
-    return AnyObject() if _problem(body) else body
-
-
-def _problem(body: Body) -> str | None:
-    """Why the body cannot be enforced, None where it can."""
-    try:
-        text = answer_grammar(GrammarSpec(answer=body))
-    except InvalidConstraint as error:
-        return str(error)
-    if len(text) > MAX_CHARACTERS:
-        return f"it is longer than {MAX_CHARACTERS:,} characters"
-    return _compiled(text)
-
-
-@lru_cache(maxsize=256)
-def _compiled(grammar: str) -> str | None:
-    report: str = LLMatcher.validate_grammar(grammar)
-    # The rest of the report quotes the grammar around the place.
-    return report.partition("\n")[0].removesuffix(".") or None
+def _spec(wish: Wish, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:
+    *inputs, answer = bodies
+    return GrammarSpec(
+        tools=tuple(
+            CallableTool(tool.declared.recipient, body)
+            for tool, body in zip(wish.callable, inputs, strict=True)
+        ),
+        call_required=wish.choice.mode == "required",
+        answer=answer,
+        reasoning=wish.effort is not None,
+        reasoning_budget=wish.budget,
+        parallel_calls=parallel_calls,
+    )

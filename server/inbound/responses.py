@@ -11,7 +11,8 @@ from server.inbound.conversation import SEPARATOR, conversation
 from server.inbound.formats import read_format
 from server.inbound.grammar import Masking, Wish, constrained
 from server.inbound.options import (
-    read_effort,
+    Reasoning,
+    read_reasoning,
     read_sampling,
     read_stop,
     system_content,
@@ -98,10 +99,10 @@ def _compile(
     tools = read_tools(request.tools)
     choice = read_tool_choice(request.tool_choice, tools)
     form = read_format(request.text and request.text.format, "text.format")
-    effort = read_effort(request.reasoning and request.reasoning.effort, "reasoning.effort")
+    reasoning = _reasoning(request)
     plan = TurnPlan(
         conversation=conversation(
-            system_content(effort, date),
+            system_content(reasoning.effort, date),
             items.messages(history, given),
             instructions=_instructions(request),
             all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
@@ -115,11 +116,25 @@ def _compile(
         stop=read_stop(request.stop),
         seed=request.seed,
         top_logprobs=_top_logprobs(request),
-        effort=effort,
+        effort=reasoning.effort,
         affinity=request.prompt_cache_key or (*history, *given)[0].item["id"],
     )
-    wish = Wish(tools, choice, form, effort, enforce_unsaid=True)
+    wish = Wish(
+        tools,
+        choice,
+        form,
+        reasoning.effort,
+        reasoning.budget,
+        enforce_unsaid=True,
+        parallel_calls=request.parallel_tool_calls is not False,
+    )
     return Draft(constrained(plan, wish, masking), tools, date, history, given)
+
+
+def _reasoning(request: CreateResponse) -> Reasoning:
+    asked = request.reasoning
+    said = {"effort": asked.effort, "max_tokens": asked.max_tokens} if asked else None
+    return read_reasoning(said, max_tokens=request.max_output_tokens)
 
 
 def _instructions(request: CreateResponse) -> str | None:

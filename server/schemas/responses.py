@@ -18,9 +18,13 @@ Metadata = Annotated[
 
 
 class Reasoning(WireModel):
-    """How the model reasons. Summaries are not made: the raw chain of thought is shown."""
+    """How the model reasons. Summaries are not made: the raw chain of thought is shown.
+
+    `max_tokens` is OpenRouter's.
+    """
 
     effort: str | None = None
+    max_tokens: Any = None
     summary: Literal["auto", "concise", "detailed"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
     context: Literal["auto", "current_turn", "all_turns"] | None = None

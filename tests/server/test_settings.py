@@ -36,6 +36,7 @@ VARIABLES = {
     "raw_reasoning": ("hide", "hide"),
     "unsupported_input": ("error", "error"),
     "constrain": ("always", "always"),
+    "parallel_calls": ("true", True),
     "reasoning_content": ("true", True),
     "store": ("sqlite:///x.db", "sqlite:///x.db"),
     "store_ttl": ("1", 1),

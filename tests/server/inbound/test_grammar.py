@@ -18,15 +18,10 @@ from harmony.grammar import (
 )
 from harmony.messages import Conversation, Effort
 from server.errors import InvalidRequest
+from server.inbound import grammar
+from server.inbound.bodies import MAX_CHARACTERS
 from server.inbound.formats import read_format
-from server.inbound.grammar import (
-    MAX_CHARACTERS,
-    Constraint,
-    Masking,
-    Wish,
-    constrain,
-    constrained,
-)
+from server.inbound.grammar import Constraint, Masking, Wish, constrain, constrained
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import read_tools
 from server.plan import TurnPlan
@@ -232,12 +227,11 @@ def test_a_budget_bounds_the_reasoning() -> None:
 def test_without_effort_or_tools_the_answer_begins_at_once() -> None:
     header = final_headers()[0]
     wanted = wish(effort=None)
-    for masking in (NEEDED, NEVER, CANNOT):
+    for masking in (NEVER, CANNOT):
         assert constrain(wanted, masking) == Constraint(prefill=header)
-    spec = GrammarSpec(reasoning=False)
-    assert constrain(wanted, ALWAYS) == Constraint(
-        answer_grammar(spec), answer_grammar(spec), header
-    )
+    answer = answer_grammar(GrammarSpec(reasoning=False))
+    for masking in (NEEDED, ALWAYS):
+        assert constrain(wanted, masking) == Constraint(answer, answer, header)
 
 
 def test_without_effort_but_with_tools_only_reasoning_is_shut() -> None:
@@ -284,3 +278,62 @@ def test_a_plan_takes_it_all() -> None:
 
 def test_the_effort_does_not_matter_otherwise() -> None:
     assert constrain(wish(effort=Effort.HIGH), NEEDED) == Constraint()
+
+
+def test_calls_may_follow_calls_where_the_server_and_the_request_let_them() -> None:
+    parallel = Masking("needed", parallel_calls=True)
+    tools = (call("f", SchemaJson(SCHEMA)),)
+    constraint = constrain(wish([F]), parallel)
+    assert constraint.grammar == turn_grammar(GrammarSpec(tools=tools, parallel_calls=True))
+    assert constraint.parallel_calls
+    assert not constrain(wish([F], parallel_calls=False), parallel).parallel_calls
+    assert not constrain(wish([F]), NEEDED).parallel_calls
+    assert not constrain(wish(form=FORMAT), parallel).parallel_calls
+
+
+@pytest.mark.parametrize("filler", ["x", "x" * (1 << 16), 1 << 64])
+def test_equal_wishes_are_compiled_once(filler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[GrammarSpec] = []
+    monkeypatch.setattr(grammar, "problem_of", tried.append)
+    tool = F | {"name": "once", "parameters": SCHEMA | {"description": filler}}
+    first, second = (constrain(wish([tool]), NEEDED) for _ in range(2))
+    assert first == second
+    small = filler == "x"
+    assert len(tried) == (1 if small else 2)
+
+
+def test_one_schema_that_fails_leaves_the_others_enforced() -> None:
+    tools = [F, G | {"parameters": UNCOMPILABLE}]
+    spec = GrammarSpec(tools=(call("f", SchemaJson(SCHEMA)), call("g", AnyObject())))
+    assert_spec(wish(tools), spec)
+
+
+def long_tool(number: int, **more: Any) -> dict[str, Any]:
+    parameters = SCHEMA | {"description": "x" * (MAX_CHARACTERS // 3)}
+    return F | {"name": f"f{number}", "parameters": parameters} | more
+
+
+def test_schemas_that_are_too_much_together_give_way_to_what_was_promised() -> None:
+    tools = [long_tool(0), long_tool(1), long_tool(2), F | {"strict": True}]
+    wanted = wish(tools)
+    free = tuple(call(f"f{number}", AnyObject()) for number in range(3))
+    assert_spec(wanted, GrammarSpec(tools=(*free, call("f", SchemaJson(SCHEMA)))))
+
+
+def test_promises_that_are_too_much_together_are_refused() -> None:
+    error = refused(wish([long_tool(number, strict=True) for number in range(3)]))
+    assert error.param == "tools"
+    assert "524,288 characters" in error.message
+
+
+def test_no_more_is_tried_once_a_request_has_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammar, "SETTLE_SECONDS", 0)
+    tools = [F | {"name": "late"}, G | {"parameters": UNCOMPILABLE}]
+    spec = GrammarSpec(tools=(call("late", AnyObject()), call("g", AnyObject())))
+    assert_spec(wish(tools), spec)
+    error = refused(wish([SQL | {"format": LATE}, *tools]))
+    assert error.param == "tools.0.format.definition"
+    assert "too long" in error.message
+
+
+LATE = {"type": "grammar", "syntax": "regex", "definition": "late"}

@@ -1,0 +1,109 @@
+"""What a call's arguments and the final answer must be, and what of it can be enforced.
+
+What was promised (strict schemas, custom tools' grammars) is enforced or refused with its field;
+what only helps (a schema that nobody called strict) gives way to any JSON object.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from harmony.grammar import (
+    AnyObject,
+    Body,
+    FreeText,
+    GrammarSpec,
+    InvalidConstraint,
+    LarkText,
+    RegexText,
+    SchemaJson,
+    answer_grammar,
+    turn_grammar,
+)
+from harmony.schemas import UnsupportedSchema, check_strict
+from server.inbound.fields import invalid
+from server.inbound.formats import JSON_OBJECT, AnswerFormat
+from server.inbound.tools import Tool
+from server.inbound.trial import shared
+
+MAX_CHARACTERS = 1 << 19
+"""The longest grammar, all of a request's schemas together, that is compiled."""
+
+_NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a body should be. promised: the field that wants no less, None for a mere wish."""
+
+    body: Body
+    promised: str | None = None
+
+    @property
+    def least(self) -> Body:
+        """What will do where the body cannot be enforced."""
+        wished = self.promised is None and isinstance(self.body, SchemaJson)
+        return AnyObject() if wished else self.body
+
+    def settled(self, *, in_time: bool) -> Body:
+        """What of it compiles; not in_time: no more is tried. Raises InvalidRequest."""
+        late = None if in_time else "the request's schemas take too long to compile"
+        problem = late or problem_of(GrammarSpec(answer=self.body), alone=True)
+        if problem is None:
+            return self.body
+        if self.promised is None:
+            return self.least
+        raise invalid(self.promised, f"it cannot be enforced: {problem}", "invalid_grammar")
+
+
+def wanted_input(tool: Tool, *, enforce_unsaid: bool) -> Wanted:
+    """What a tool is called with. Raises InvalidRequest for a schema that cannot be strict.
+
+    enforce_unsaid: a tool without `strict` is held to its schema where that compiles.
+    """
+    if tool.declared.kind == "custom":
+        return _wanted_text(tool)
+    parameters = tool.function.parameters or _NO_ARGUMENTS
+    if tool.strict:
+        return _strict(parameters, f"{tool.param}.parameters")
+    if tool.strict is None and enforce_unsaid:
+        return Wanted(SchemaJson({"type": "object", **parameters}))
+    return Wanted(AnyObject())
+
+
+def wanted_answer(form: AnswerFormat | None) -> Wanted:
+    """What the answer is. Raises InvalidRequest for a schema that cannot be strict."""
+    if form is None:
+        return Wanted(FreeText())
+    if form.told is JSON_OBJECT:
+        return Wanted(AnyObject())
+    if form.strict:
+        return _strict(form.told.schema, f"{form.param}.schema")
+    return Wanted(SchemaJson(form.told.schema))
+
+
+def problem_of(spec: GrammarSpec, *, alone: bool = False) -> str | None:
+    """Why a turn (alone: its answer) cannot be enforced, as a clause; None where it can."""
+    try:
+        text = answer_grammar(spec) if alone else turn_grammar(spec)
+    except InvalidConstraint as error:
+        return str(error)
+    if len(text) > MAX_CHARACTERS:
+        return f"it makes a grammar of more than {MAX_CHARACTERS:,} characters"
+    return shared().problem(text)
+
+
+def _wanted_text(tool: Tool) -> Wanted:
+    grammar = tool.input_grammar
+    if grammar is None:
+        return Wanted(FreeText())
+    definition = grammar["definition"]
+    body = RegexText(definition) if grammar["syntax"] == "regex" else LarkText(definition)
+    return Wanted(body, f"{tool.param}.format.definition")
+
+
+def _strict(schema: Any, param: str) -> Wanted:
+    try:
+        check_strict(schema)
+    except UnsupportedSchema as error:
+        raise invalid(param, f"the schema cannot be strict: {error}", "invalid_schema") from error
+    return Wanted(SchemaJson(schema), param)

@@ -1,0 +1,69 @@
+"""Grammars on trial: what does not compile, takes for ever or kills its compiler."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from harmony.grammar import GrammarSpec, RegexText, SchemaJson, answer_grammar
+from server.inbound import trial
+from server.inbound.trial import Trials
+
+FINE = answer_grammar(GrammarSpec(answer=RegexText("a+")))
+FOR_MINUTES = answer_grammar(
+    GrammarSpec(
+        answer=SchemaJson(
+            {"type": "object", "patternProperties": {f"^a{n}b": {} for n in range(1_000)}}
+        )
+    )
+)
+DEEP = "\n".join(
+    ["%llguidance {}", "start: r0", *(f'r{n}: "a" r{n + 1}' for n in range(9_000)), 'r9000: "b"']
+)
+
+
+@pytest.fixture(scope="module")
+def trials() -> Iterator[Trials]:
+    made = Trials(seconds=1.5)
+    made.start()
+    yield made
+    made.close()
+
+
+def test_a_grammar_that_compiles_has_no_problem(trials: Trials) -> None:
+    assert trials.problem(FINE) is None
+
+
+def test_the_problem_is_one_clause(trials: Trials) -> None:
+    problem = trials.problem(answer_grammar(GrammarSpec(answer=RegexText("("))))
+    assert problem is not None
+    assert "regex" in problem
+    assert "\n" not in problem
+
+
+def test_one_that_takes_too_long_is_given_up(trials: Trials) -> None:
+    assert trials.problem(FOR_MINUTES) == "it takes longer than 1.5 s to compile"
+
+
+def test_one_that_overflows_the_compilers_stack_harms_nothing(trials: Trials) -> None:
+    assert trials.problem(DEEP) == "it is too deep or too large to compile"
+    assert trials.problem(FINE + "\n") is None
+
+
+def test_a_slow_one_does_not_hold_up_others(trials: Trials) -> None:
+    slow = FOR_MINUTES + "\n"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(trials.problem, slow)
+        assert trials.problem(FINE + "\n\n") is None
+        assert not waiting.done()
+        assert waiting.result() is not None
+
+
+def test_a_report_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_KEPT_REPORTS", 1)
+    tried: list[str] = []
+    monkeypatch.setattr(trial._Worker, "report", lambda _, grammar, __: tried.append(grammar) or "")
+    trials = Trials()
+    for grammar in (FINE, FINE, DEEP, FINE):
+        assert trials.problem(grammar) is None
+    assert tried == [FINE, DEEP, FINE]
