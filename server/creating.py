@@ -1,18 +1,23 @@
 """A response from its request to its run: what HTTP and WebSocket have in common."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from harmony.messages import Message
 from server.context import Context
 from server.errors import InvalidRequest
 from server.ids import new_id
 from server.inbound.options import today
-from server.inbound.responses import read
+from server.inbound.responses import Draft, read
+from server.inbound.sealed import INCLUDE
 from server.outbound.envelope import created
 from server.outbound.responses import ResponsesOutbound
 from server.runs import Run
 from server.schemas.responses import CreateResponse
+from server.store.base import StoredResponse
 from server.store.journal import ResponseJournal
 
 
@@ -22,35 +27,65 @@ class Creation:
 
     response: dict[str, Any]
     run: Run
+    started: StoredResponse
+    spoken: Mapping[str, Message]
 
 
-async def create(context: Context, owner: str, wanted: CreateResponse) -> Creation:
-    """Start to make a response. Raises APIError for all that can be known before sampling."""
-    background = bool(wanted.background)
-    if background and wanted.store is False:
-        raise InvalidRequest("A background response is stored.", param="store")
-    model = context.model(wanted.model)
-    draft = await read(
+async def compile_request(
+    context: Context,
+    owner: str,
+    wanted: CreateResponse,
+    *,
+    remembered: StoredResponse | None = None,
+) -> Draft:
+    """The request as a plan, with what the store knows. Raises APIError for a bad one."""
+    return await read(
         wanted,
         context.store,
         owner,
         today=today(),
         masking=context.masking,
+        sealer=context.sealer,
         unsupported=context.settings.unsupported_input,
+        remembered=remembered,
     )
+
+
+async def create(
+    context: Context,
+    owner: str,
+    wanted: CreateResponse,
+    *,
+    remembered: StoredResponse | None = None,
+    generate: bool = True,
+) -> Creation:
+    """Start to make a response. Raises APIError for all that can be known before sampling.
+
+    remembered: a previous response that is not in the store. generate: False makes a response
+    that says nothing, to be continued.
+    """
+    background = bool(wanted.background)
+    if background and wanted.store is False:
+        raise InvalidRequest("A background response is stored.", param="store")
+    model = context.model(wanted.model)
+    draft = await compile_request(context, owner, wanted, remembered=remembered)
     response = created(
         wanted, draft, response_id=new_id("resp"), model=model, created_at=int(time.time())
     )
     hide = context.settings.raw_reasoning == "hide"
-    outbound = ResponsesOutbound(response, draft.plan, hide_reasoning=hide)
-    journal = ResponseJournal(
-        context.store, draft.started(owner, response), outbound.spoken, holds=background
-    )
-    run = await context.gateway.start(
+    outbound = ResponsesOutbound(
+        response,
         draft.plan,
-        outbound,
-        response["id"],
-        journal=journal if response["store"] else None,
-        background=background,
+        hide_reasoning=hide,
+        seal=partial(context.sealer.seal, owner) if INCLUDE in (wanted.include or ()) else None,
     )
-    return Creation(response, run)
+    started = draft.started(owner, response)
+    journal = ResponseJournal(context.store, started, outbound.spoken, holds=background)
+    kept = journal if response["store"] else None
+    if generate:
+        run = await context.gateway.start(
+            draft.plan, outbound, response["id"], journal=kept, background=background
+        )
+    else:
+        run = await context.gateway.start_silent(outbound, response["id"], journal=kept)
+    return Creation(response, run, started, outbound.spoken)

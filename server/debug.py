@@ -16,6 +16,7 @@ from server.inbound.options import today
 from server.plan import TurnPlan
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
+from server.sealing import Sealer
 from server.store.memory import MemoryStore
 from server.turn import prompt
 
@@ -47,7 +48,9 @@ def _plan(body: Any) -> TurnPlan:
             validate(body, CreateChatCompletion), today=today(), masking=Masking()
         ).plans[0]
     request = validate(body, CreateResponse)
-    read = responses.read(request, MemoryStore(), "nobody", today=today(), masking=Masking())
+    read = responses.read(
+        request, MemoryStore(), "nobody", today=today(), masking=Masking(), sealer=Sealer()
+    )
     return asyncio.run(read).plan
 
 

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from adapters.base import Backend
 from adapters.errors import BackendError
 from server.admission import Admission, Ticket
-from server.completion import TurnEvent, TurnFinished
+from server.completion import TurnEvent, TurnFinished, Usage
 from server.errors import APIError, ServerFailed, from_backend
 from server.outbound.base import Outbound
 from server.plan import RawPlan, TurnPlan
@@ -52,6 +52,19 @@ class Gateway:
         run = self.runs.start(answer, request_id, journal=journal, background=background)
         run.when_done(ticket.leave)
         return run
+
+    async def start_silent(
+        self, outbound: Outbound, request_id: str, *, journal: Journal | None = None
+    ) -> Run:
+        """Start an answer that says nothing and costs nothing. Raises what the journal raises."""
+
+        async def produce(emit: Emit) -> None:
+            events = outbound.start()
+            await emit([*events, *outbound.push(TurnFinished("stop", Usage(0)))])
+
+        if journal is not None:
+            await journal.begin()
+        return self.runs.start(produce, request_id, journal=journal)
 
     async def _prepare(self, plan: TurnPlan | RawPlan, request_id: str) -> Turn:
         try:

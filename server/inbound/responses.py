@@ -1,10 +1,12 @@
 """A Responses request as a plan, with what the store remembers of the conversation."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from server.errors import InvalidRequest, NotFound
+from server.errors import InvalidRequest
 from server.inbound import foreign, items
 from server.inbound.content import Policy, refuse_left_out
 from server.inbound.conversation import SEPARATOR, conversation
@@ -18,12 +20,21 @@ from server.inbound.options import (
     system_content,
     verbosity_hint,
 )
+from server.inbound.sealed import unsealed
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
 from server.plan import TurnPlan
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
-from server.store.base import Store, StoredItem, StoredResponse
+from server.sealing import Sealer
+from server.store.base import (
+    Item,
+    PreviousNotFound,
+    Store,
+    StoredItem,
+    StoredResponse,
+    StoreUnavailable,
+)
 
 LOGPROBS = "message.output_text.logprobs"
 UNSERVED = ("context_management", "conversation", "moderation", "prompt")
@@ -54,10 +65,13 @@ async def read(
     *,
     today: str,
     masking: Masking,
+    sealer: Sealer,
     unsupported: Policy = "placeholder",
+    remembered: StoredResponse | None = None,
 ) -> Draft:
     """Compile a request. `today` is `YYYY-MM-DD`; a conversation keeps its first one.
 
+    remembered: a previous response that is not in the store.
     Raises InvalidRequest, and NotFound for a previous response or an item that `owner` lacks.
     """
     for name in UNSERVED:
@@ -68,10 +82,25 @@ async def read(
         foreign.refuse_left_out(given, "input")
     if not given and request.previous_response_id is None:
         raise InvalidRequest("The request has no input.", param="input", code="missing_input")
-    previous = await _previous(request.previous_response_id, store, owner)
-    known = await store.items(owner, items.ids_of(given))
-    resolved = items.resolve(given, known)
+    if remembered is not None and remembered.id == request.previous_response_id:
+        previous: StoredResponse | None = remembered
+    else:
+        previous = await _previous(request.previous_response_id, store, owner)
+    known = await _known(request, given, store, owner)
+    resolved = items.resolve(given, {**unsealed(given, partial(sealer.open, owner)), **known})
     return await asyncio.to_thread(_compile, request, previous, resolved, today, masking)
+
+
+async def _known(
+    request: CreateResponse, given: Sequence[Item], store: Store, owner: str
+) -> Mapping[str, StoredItem]:
+    """What the store knows of the given items; a stateless request can do without."""
+    try:
+        return await store.items(owner, items.ids_of(given))
+    except StoreUnavailable:
+        if request.store is not False or any(item["type"] == items.REFERENCE for item in given):
+            raise
+        return {}
 
 
 async def _previous(response_id: str | None, store: Store, owner: str) -> StoredResponse | None:
@@ -79,11 +108,7 @@ async def _previous(response_id: str | None, store: Store, owner: str) -> Stored
         return None
     previous = await store.get(owner, response_id)
     if previous is None:
-        raise NotFound(
-            f"Previous response with id '{response_id}' not found.",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
+        raise PreviousNotFound(response_id)
     return previous
 
 

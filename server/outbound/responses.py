@@ -28,7 +28,8 @@ class ResponsesOutbound:
     """One response.
 
     created: the response object as it stands before the first token. hide_reasoning: raw chain of
-    thought stays in `spoken` alone. now: Unix time in seconds.
+    thought stays in `spoken` alone. seal: makes the `encrypted_content` of reasoning, None for
+    none. now: Unix time in seconds.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class ResponsesOutbound:
         plan: TurnPlan,
         *,
         hide_reasoning: bool = False,
+        seal: Callable[[Message], str] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.spoken: dict[str, Message] = {}
@@ -44,6 +46,7 @@ class ResponsesOutbound:
         self._created = created
         self._plan = plan
         self._hide_reasoning = hide_reasoning
+        self._seal = seal
         self._now = now
         self._open: OutputItem | None = None
         self._closed: list[WireEvent] = []
@@ -116,7 +119,10 @@ class ResponsesOutbound:
     def _close_message(self, event: MessageClosed) -> list[WireEvent]:
         assert self._open is not None
         self.spoken[self._open.id] = event.message
-        return self._close_item("completed" if event.complete else "incomplete")
+        events = self._close_item("completed" if event.complete else "incomplete")
+        if self._seal is not None and events[-1]["item"]["type"] == "reasoning":
+            events[-1]["item"]["encrypted_content"] = self._seal(event.message)
+        return events
 
     def _close_item(self, status: Status) -> list[WireEvent]:
         if self._open is None:

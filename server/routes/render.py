@@ -14,8 +14,9 @@ from harmony.tokenizer import decode
 from server import body
 from server.auth import authenticate
 from server.context import context_of
+from server.creating import compile_request
 from server.ids import new_id
-from server.inbound import chat, responses
+from server.inbound import chat
 from server.inbound.options import today
 from server.plan import TurnPlan
 from server.respond import json_response
@@ -56,14 +57,7 @@ async def render_response(request: Request) -> Response:
     wanted = await body.parse(request, CreateResponse)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    draft = await responses.read(
-        wanted,
-        context.store,
-        owner,
-        today=today(),
-        masking=context.masking,
-        unsupported=context.settings.unsupported_input,
-    )
+    draft = await compile_request(context, owner, wanted)
     return json_response(await _prompt(request, draft.plan))
 
 

@@ -19,10 +19,12 @@ from server.errors import InvalidRequest, NotFound
 from server.inbound.grammar import Masking
 from server.inbound.responses import Draft, read
 from server.schemas.responses import CreateResponse
+from server.sealing import Sealer
 from server.store.base import StoredItem, StoredResponse
 from server.store.memory import MemoryStore
 
 NEEDED = Masking("needed")
+SEALER = Sealer()
 TODAY = "2026-01-31"
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 SAID = Message(Author(Role.ASSISTANT), "Hello.", Channel.FINAL, tokens=(1, 2, 3))
@@ -35,7 +37,9 @@ async def compiled(
     **fields: Any,
 ) -> Draft:
     request = validate({"input": "hi"} | fields, CreateResponse)
-    return await read(request, store or MemoryStore(), owner, today=TODAY, masking=masking)
+    return await read(
+        request, store or MemoryStore(), owner, today=TODAY, masking=masking, sealer=SEALER
+    )
 
 
 async def refused(**fields: Any) -> InvalidRequest | NotFound:
@@ -258,8 +262,16 @@ async def test_truncation_is_the_plans(truncation: str | None) -> None:
 )
 async def test_unsupported_input_leaves_a_note_or_is_refused(item: Any, param: str) -> None:
     request = validate({"input": [item]}, CreateResponse)
-    draft = await read(request, MemoryStore(), "a", today=TODAY, masking=NEEDED)
+    draft = await read(request, MemoryStore(), "a", today=TODAY, masking=NEEDED, sealer=SEALER)
     assert "left out" in str(said(draft)[-1])
     with pytest.raises(InvalidRequest) as caught:
-        await read(request, MemoryStore(), "a", today=TODAY, masking=NEEDED, unsupported="error")
+        await read(
+            request,
+            MemoryStore(),
+            "a",
+            today=TODAY,
+            masking=NEEDED,
+            sealer=SEALER,
+            unsupported="error",
+        )
     assert caught.value.param == param

@@ -9,6 +9,7 @@ from server.inbound.grammar import Masking
 from server.inbound.responses import read
 from server.outbound.envelope import created
 from server.schemas.responses import CreateResponse
+from server.sealing import Sealer
 from server.store.memory import MemoryStore
 
 # Required by the Open Responses specification of 2026-04-24 (schema ResponseResource).
@@ -61,7 +62,14 @@ NULL_UNTIL_KNOWN = [
 
 async def response(**fields: Any) -> dict[str, Any]:
     request = validate({"input": "hi"} | fields, CreateResponse)
-    draft = await read(request, MemoryStore(), "a", today="2026-01-31", masking=Masking())
+    draft = await read(
+        request,
+        MemoryStore(),
+        "a",
+        today="2026-01-31",
+        masking=Masking(),
+        sealer=Sealer(),
+    )
     made = created(request, draft, response_id="resp_1", model="m", created_at=9)
     Response.model_validate(made, strict=True)
     return made

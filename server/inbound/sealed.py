@@ -1,0 +1,23 @@
+"""Reasoning that comes back sealed, as what the model said."""
+
+from collections.abc import Callable, Iterable
+
+from harmony.messages import Message
+from server.inbound.fields import optional_string
+from server.store.base import Item, StoredItem
+
+INCLUDE = "reasoning.encrypted_content"
+
+Unseal = Callable[[str, str], Message]
+"""A seal and the field that holds it -> what was sealed. Raises InvalidRequest for all else."""
+
+
+def unsealed(items: Iterable[Item], unseal: Unseal, param: str = "input") -> dict[str, StoredItem]:
+    """What stands behind the items that hold a seal, by their ids."""
+    found: dict[str, StoredItem] = {}
+    for index, item in enumerate(items):
+        where = f"{param}.{index}.encrypted_content"
+        seal = optional_string(item.get("encrypted_content"), where)
+        if item["type"] == "reasoning" and seal is not None:
+            found[item["id"]] = StoredItem(item, unseal(seal, where))
+    return found

@@ -1,0 +1,37 @@
+"""`POST /v1/responses/input_tokens`: how long the prompt of a request would be.
+
+Source: https://platform.openai.com/docs/api-reference/responses/input-tokens
+"""
+
+import asyncio
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server import body
+from server.auth import authenticate
+from server.context import context_of
+from server.creating import compile_request
+from server.respond import json_response
+from server.schemas.base import note_unknown
+from server.schemas.responses import CreateResponse
+from server.turn import prompt
+
+router = APIRouter()
+
+
+@router.post("/v1/responses/input_tokens")
+async def count_input_tokens(request: Request) -> Response:
+    """The prompt's tokens, as `usage.input_tokens` would tell them; nothing is sampled.
+
+    A prompt that is longer than the context is counted too.
+    """
+    owner = authenticate(request).id
+    context = context_of(request)
+    wanted = await body.parse(request, CreateResponse)
+    note_unknown(wanted, "Responses")
+    context.model(wanted.model)
+    draft = await compile_request(context, owner, wanted)
+    tokens = len(await asyncio.to_thread(prompt, draft.plan))
+    return json_response({"object": "response.input_tokens", "input_tokens": tokens})

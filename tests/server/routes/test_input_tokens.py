@@ -1,0 +1,40 @@
+"""`/v1/responses/input_tokens`: what usage would tell, without sampling."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from openai.types.responses.input_token_count_response import InputTokenCountResponse
+
+ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+PATH = "/v1/responses/input_tokens"
+
+OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+async def test_the_count_is_that_of_the_usage(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        first = (await app.post("/v1/responses", {"input": "hi"})).json()
+        body = {
+            "input": "And?",
+            "previous_response_id": first["id"],
+            "tools": [TOOL],
+            "instructions": "Be brief.",
+            "tool_choice": "required",
+        }
+        counted = (await app.post(PATH, body)).json()
+        assert len(app.prompts) == 1
+        made = (await app.post("/v1/responses", body)).json()
+    InputTokenCountResponse.model_validate(counted)
+    assert counted["input_tokens"] == made["usage"]["input_tokens"]
+
+
+async def test_a_bad_request_is_refused(open_app: OpenApp) -> None:
+    async with open_app(ANSWER, api_key=("k",)) as app:
+        assert (await app.post(PATH, {"input": "hi"})).status_code == 401
+        headers = {"authorization": "Bearer k"}
+        answer = await app.post(PATH, {"input": [{}]}, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input.0.role")
+        answer = await app.post(PATH, {"input": "hi", "model": "x"}, headers=headers)
+        assert answer.status_code == 404
