@@ -24,9 +24,11 @@ from server.routes import (
     chat,
     completions,
     health,
+    input_tokens,
     models,
     render,
     responses,
+    responses_socket,
     stored_chat,
     stored_responses,
     tokens,
@@ -75,7 +77,9 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     app.state.context = context
     for routes in (
         responses,
+        responses_socket,
         stored_responses,
+        input_tokens,
         chat,
         completions,
         render,

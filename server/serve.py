@@ -78,7 +78,12 @@ def _listen(
 ) -> None:
     app = create_app(settings, backend, store)
     config = uvicorn.Config(
-        app, log_config=None, log_level="warning", access_log=False, server_header=False
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws_max_size=settings.max_body_bytes,
     )
     # sse-starlette would cut streams off at the first signal; here they are drained.
     AppStatus.disable_automatic_graceful_drain()

@@ -1,0 +1,149 @@
+"""The Responses API over a WebSocket: a client's turns, one after another.
+
+Each message is a `response.create`; its events come back as on a stream, one to a message. What is
+not stored is remembered by the connection alone: the last response, until continuing it fails.
+
+Sources: the Open Responses specification (2026-04-24), "WebSocket transport", and
+https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and the error statuses.
+"""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from starlette.websockets import WebSocket
+
+from server import body
+from server.context import Context
+from server.creating import Creation, create
+from server.errors import APIError, InvalidRequest, RateLimited
+from server.inbound.fields import mapping, optional_boolean
+from server.outbound.fold import fold
+from server.runs import WireEvent
+from server.schemas.base import note_unknown, refuse
+from server.schemas.responses import CreateResponse
+from server.store.base import PreviousNotFound, StoredResponse
+
+LIFETIME = 3600.0
+"""Seconds after which a connection takes no further turn."""
+
+WAITING = 16
+"""Messages that are read ahead of their turn."""
+
+_TRANSPORTS = ("type", "stream", "stream_options", "generate")
+
+
+class ConnectionExpired(APIError):
+    """The connection is as old as it may get; a new one goes on where this one was."""
+
+    status = 400
+    type = "invalid_request_error"
+    default_code = "websocket_connection_limit_reached"
+
+
+class Connection:
+    """One client's accepted connection. lifetime: seconds."""
+
+    def __init__(
+        self, websocket: WebSocket, context: Context, owner: str, *, lifetime: float = LIFETIME
+    ) -> None:
+        self._websocket = websocket
+        self._context = context
+        self._owner = owner
+        self._lifetime = lifetime
+        self._messages: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
+        self._remembered: StoredResponse | None = None
+
+    async def serve(self) -> None:
+        """Return when the client has left, or the connection has had its time.
+
+        A client that leaves takes the response in progress with it.
+        """
+        reading = asyncio.ensure_future(self._read())
+        answering = asyncio.ensure_future(self._answer())
+        try:
+            await asyncio.wait({reading, answering}, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+        finally:
+            reading.cancel()
+            answering.cancel()
+            await asyncio.wait({reading, answering})
+
+    async def _read(self) -> None:
+        while (message := await self._websocket.receive())["type"] == "websocket.receive":
+            await self._messages.put(message.get("bytes") or message.get("text", "").encode())
+
+    async def _answer(self) -> None:
+        deadline = asyncio.get_running_loop().time() + self._lifetime
+        try:
+            while True:
+                async with asyncio.timeout_at(deadline):
+                    message = await self._messages.get()
+                await self._turn(message)
+        except TimeoutError:
+            told = "This connection has reached its time limit. Open a new one to continue."
+            await self._send(envelope(ConnectionExpired(told)))
+            await self._websocket.close()
+
+    async def _turn(self, message: bytes) -> None:
+        continued = None
+        try:
+            event = mapping(body.load(message), "event")
+            continued = event.get("previous_response_id")
+            creation = await self._create(event)
+        except APIError as error:
+            self._forget(continued)
+            await self._send(envelope(error))
+            return
+        async with aclosing(creation.run.follow()) as batches:
+            async for batch in batches:
+                for told in batch:
+                    await self._send(_with_status(told))
+        self._remember(creation, continued)
+
+    async def _create(self, event: dict[str, Any]) -> Creation:
+        if event.get("type") != "response.create":
+            raise InvalidRequest("Expected a 'response.create' event.", param="type")
+        generate = optional_boolean(event.get("generate"), "generate")
+        fields = {name: value for name, value in event.items() if name not in _TRANSPORTS}
+        wanted = body.validate(fields, CreateResponse)
+        refuse("background", wanted.background)
+        note_unknown(wanted, "Responses")
+        return await create(
+            self._context,
+            self._owner,
+            wanted,
+            remembered=self._remembered,
+            generate=generate is not False,
+        )
+
+    def _remember(self, creation: Creation, continued: Any) -> None:
+        response = fold(creation.run.events)
+        if response["status"] == "failed":
+            self._forget(continued)
+        elif not response["store"]:
+            self._remembered = creation.started.ended(response, creation.spoken)
+
+    def _forget(self, response_id: Any) -> None:
+        if self._remembered is not None and self._remembered.id == response_id:
+            self._remembered = None
+
+    async def _send(self, event: WireEvent) -> None:
+        await self._websocket.send_text(orjson.dumps(event).decode())
+
+
+def envelope(error: APIError) -> WireEvent:
+    """The error of a turn that never began."""
+    # OpenAI's socket answers 400 where its HTTP answers 404.
+    status = 400 if isinstance(error, PreviousNotFound) else error.status
+    told = error.body()["error"]
+    return {"type": "error", "status": status, "error": {**told, "headers": error.headers}}
+
+
+def _with_status(event: WireEvent) -> WireEvent:
+    if event["type"] != "error":
+        return event
+    busy = event["error"]["type"] == RateLimited.type
+    return {**event, "status": RateLimited.status if busy else 500}

@@ -1,0 +1,285 @@
+"""`/v1/responses` over a WebSocket, through the whole application."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from server.routes import responses_socket
+from server.websocket import Connection
+
+ANSWER = (
+    "<|channel|>analysis<|message|>Greet.<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>Hello!<|return|>"
+)
+ENDLESS = {"completion": f"<|channel|>final<|message|>{'more ' * 500}", "delay_ms": 5}
+
+
+class Socket:
+    """A client of the application's socket, at the level of ASGI."""
+
+    def __init__(self, app: Any, headers: dict[str, str]) -> None:
+        self._to_app: asyncio.Queue[Message] = asyncio.Queue()
+        self._from_app: asyncio.Queue[Message] = asyncio.Queue()
+        scope = {
+            "type": "websocket",
+            "path": "/v1/responses",
+            "raw_path": b"/v1/responses",
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "subprotocols": [],
+            "extensions": {"websocket.http.response": {}},
+        }
+        self.task = asyncio.ensure_future(app(scope, self._to_app.get, self._from_app.put))
+        self._to_app.put_nowait({"type": "websocket.connect"})
+
+    async def message(self) -> Message:
+        return await self._from_app.get()
+
+    async def receive(self) -> dict[str, Any]:
+        message = await self.message()
+        assert message["type"] == "websocket.send", message
+        event: dict[str, Any] = json.loads(message["text"])
+        return event
+
+    def send(self, value: Any) -> None:
+        text = value if isinstance(value, str) else json.dumps(value)
+        self._to_app.put_nowait({"type": "websocket.receive", "text": text})
+
+    def create(self, **fields: Any) -> None:
+        self.send({"type": "response.create", **fields})
+
+    async def turn(self, **fields: Any) -> list[dict[str, Any]]:
+        """The events of one turn."""
+        self.create(**fields)
+        return await self.events()
+
+    async def events(self) -> list[dict[str, Any]]:
+        events = [await self.receive()]
+        ends = ("response.completed", "response.incomplete", "response.failed")
+        while "status" not in events[-1] and events[-1]["type"] not in ends:
+            events.append(await self.receive())
+        return events
+
+    async def answer(self, **fields: Any) -> dict[str, Any]:
+        """The response of one turn."""
+        response: dict[str, Any] = (await self.turn(**fields))[-1]["response"]
+        return response
+
+    async def error(self, **fields: Any) -> dict[str, Any]:
+        """The error of a turn that never began."""
+        (event,) = await self.turn(**fields)
+        assert event["type"] == "error"
+        return event
+
+    async def close(self) -> None:
+        self._to_app.put_nowait({"type": "websocket.disconnect", "code": 1000})
+        await self.task
+
+
+@asynccontextmanager
+async def connect(app: Any, **headers: str) -> AsyncIterator[Socket]:
+    socket = Socket(app.app, headers)
+    assert (await socket.message())["type"] == "websocket.accept"
+    yield socket
+    await socket.close()
+    await app.until_idle()
+
+
+async def test_a_turns_events_are_those_of_a_stream(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        streamed = await app.post("/v1/responses", {"input": "hi", "stream": True})
+        async with connect(app) as socket:
+            events = await socket.turn(input="hi")
+    kinds = [line[7:] for line in streamed.text.split("\n") if line.startswith("event: ")]
+    assert [event["type"] for event in events] == kinds
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["response"]["status"] == "completed"
+
+
+async def test_turns_are_answered_one_after_another(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        socket.create(input="first")
+        socket.create(input="second")
+        first, second = await socket.events(), await socket.events()
+    ids = [{event["response"]["id"] for event in (turn[0], turn[-1])} for turn in (first, second)]
+    assert [len(each) for each in ids] == [1, 1]
+    assert ids[0] != ids[1]
+    assert "second" in app.prompts[1]
+
+
+async def test_what_a_stream_is_told_is_no_error(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        response = await socket.answer(input="hi", stream=True, stream_options={})
+    assert response["status"] == "completed"
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_a_turn_continues_the_last(open_app: Any, store: bool) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        first = await socket.answer(input="one", store=store)
+        more = {"previous_response_id": first["id"], "store": store}
+        second = await socket.answer(input="two", **more)
+        await socket.answer(input="three", **more | {"previous_response_id": second["id"]})
+    assert [word in app.prompts[2] for word in ("one", "two", "three", "Hello!")] == [True] * 4
+
+
+async def test_what_is_not_stored_is_known_to_the_connection_alone(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        async with connect(app) as socket:
+            first = await socket.answer(input="one", store=False)
+        assert (await app.client.get(f"/v1/responses/{first['id']}")).status_code == 404
+        async with connect(app) as socket:
+            error = await socket.error(input="two", previous_response_id=first["id"], store=False)
+            assert (await socket.answer(input="one two", store=False))["status"] == "completed"
+    assert error["status"] == 400
+    assert error["error"]["code"] == "previous_response_not_found"
+    assert error["error"]["param"] == "previous_response_id"
+
+
+async def test_what_is_stored_is_known_to_all(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        async with connect(app) as socket:
+            first = await socket.answer(input="one")
+        answer = await app.post(
+            "/v1/responses", {"input": "two", "previous_response_id": first["id"]}
+        )
+    assert answer.status_code == 200
+
+
+async def test_a_failed_continuation_is_forgotten(open_app: Any) -> None:
+    lost = {"type": "function_call_output", "call_id": "call_9", "output": "x"}
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        first = await socket.answer(input="one", store=False)
+        more = {"previous_response_id": first["id"], "store": False}
+        assert (await socket.error(input=[lost], **more))["status"] == 400
+        error = await socket.error(input="two", **more)
+    assert error["error"]["code"] == "previous_response_not_found"
+
+
+async def test_a_response_that_fails_is_no_ground_to_go_on_from(open_app: Any) -> None:
+    lines = [{"prompt_contains": "one", "completion": ANSWER}]
+    async with open_app(*lines) as app, connect(app) as socket:
+        first = await socket.answer(input="one", store=False)
+        app.backend._lines = ()
+        more = {"previous_response_id": first["id"], "store": False}
+        *_, error = await socket.turn(input="two", **more)
+        failed = await socket.receive()
+        again = await socket.error(input="two", **more)
+    assert (error["type"], error["status"]) == ("error", 500)
+    assert failed["type"] == "response.failed"
+    assert again["error"]["code"] == "previous_response_not_found"
+
+
+async def test_another_turns_failure_is_not_the_last_responses(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        first = await socket.answer(input="one", store=False)
+        await socket.error(input=[])
+        more = {"previous_response_id": first["id"], "store": False}
+        assert (await socket.answer(input="two", **more))["status"] == "completed"
+
+
+async def test_a_response_can_be_prepared_without_a_token(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        events = await socket.turn(input="one", store=False, generate=False)
+        prepared = events[-1]["response"]
+        assert app.prompts == []
+        more = {"previous_response_id": prepared["id"], "store": False}
+        second = await socket.answer(input="two", **more)
+    assert [event["type"] for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "response.completed",
+    ]
+    assert (prepared["output"], prepared["usage"]["total_tokens"]) == ([], 0)
+    assert second["status"] == "completed"
+    assert "one" in app.prompts[0]
+
+
+async def test_a_prepared_response_can_be_stored(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        prepared = await socket.answer(input="one", generate=False)
+        answer = await app.client.get(f"/v1/responses/{prepared['id']}")
+    assert answer.json()["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ("{", None),
+        ("3", "event"),
+        ({"input": "hi"}, "type"),
+        ({"type": "response.steer"}, "type"),
+        ({"type": "response.create", "input": "hi", "background": True}, "background"),
+        ({"type": "response.create", "input": "hi", "generate": "no"}, "generate"),
+        ({"type": "response.create", "input": "hi", "temperature": 9}, "temperature"),
+    ],
+)
+async def test_a_bad_message_is_an_error_and_the_connection_goes_on(
+    open_app: Any, message: Any, param: str | None
+) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        socket.send(message)
+        error = await socket.receive()
+        assert (await socket.answer(input="hi"))["status"] == "completed"
+    assert (error["type"], error["status"]) == ("error", 400)
+    assert error["error"]["type"] == "invalid_request_error"
+    assert error["error"]["param"] == param
+
+
+async def test_a_full_queue_tells_when_to_come_back(open_app: Any) -> None:
+    async with open_app(ENDLESS, max_running=1, max_waiting=0) as app, connect(app) as busy:
+        busy.create(input="hi")
+        await busy.receive()
+        async with connect_beside(app) as socket:
+            error = await socket.error(input="hi")
+    assert error["status"] == 429
+    assert error["error"]["headers"] == {"Retry-After": "1"}
+
+
+@asynccontextmanager
+async def connect_beside(app: Any) -> AsyncIterator[Socket]:
+    """As `connect`, while others are busy."""
+    socket = Socket(app.app, {})
+    await socket.message()
+    yield socket
+    await socket.close()
+
+
+async def test_a_client_that_leaves_frees_its_slot(open_app: Any) -> None:
+    async with open_app(ENDLESS) as app:
+        async with connect(app) as socket:
+            socket.create(input="hi")
+            await app.backend.until_running(1)
+        await app.backend.until_running(0)
+
+
+async def test_a_connection_has_its_time(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Brief(Connection):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, lifetime=0)
+
+    monkeypatch.setattr(responses_socket, "Connection", Brief)
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        error = await socket.receive()
+        closed = await socket.message()
+    assert (error["type"], error["status"]) == ("error", 400)
+    assert error["error"]["code"] == "websocket_connection_limit_reached"
+    assert closed["type"] == "websocket.close"
+
+
+async def test_a_connection_needs_a_key(open_app: Any) -> None:
+    async with open_app(ANSWER, api_key=("secret",)) as app:
+        socket = Socket(app.app, {"authorization": "Bearer wrong"})
+        start, text = await socket.message(), await socket.message()
+        await socket.close()
+        async with connect(app, authorization="Bearer secret") as socket:
+            assert (await socket.answer(input="hi"))["status"] == "completed"
+    assert start["type"] == "websocket.http.response.start"
+    assert start["status"] == 401
+    assert json.loads(text["body"])["error"]["code"] == "invalid_api_key"
+    assert (b"www-authenticate", b"Bearer") in start["headers"]
