@@ -22,6 +22,7 @@ from server.middleware import BodyLimit, RequestId
 from server.respond import CLIENT_CLOSED_REQUEST, json_response
 from server.routes import (
     chat,
+    compact,
     completions,
     health,
     input_tokens,
@@ -80,6 +81,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         responses_socket,
         stored_responses,
         input_tokens,
+        compact,
         chat,
         completions,
         render,

@@ -22,6 +22,7 @@ from server.store.base import Item, StoredItem
 _PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
+    "compaction": "cmp",
     "function_call": "fc",
     "function_call_output": "fco",
     "custom_tool_call": "ctc",
@@ -153,6 +154,9 @@ def _read(item: Item, where: str, *, spoken_before_call: bool) -> Message | None
             return _message(item, where, spoken_before_call=spoken_before_call)
         case "reasoning":
             return _reasoning(item, where)
+        case "compaction":
+            # What it holds is known where it was unsealed.
+            return None
         case _:
             return _call(item, where)
 

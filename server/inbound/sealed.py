@@ -1,9 +1,9 @@
-"""Reasoning that comes back sealed, as what the model said."""
+"""Reasoning and summaries that come back sealed, as what the model said."""
 
 from collections.abc import Callable, Iterable
 
 from harmony.messages import Message
-from server.inbound.fields import optional_string
+from server.inbound.fields import string
 from server.store.base import Item, StoredItem
 
 INCLUDE = "reasoning.encrypted_content"
@@ -17,7 +17,7 @@ def unsealed(items: Iterable[Item], unseal: Unseal, param: str = "input") -> dic
     found: dict[str, StoredItem] = {}
     for index, item in enumerate(items):
         where = f"{param}.{index}.encrypted_content"
-        seal = optional_string(item.get("encrypted_content"), where)
-        if item["type"] == "reasoning" and seal is not None:
-            found[item["id"]] = StoredItem(item, unseal(seal, where))
+        sealed = item.get("encrypted_content")
+        if item["type"] == "compaction" or (item["type"] == "reasoning" and sealed is not None):
+            found[item["id"]] = StoredItem(item, unseal(string(sealed, where), where))
     return found

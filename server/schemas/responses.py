@@ -87,3 +87,16 @@ class CreateResponse(WireModel):
     conversation: Any = None
     moderation: Any = None
     prompt: Any = None
+
+
+class CompactResponse(WireModel):
+    """The body of `POST /v1/responses/compact`. Null means that a field is left out.
+
+    Source: https://platform.openai.com/docs/api-reference/responses/compact
+    """
+
+    model: str
+    input: Any = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    prompt_cache_key: str | None = None

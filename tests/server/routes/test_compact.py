@@ -1,0 +1,96 @@
+"""`/v1/responses/compact`, and going on from what it gives."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from openai.types.responses import CompactedResponse
+
+from server.compaction import NOTE
+
+ANSWER = "<|channel|>final<|message|>Lyon it is.<|return|>"
+SUMMARY = (
+    "<|channel|>analysis<|message|>Sum up.<|end|>"
+    "<|start|>assistant<|channel|>final<|message|>The user goes to Lyon.<|return|>"
+)
+LINES = (
+    {"prompt_contains": "Write a summary", "completion": SUMMARY},
+    {"prompt_contains": None, "completion": ANSWER},
+)
+PATH = "/v1/responses/compact"
+
+OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+async def compacted(app: Any, **body: Any) -> dict[str, Any]:
+    answer = await app.post(PATH, {"model": "scripted"} | body)
+    assert answer.status_code == 200, answer.text
+    made: dict[str, Any] = answer.json()
+    # The SDK's type has no user messages, which the specification's own example has.
+    others = [item for item in made["output"] if item["type"] != "message"]
+    CompactedResponse.model_validate({**made, "output": others})
+    return made
+
+
+async def test_the_users_messages_stay_and_a_sealed_summary_follows(open_app: OpenApp) -> None:
+    said = [
+        {"role": "user", "content": "Where to?"},
+        {"role": "assistant", "content": "Lyon?"},
+        {"role": "user", "content": "Yes."},
+    ]
+    async with open_app(*LINES) as app:
+        made = await compacted(app, input=said, instructions="Plan trips.")
+    assert made["object"] == "response.compaction"
+    assert [item["type"] for item in made["output"]] == ["message", "message", "compaction"]
+    assert [item["content"][0]["text"] for item in made["output"][:2]] == ["Where to?", "Yes."]
+    assert "Lyon" not in made["output"][2]["encrypted_content"]
+    assert made["usage"]["output_tokens_details"]["reasoning_tokens"] > 0
+    assert "Plan trips." in app.prompts[0]
+
+
+async def test_a_stored_chain_is_made_short(open_app: OpenApp) -> None:
+    async with open_app(*LINES) as app:
+        first = (await app.post("/v1/responses", {"input": "Where to?"})).json()
+        made = await compacted(app, previous_response_id=first["id"])
+    assert "Lyon it is." in app.prompts[1]
+    assert [item["type"] for item in made["output"]] == ["message", "compaction"]
+
+
+@pytest.mark.parametrize("store", [True, False])
+async def test_the_model_goes_on_from_the_summary(open_app: OpenApp, store: bool) -> None:
+    async with open_app(*LINES) as app:
+        made = await compacted(app, input="Where to?")
+        follow_up = [*made["output"], {"role": "user", "content": "When?"}]
+        answer = await app.post("/v1/responses", {"input": follow_up, "store": store})
+        assert answer.status_code == 200, answer.text
+        if store:
+            previous = {"previous_response_id": answer.json()["id"], "input": "And then?"}
+            assert (await app.post("/v1/responses", previous)).status_code == 200
+    for prompt in app.prompts[1:]:
+        assert f"<|channel|>commentary<|message|>{NOTE}The user goes to Lyon.<|end|>" in prompt
+
+
+@pytest.mark.parametrize("sealed", ["x", None, 1])
+async def test_a_changed_summary_is_refused(open_app: OpenApp, sealed: Any) -> None:
+    item = {"type": "compaction", "encrypted_content": sealed}
+    async with open_app(*LINES) as app:
+        answer = await app.post("/v1/responses", {"input": [item]})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "input.0.encrypted_content"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [({"input": "hi"}, "model"), ({"model": "scripted", "input": 1}, "input")],
+)
+async def test_a_bad_request_is_named(open_app: OpenApp, body: Any, param: str) -> None:
+    async with open_app(*LINES) as app:
+        answer = await app.post(PATH, body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+
+
+async def test_a_failure_is_told(open_app: OpenApp) -> None:
+    async with open_app({"prompt_contains": "never said", "completion": ANSWER}) as app:
+        answer = await app.post(PATH, {"model": "scripted", "input": "hi"})
+    assert answer.status_code == 500
