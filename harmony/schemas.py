@@ -232,3 +232,60 @@ def _resolved(reference: Any, root: Mapping[str, Any]) -> Any:
         else:
             value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+_PLAIN_WORDS = frozenset(
+    {
+        *("type", "properties", "required", "additionalProperties", "items", "enum"),
+        *("description", "title", "minLength", "maxLength"),
+    }
+)
+_PLAIN_PLACES = 100
+_PLAIN_CHARACTERS = 1_000
+
+
+def is_plain(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema is so small and simple that it surely compiles, and at once.
+
+    Objects, arrays, scalars and choices of strings are; references, patterns, bounds and unions
+    have to be tried.
+    """
+    try:
+        for count, place in enumerate(_places(schema)):
+            if count == _PLAIN_PLACES or not _is_plain(place):
+                return False
+    except UnsupportedSchema:
+        return False
+    return True
+
+
+def _is_plain(place: _Place) -> bool:
+    schema = place.schema
+    if not schema.keys() <= _PLAIN_WORDS or "type" not in schema:
+        return False
+    kind = schema["type"]
+    if not isinstance(kind, str) or kind not in _TYPES or (kind == "array") != ("items" in schema):
+        return False
+    if not {"properties", "required", "additionalProperties"}.isdisjoint(schema):
+        if kind != "object" or schema.get("additionalProperties", False) is not False:
+            return False
+        required = schema.get("required", [])
+        names = schema.get("properties", {}).keys()
+        if not isinstance(required, list) or not set(map(str, required)) <= names:
+            return False
+    return _plain_texts(schema, kind)
+
+
+def _plain_texts(schema: Mapping[str, Any], kind: str) -> bool:
+    sizes = [schema[word] for word in ("minLength", "maxLength") if word in schema]
+    if sizes and (kind != "string" or len(sizes) == 2 or "enum" in schema):
+        return False
+    if any(type(size) is not int or not 0 <= size <= _PLAIN_CHARACTERS for size in sizes):
+        return False
+    values = schema.get("enum", [""])
+    return (
+        isinstance(values, list)
+        and 0 < len(values) <= _PLAIN_PLACES
+        and all(isinstance(value, str) and len(value) <= _PLAIN_CHARACTERS for value in values)
+        and ("enum" not in schema or kind == "string")
+    )

@@ -19,7 +19,7 @@ from harmony.grammar import (
     answer_grammar,
     turn_grammar,
 )
-from harmony.schemas import UnsupportedSchema, check_strict
+from harmony.schemas import UnsupportedSchema, check_strict, is_plain
 from server.inbound.fields import invalid
 from server.inbound.formats import JSON_OBJECT, AnswerFormat
 from server.inbound.tools import Tool
@@ -28,6 +28,7 @@ from server.inbound.trial import shared
 MAX_CHARACTERS = 1 << 19
 """The longest grammar, all of a request's schemas together, that is compiled."""
 
+_PLAIN_CHARACTERS = 1 << 16
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -89,7 +90,21 @@ def problem_of(spec: GrammarSpec, *, alone: bool = False) -> str | None:
         return str(error)
     if len(text) > MAX_CHARACTERS:
         return f"it makes a grammar of more than {MAX_CHARACTERS:,} characters"
+    bodies = (spec.answer, *(tool.body for tool in spec.tools))
+    if len(text) <= _PLAIN_CHARACTERS and all(map(_is_plain, bodies)):
+        return None
     return shared().problem(text)
+
+
+def _is_plain(body: Body) -> bool:
+    """Whether there is no need to try it."""
+    match body:
+        case FreeText() | AnyObject():
+            return True
+        case SchemaJson(schema):
+            return is_plain(schema)
+        case _:
+            return False
 
 
 def _wanted_text(tool: Tool) -> Wanted:

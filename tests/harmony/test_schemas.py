@@ -3,9 +3,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llguidance import LLMatcher
 
 from harmony import schemas
-from harmony.schemas import UnsupportedSchema, check_strict, path_text
+from harmony.grammar import GrammarSpec, SchemaJson, answer_grammar
+from harmony.schemas import UnsupportedSchema, check_strict, is_plain, path_text
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -143,3 +145,61 @@ def test_any_object_is_taken_or_refused_with_a_reason(schema: dict[str, Any]) ->
     for candidate in (schema, {**closed(a=schema), "$defs": {"b": schema}}):
         error = refusal(candidate)
         assert error is None or error.reason
+
+
+PLAIN = {
+    "no arguments": closed(),
+    "texts": closed(a={"type": "string", "description": "An a.", "maxLength": 9}),
+    "choices": closed(a={"type": "string", "enum": ["a", "b"]}),
+    "scalars": closed(a={"type": "integer"}, b={"type": "boolean"}, c={"type": "null"}),
+    "arrays": closed(a={"type": "array", "items": closed(b={"type": "number"})}),
+    "open": {"type": "object", "properties": {"a": {"type": "string"}}},
+    "any object": {"type": "object"},
+}
+
+
+@pytest.mark.parametrize("schema", PLAIN.values(), ids=PLAIN)
+def test_small_and_simple_schemas_need_no_trial(schema: dict[str, Any]) -> None:
+    assert is_plain(schema)
+    assert not LLMatcher.validate_grammar(answer_grammar(GrammarSpec(answer=SchemaJson(schema))))
+
+
+NOT_PLAIN = {
+    "an untyped value": closed(a={}),
+    "several types": closed(a={"type": ["string", "null"]}),
+    "an unknown type": closed(a={"type": "text"}),
+    "a reference": closed(a={"$ref": "#"}),
+    "a pattern": closed(a={"type": "string", "pattern": "a"}),
+    "a format": closed(a={"type": "string", "format": "date"}),
+    "a range": closed(a={"type": "integer", "minimum": 3, "maximum": 1}),
+    "a union": closed(a={"anyOf": [{"type": "string"}]}),
+    "both lengths": closed(a={"type": "string", "minLength": 2, "maxLength": 1}),
+    "a length of no string": closed(a={"type": "integer", "minLength": 2}),
+    "a length that is none": closed(a={"type": "string", "minLength": "2"}),
+    "an endless length": closed(a={"type": "string", "minLength": 1_001}),
+    "a choice of nothing": closed(a={"type": "string", "enum": []}),
+    "a choice of numbers": closed(a={"type": "integer", "enum": [1]}),
+    "no list of choices": closed(a={"type": "string", "enum": "a"}),
+    "an array of anything": closed(a={"type": "array"}),
+    "items of no array": closed(a={"type": "string", "items": {"type": "string"}}),
+    "properties of no object": closed(a={"type": "string", "properties": {}}),
+    "unknown required": closed() | {"required": ["a"]},
+    "required that is none": closed() | {"required": "a"},
+    "more of anything": {"type": "object", "additionalProperties": {"type": "string"}},
+    "no schema": closed(a=1),
+    "many values": closed(**{f"p{n}": {"type": "null"} for n in range(100)}),
+    "deep": nested(11),
+}
+
+
+@pytest.mark.parametrize("schema", NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_others_do(schema: dict[str, Any]) -> None:
+    assert not is_plain(schema)
+
+
+@given(st.dictionaries(WORDS, ANY_JSON))
+def test_a_plain_schema_compiles(schema: dict[str, Any]) -> None:
+    for candidate in (schema, closed(a=schema)):
+        if is_plain(candidate):
+            text = answer_grammar(GrammarSpec(answer=SchemaJson(candidate)))
+            assert not LLMatcher.validate_grammar(text)
