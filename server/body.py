@@ -1,5 +1,6 @@
 """A request's body: JSON that fits a schema, or a 400 that names the field."""
 
+import re
 from typing import Any, TypeVar
 
 import orjson
@@ -9,6 +10,13 @@ from starlette.requests import Request
 from server.errors import InvalidRequest
 
 M = TypeVar("M", bound=BaseModel)
+
+MAX_DEPTH = 128
+"""Levels of arrays and objects in a body; orjson writes 254, and answers wrap what was sent."""
+
+_HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rb"(" + _HIGH + _LOW + rb")|" + _HIGH + rb"|" + _LOW + rb"|(\\.)", re.DOTALL)
 
 
 async def parse(request: Request, schema: type[M]) -> M:
@@ -22,13 +30,42 @@ async def read_json(request: Request) -> Any:
 
 
 def load(text: bytes) -> Any:
-    """`text` as JSON. Raises InvalidRequest when it is not."""
+    """`text` as JSON; lone surrogates, which a cut emoji leaves, become U+FFFD.
+
+    Raises InvalidRequest when it is no JSON, or nested deeper than MAX_DEPTH.
+    """
     try:
-        return orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequest(
-            f"We could not parse the JSON body of your request: {error}", code="invalid_json"
-        ) from None
+        value = _load_mended(text, error)
+    if _is_deep(value):
+        raise _no_json(f"it is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _load_mended(text: bytes, error: orjson.JSONDecodeError) -> Any:
+    try:
+        return orjson.loads(_ESCAPE.sub(lambda found: found[1] or found[2] or rb"\uFFFD", text))
+    except orjson.JSONDecodeError:
+        raise _no_json(str(error)) from None
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(level)
+
+
+def _no_json(problem: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"We could not parse the JSON body of your request: {problem}", code="invalid_json"
+    )
 
 
 def validate(value: Any, schema: type[M]) -> M:

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.types import Message
 
-from server.body import parse, read_json, validate
+from server.body import MAX_DEPTH, load, parse, read_json, validate
 from server.errors import InvalidRequest
 
 
@@ -33,7 +33,7 @@ async def test_a_body_that_fits_becomes_its_schema() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"{'a': 1}", b'{"a": 1} x', b'{"a": NaN}', b"\xff", b'"\\ud800"', b"[" * 5000],
+    [b"", b"{", b"{'a': 1}", b'{"a": 1} x', b'{"a": NaN}', b"\xff", b"[" * 5000, b'"\\ud800'],
 )
 async def test_a_body_that_is_no_json_is_a_400_that_says_so(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as refusal:
@@ -69,3 +69,28 @@ def test_what_was_sent_is_not_repeated() -> None:
     with pytest.raises(InvalidRequest) as refusal:
         validate({"name": {"secret": "hunter2"}}, Outer)
     assert "hunter2" not in refusal.value.message
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_a_body_may_be_nested_so_deep_and_no_deeper(opening: str, closing: str) -> None:
+    def nested(depth: int) -> bytes:
+        return (opening * depth + "1" + closing * depth).encode()
+
+    load(nested(MAX_DEPTH))
+    with pytest.raises(InvalidRequest, match=f"deeper than {MAX_DEPTH} levels") as refusal:
+        load(nested(MAX_DEPTH + 1))
+    assert refusal.value.code == "invalid_json"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (rb'"cut \ud83d"', "cut \N{REPLACEMENT CHARACTER}"),
+        (rb'"\uDE00\uD83D!"', "\N{REPLACEMENT CHARACTER}" * 2 + "!"),
+        (rb'"\ud83d\ud83d\ude00"', "\N{REPLACEMENT CHARACTER}\N{GRINNING FACE}"),
+        (rb'"\\ud83d \ud83d"', "\\ud83d \N{REPLACEMENT CHARACTER}"),
+        (rb'{"\udc00": ["\n\u00e9"]}', {"\N{REPLACEMENT CHARACTER}": ["\né"]}),
+    ],
+)
+def test_half_a_surrogate_pair_is_a_replacement_character(text: bytes, value: Any) -> None:
+    assert load(text) == value
