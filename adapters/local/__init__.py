@@ -1,6 +1,7 @@
 """gpt-oss in this process, through transformers' continuous batching.
 
 The life of a request: `backend` admits it and makes a `Row`; `engine` hands the prompt to the
-manager's thread; each step `step` chooses a token for every row (`sampling`, masked by `masks`),
-and one call wakes the event loop with all of them. `loading` makes the model, `cache` the pages.
+manager's thread; in each step (`step`) every row gets its token (`choice`, by `sampling` and
+`masks`), and one call wakes the event loop with all of them. `loading` makes the model, `cache` the
+pages, `options` says what can be set.
 """
