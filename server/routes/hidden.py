@@ -1,7 +1,13 @@
-"""What a server that hides raw reasoning has to refuse."""
+"""What a server that hides raw reasoning refuses, and what it leaves out."""
+
+from collections.abc import Callable
+from typing import Any
 
 from server.errors import InvalidRequest
 from server.settings import Settings
+
+Fields = dict[str, Any]
+Show = Callable[[Fields], Fields]
 
 
 def refuse_where_hidden(settings: Settings, what: str, *, param: str | None = None) -> None:
@@ -12,3 +18,15 @@ def refuse_where_hidden(settings: Settings, what: str, *, param: str | None = No
             param=param,
             code="raw_reasoning_hidden",
         )
+
+
+def shown_by(settings: Settings, concealed: Show) -> Show:
+    """How stored objects are shown: by `concealed` where raw reasoning is hidden, else as they are.
+
+    They may have been stored while it was shown.
+    """
+    return concealed if settings.raw_reasoning == "hide" else _as_they_are
+
+
+def _as_they_are(fields: Fields) -> Fields:
+    return fields

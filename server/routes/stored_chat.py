@@ -3,6 +3,8 @@
 Source: https://platform.openai.com/docs/api-reference/chat
 """
 
+from typing import Any
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,8 +14,10 @@ from server.auth import authenticate
 from server.context import context_of
 from server.errors import NotFound
 from server.inbound.paging import read_metadata, read_paging
+from server.outbound.concealed import concealed_completion, concealed_message
 from server.outbound.stored_chat import page
 from server.respond import json_response
+from server.routes.hidden import shown_by
 from server.schemas.chat import UpdateChatCompletion
 from server.store.completions import StoredCompletion, Wanted
 
@@ -29,14 +33,16 @@ async def list_chat_completions(request: Request) -> Response:
     wanted = Wanted(
         paging.limit, paging.order, paging.after, query.get("model"), read_metadata(query)
     )
-    listed = await context_of(request).store.completions.list(owner, wanted)
-    return json_response(page(listed.completions, has_more=listed.has_more))
+    context = context_of(request)
+    listed = await context.store.completions.list(owner, wanted)
+    show = shown_by(context.settings, concealed_completion)
+    return json_response(page(list(map(show, listed.completions)), has_more=listed.has_more))
 
 
 @router.get("/{completion_id}")
 async def retrieve_chat_completion(request: Request, completion_id: str) -> Response:
     """A stored completion; 404 for any other, and for another key's."""
-    return json_response((await _stored(request, completion_id)).completion)
+    return _shown(request, (await _stored(request, completion_id)).completion)
 
 
 @router.post("/{completion_id}")
@@ -48,7 +54,7 @@ async def update_chat_completion(request: Request, completion_id: str) -> Respon
     changed = await completions.annotate(owner, completion_id, wanted.metadata or {})
     if changed is None:
         raise _not_found(completion_id)
-    return json_response(changed.completion)
+    return _shown(request, changed.completion)
 
 
 @router.delete("/{completion_id}")
@@ -74,7 +80,12 @@ async def list_chat_completion_messages(request: Request, completion_id: str) ->
         first = ids.index(paging.after) + 1 if paging.after in ids else len(ids)
         messages = messages[first:]
     has_more = len(messages) > paging.limit
-    return json_response(page(messages[: paging.limit], has_more=has_more))
+    show = shown_by(context_of(request).settings, concealed_message)
+    return json_response(page(list(map(show, messages[: paging.limit])), has_more=has_more))
+
+
+def _shown(request: Request, completion: dict[str, Any]) -> Response:
+    return json_response(shown_by(context_of(request).settings, concealed_completion)(completion))
 
 
 async def _stored(request: Request, completion_id: str) -> StoredCompletion:

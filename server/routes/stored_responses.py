@@ -17,8 +17,10 @@ from server.errors import InvalidRequest, NotFound
 from server.following import UNFINISHED, finished, follow, shown
 from server.inbound.fields import invalid
 from server.inbound.paging import read_paging
+from server.outbound.concealed import concealed_event, concealed_item, concealed_response
 from server.outbound.listing import full, page
 from server.respond import json_response
+from server.routes.hidden import shown_by
 
 router = APIRouter(prefix="/v1/responses/{response_id}")
 
@@ -36,7 +38,8 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     if start is None:
         return json_response(response)
     events = follow(context.store, context.gateway.runs, owner, response_id, start)
-    return sse.stream_batches(events, sse.named)
+    show = shown_by(context.settings, concealed_event)
+    return sse.stream_batches(events, lambda event: sse.named(show(event)))
 
 
 @router.delete("")
@@ -76,10 +79,12 @@ async def list_input_items(request: Request, response_id: str) -> Response:
     """The items that the response was made from: earlier turns' and its own; the newest first."""
     owner = authenticate(request).id
     paging = read_paging(request.query_params, order="desc")
-    stored = await context_of(request).store.get(owner, response_id)
+    context = context_of(request)
+    stored = await context.store.get(owner, response_id)
     if stored is None:
         raise _not_found(response_id)
-    items = [full(kept.item) for kept in (*stored.history, *stored.input)]
+    show = shown_by(context.settings, concealed_item)
+    items = [show(full(kept.item)) for kept in (*stored.history, *stored.input)]
     return json_response(page(items, paging))
 
 
@@ -92,10 +97,11 @@ async def _cancel(context: Context, response_id: str) -> None:
 
 async def _shown(request: Request, response_id: str) -> dict[str, Any]:
     owner = authenticate(request).id
-    response = await shown(context_of(request).store, owner, response_id)
+    context = context_of(request)
+    response = await shown(context.store, owner, response_id)
     if response is None:
         raise _not_found(response_id)
-    return response
+    return shown_by(context.settings, concealed_response)(response)
 
 
 def _start(query: QueryParams) -> int | None:

@@ -7,6 +7,7 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionDeleted
 
 from server.store.base import StoreUnavailable
+from server.store.memory import MemoryStore
 
 PATH = "/v1/chat/completions"
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
@@ -197,3 +198,26 @@ async def test_a_stored_call_brings_its_reasoning_back(open_app: Any) -> None:
     assert "Ask f." not in stored
     assert f"<|start|>assistant{CALL}" in kept
     assert "Ask f." not in forgotten
+
+
+async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(open_app: Any) -> None:
+    store = MemoryStore()
+    async with open_app(CALL, ANSWER, store=store, reasoning_content=True) as app:
+        made = await create(app, tools=[TOOL], return_token_ids=True)
+        message = made["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "1"}
+        later = await create(app, tools=[TOOL], messages=[*request()["messages"], message, result])
+        shown = (await app.client.get(f"{PATH}/{made['id']}")).text
+    async with open_app(ANSWER, store=store, raw_reasoning="hide") as app:
+        one = await app.client.get(f"{PATH}/{made['id']}")
+        listed = await app.client.get(PATH)
+        changed = await app.post(f"{PATH}/{made['id']}", {"metadata": {"a": "b"}})
+        messages = await app.client.get(f"{PATH}/{later['id']}/messages")
+    ChatCompletion.model_validate(one.json(), strict=True)
+    assert "Ask f." in shown
+    assert "token_ids" in shown
+    for answer in (one, listed, changed, messages):
+        assert answer.status_code == 200
+        assert "Ask f." not in answer.text
+        assert "token_ids" not in answer.text
+    assert one.json()["choices"][0]["message"]["tool_calls"] == message["tool_calls"]

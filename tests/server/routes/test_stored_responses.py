@@ -293,3 +293,24 @@ async def test_input_items_are_listed_in_their_full_form(open_app: OpenApp) -> N
     assert [item["content"][0]["text"] for item in page["data"]] == [
         item["content"] for item in said
     ]
+
+
+async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        before = await create(app)
+        after = await create(app, previous_response_id=before["id"])
+        shown = (await get(app, before["id"])).text
+    async with open_app(ANSWER, store=store, raw_reasoning="hide") as app:
+        hidden = await get(app, before["id"])
+        items = await get(app, f"{after['id']}/input_items")
+        events = await replayed(app, before["id"])
+    Response.model_validate(hidden.json())
+    ResponseItemList.model_validate(items.json())
+    assert "Greet." in shown
+    assert "Greet." not in hidden.text + items.text + json.dumps(events)
+    assert "Hello there, you!" in hidden.text
+    assert "Hello there, you!" in items.text
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["response"] == hidden.json()
