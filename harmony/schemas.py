@@ -228,7 +228,7 @@ def _resolved(reference: Any, root: Mapping[str, Any]) -> Any:
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list):
-            value = dict(enumerate(value)).get(int(name)) if name.isdecimal() else None
+            value = {str(index): each for index, each in enumerate(value)}.get(name)
         else:
             value = value.get(name) if isinstance(value, Mapping) else None
     return value

@@ -60,6 +60,15 @@ def array(value: Any, param: str) -> list[Any]:
     return value
 
 
+def digits(text: str, most: int) -> int | None:
+    """The integer from 0 to `most` that `text` spells in decimal; None where it spells none.
+
+    Text of any length may be asked about: `int` refuses what has thousands of digits.
+    """
+    spelled = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    return int(text) if spelled and int(text) <= most else None
+
+
 def _wrong_type(value: Any, param: str, wanted: type) -> InvalidRequest:
     got = "null" if value is None else _NAMES.get(type(value), "a number")
     return invalid(param, f"expected {_NAMES[wanted]}, but got {got}", code="invalid_type")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from adapters.base import SamplingParams
 from harmony.messages import Effort, SystemContent
 from harmony.vocab import VOCAB_SIZE
-from server.inbound.fields import invalid, mapping, optional_boolean, string
+from server.inbound.fields import digits, invalid, mapping, optional_boolean, string
 
 TEMPERATURE = 1.0
 TOP_P = 1.0
@@ -182,9 +182,10 @@ def _logit_bias(given: Mapping[str, float]) -> dict[int, float]:
     bias: dict[int, float] = {}
     for token, value in given.items():
         where = f"logit_bias.{token}"
-        if not (token.isascii() and token.isdecimal() and int(token) < VOCAB_SIZE):
+        token_id = digits(token, VOCAB_SIZE - 1)
+        if token_id is None:
             raise invalid(where, f"expected a token id from 0 to {VOCAB_SIZE - 1}")
-        bias[int(token)] = _between(where, value, -100, 100, 0.0)
+        bias[token_id] = _between(where, value, -100, 100, 0.0)
     return bias
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from starlette.datastructures import QueryParams
 
-from server.inbound.fields import invalid
+from server.inbound.fields import digits, invalid
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -25,8 +25,8 @@ class Paging:
 
 def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") -> Paging:
     """The query's paging; `order` is the list's own. Raises InvalidRequest naming the parameter."""
-    limit = query.get("limit", str(DEFAULT_LIMIT))
-    if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit) <= MAX_LIMIT):
+    limit = digits(query.get("limit", str(DEFAULT_LIMIT)), MAX_LIMIT)
+    if not limit:
         raise invalid("limit", f"expected an integer from 1 to {MAX_LIMIT}")
     match query.get("order", order):
         case "asc":
@@ -35,7 +35,7 @@ def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") ->
             order = "desc"
         case _:
             raise invalid("order", "expected 'asc' or 'desc'")
-    return Paging(int(limit), order, query.get("after"))
+    return Paging(limit, order, query.get("after"))
 
 
 def read_metadata(query: QueryParams) -> dict[str, str]:

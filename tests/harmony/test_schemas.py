@@ -92,6 +92,7 @@ UNSUPPORTED = {
     "$.properties.a.$ref: '#/$defs/b' leads to no": closed(a={"$ref": "#/$defs/b"}),
     "$.properties.a.$ref: 'http://x' leads to no": closed(a={"$ref": "http://x"}),
     "$.properties.a.$ref: '#/required/9' leads to no": closed(a={"$ref": "#/required/9"}),
+    "$.properties.a.$ref: '#/required/1111": closed(a={"$ref": "#/required/" + "1" * 5_000}),
     "$.properties.a.$ref: '#/required/a' leads to no": closed(a={"$ref": "#/required/a"}),
     "$.properties.a.$ref: 1 leads to no": closed(a={"$ref": 1}),
     "$.$ref: '#' leads back": {**closed(), "$ref": "#"},

@@ -79,7 +79,7 @@ def test_a_number_out_of_range_is_refused_by_name(field: str, value: float) -> N
     assert refused.value.param == field
 
 
-@pytest.mark.parametrize("token", ["x", "-1", "201088", "1.0", "²", ""])
+@pytest.mark.parametrize("token", ["x", "-1", "201088", "1.0", "²", "", "1" * 5_000])
 def test_a_bias_is_for_a_token_id(token: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         sampling(logit_bias={token: 1})
