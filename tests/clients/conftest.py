@@ -1,13 +1,16 @@
-"""A real server process on a free port, with the scripted engine."""
+"""A real server process on a free port, with the scripted engine, and clients from npm."""
 
+import fcntl
+import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -15,14 +18,20 @@ ROOT = Path(__file__).parents[2]
 
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
 Serve = Callable[..., str]
+Install = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Starts servers: script lines and further options in, the process and the base URL out."""
+    """Starts servers: script lines and further options in, the process and the base URL out.
+
+    stderr: the file that gets the log, where a test wants to see it.
+    """
     processes: list[subprocess.Popen[str]] = []
 
-    def start(lines: list[dict[str, Any]], *options: str) -> tuple[subprocess.Popen[str], str]:
+    def start(
+        lines: list[dict[str, Any]], *options: str, stderr: IO[bytes] | None = None
+    ) -> tuple[subprocess.Popen[str], str]:
         script = tmp_path_factory.mktemp("script") / "script.jsonl"
         script.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         command = [sys.executable, "-m", "server", "serve", "--backend", "scripted"]
@@ -31,6 +40,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
             cwd=ROOT,
             env=os.environ | {"GPT_OSS_LOG_LEVEL": "warning"},
             stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
         processes.append(process)
@@ -50,3 +60,31 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
 def serve(start: Start) -> Serve:
     """Starts servers: script lines and further options in, the base URL out."""
     return lambda *arguments: start(*arguments)[1]
+
+
+@pytest.fixture(scope="session")
+def install() -> Install:
+    """Installs a folder's packages as its lock says; where they are comes out.
+
+    They are kept in the environment, and installed again when the folder changes.
+    """
+    npm = shutil.which("npm")
+    if not (npm and shutil.which("node")):
+        pytest.skip("there is no Node.js")
+
+    def install(name: str) -> Path:
+        source = Path(__file__).parent / name
+        digest = hashlib.sha256(b"".join(map(Path.read_bytes, sorted(source.iterdir()))))
+        folder = Path(sys.prefix) / "clients" / f"{name}-{digest.hexdigest()[:16]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / ".installed", "a+b") as installed:
+            # Test processes run side by side: the first one installs.
+            fcntl.flock(installed, fcntl.LOCK_EX)
+            if not installed.tell():
+                shutil.copytree(source, folder, dirs_exist_ok=True)
+                command = [npm, "ci", "--silent", "--no-audit", "--no-fund"]
+                subprocess.run(command, cwd=folder, check=True)
+                installed.write(b"yes")
+        return folder
+
+    return install

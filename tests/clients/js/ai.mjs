@@ -1,4 +1,5 @@
-// What Vercel's AI SDK reads from the server: `node chat.mjs PROVIDER BASE_URL MODEL`, JSON out.
+// What Vercel's AI SDK reads from the server: `node ai.mjs PROVIDER BASE_URL MODEL`, JSON out.
+import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { createOpenRouter } from "@openrouter/ai-sdk-provider";
 import { generateText, Output, stepCountIs, streamText, tool } from "ai";
@@ -14,6 +15,7 @@ const model = {
       supportsStructuredOutputs: true,
     })(name),
   openrouter: () => createOpenRouter({ baseURL, apiKey: "any" }).chat(name, { usage: { include: true } }),
+  responses: () => createOpenAI({ baseURL, apiKey: "any" }).responses(name),
 }[provider]();
 
 const asked = [];

@@ -1,0 +1,149 @@
+"""OpenAI's agents SDK, in Python and in JavaScript, against a real server process."""
+
+import json
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIProvider,
+    RunConfig,
+    Runner,
+    function_tool,
+)
+from openai import AsyncOpenAI
+from pydantic import BaseModel
+
+MODEL = "gpt-oss-test"
+START = "<|start|>assistant"
+THOUGHT = "<|channel|>analysis<|message|>Think.<|end|>"
+
+
+def says(text: str) -> str:
+    return f"{THOUGHT}{START}<|channel|>final<|message|>{text}<|return|>"
+
+
+def calls(name: str, arguments: str) -> str:
+    header = f"<|channel|>commentary to=functions.{name} <|constrain|>json"
+    return f"{THOUGHT}{START}{header}<|message|>{arguments}<|call|>"
+
+
+CALL = calls("weather", '{"city":"Paris"}')
+SCRIPT = [
+    # After a call its reasoning has to come back: as it was sampled where the server kept it, else
+    # as it is rendered.
+    {"prompt_contains": f"{CALL}<|start|>functions.weather", "completion": says("It is warm!")},
+    {
+        "prompt_contains": f"{THOUGHT}{START} to=functions.weather",
+        "completion": says("It is warm!"),
+    },
+    {"prompt_contains": "Speak French.", "completion": says("Bonjour!")},
+    {"prompt_contains": "Greet me in French", "completion": calls("transfer_to_french", "{}")},
+    {"prompt_contains": "weather in Paris", "completion": CALL},
+    {"prompt_contains": "as an event", "completion": says('{"name":"Fair","day":3}')},
+    {"prompt_contains": "My name is Ada", "completion": says("Hello, Ada!")},
+    {"prompt_contains": "Say hello", "completion": says("Hello!")},
+]
+
+
+class Event(BaseModel):
+    name: str
+    day: int
+
+
+@pytest.fixture(scope="module")
+def base_url(serve: Callable[..., str]) -> str:
+    return serve(SCRIPT, "--served-model-name", MODEL)
+
+
+@pytest.fixture(params=[True, False], ids=["stored", "stateless"])
+async def config(base_url: str, request: pytest.FixtureRequest) -> AsyncIterator[RunConfig]:
+    """Runs whose responses the server keeps, or whose reasoning the client does."""
+    include: Any = [] if request.param else ["reasoning.encrypted_content"]
+    async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
+        yield RunConfig(
+            model=MODEL,
+            model_provider=OpenAIProvider(openai_client=client, use_responses=True),
+            model_settings=ModelSettings(store=request.param, response_include=include),
+            tracing_disabled=True,
+        )
+
+
+@pytest.fixture
+def guide() -> Agent[None]:
+    @function_tool
+    def weather(city: str) -> str:
+        """The weather in a city."""
+        return f"22 degrees in {city}"
+
+    return Agent("Guide", tools=[weather])
+
+
+async def test_an_answer(guide: Agent[None], config: RunConfig) -> None:
+    result = await Runner.run(guide, "Say hello", run_config=config)
+    assert result.final_output == "Hello!"
+    assert result.context_wrapper.usage.output_tokens_details.reasoning_tokens > 0
+
+
+async def test_a_tool_is_called_and_its_result_comes_back(
+    guide: Agent[None], config: RunConfig
+) -> None:
+    result = await Runner.run(guide, "What is the weather in Paris?", run_config=config)
+    assert result.final_output == "It is warm!"
+    outputs = [item.output for item in result.new_items if item.type == "tool_call_output_item"]
+    assert outputs == ["22 degrees in Paris"]
+
+
+async def test_a_run_is_streamed(guide: Agent[None], config: RunConfig) -> None:
+    result = Runner.run_streamed(guide, "What is the weather in Paris?", run_config=config)
+    deltas = [
+        event.data.delta
+        async for event in result.stream_events()
+        if event.type == "raw_response_event" and event.data.type == "response.output_text.delta"
+    ]
+    assert "".join(deltas) == result.final_output == "It is warm!"
+    assert len(deltas) > 1
+
+
+async def test_an_agent_hands_over_to_another(config: RunConfig) -> None:
+    french = Agent[None]("french", instructions="Speak French.")
+    triage = Agent[None]("Triage", handoffs=[french])
+    result = await Runner.run(triage, "Greet me in French", run_config=config)
+    assert (result.final_output, result.last_agent.name) == ("Bonjour!", "french")
+
+
+async def test_an_output_type_is_filled(config: RunConfig) -> None:
+    clerk = Agent[None]("Clerk", output_type=Event)
+    result = await Runner.run(clerk, "as an event", run_config=config)
+    assert result.final_output == Event(name="Fair", day=3)
+
+
+async def test_a_run_goes_on_from_another(guide: Agent[None], config: RunConfig) -> None:
+    first = await Runner.run(guide, "My name is Ada", run_config=config)
+    more = [*first.to_input_list(), {"role": "user", "content": "What is my name?"}]
+    second = await Runner.run(guide, more, run_config=config)
+    assert second.final_output == "Hello, Ada!"
+
+
+def test_the_sdk_in_javascript(install: Callable[[str], Path], base_url: str) -> None:
+    done = subprocess.run(
+        ["node", "agents.mjs", base_url, MODEL],
+        cwd=install("js"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "hello": "Hello!",
+        "tools": "It is warm!",
+        "streamed": "It is warm!",
+        "asked": ["Paris", "Paris"],
+        "handoff": {"text": "Bonjour!", "by": "french"},
+        "structured": {"name": "Fair", "day": 3},
+    }
