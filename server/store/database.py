@@ -68,8 +68,15 @@ async def _told() -> AsyncGenerator[None]:
     except (IntegrityError, ProgrammingError, DataError):
         raise
     except (DBAPIError, PoolTimeout, OSError) as error:
-        logger.error("the store failed: %s", error)
+        logger.error("the store failed: %s", _named(error))
         raise StoreUnavailable(
             "The server's store is unavailable for now; requests with `store: false` that refer to"
             " nothing stored are still served."
         ) from error
+
+
+def _named(error: Exception) -> str:
+    """What failed, without the driver's message, which may quote what clients said."""
+    cause = getattr(error, "orig", error)
+    cause = cause.__cause__ or cause
+    return str(getattr(cause, "sqlite_errorname", type(cause).__name__))

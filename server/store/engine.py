@@ -42,7 +42,11 @@ def open_engine(url: URL) -> AsyncEngine:
         return _open_sqlite(url)
     waits: dict[str, Any] = {"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS}
     return create_async_engine(
-        url, pool_pre_ping=True, pool_timeout=_CONNECT_SECONDS, connect_args=waits
+        url,
+        pool_pre_ping=True,
+        pool_timeout=_CONNECT_SECONDS,
+        connect_args=waits,
+        hide_parameters=True,
     )
 
 
@@ -69,6 +73,7 @@ def _open_sqlite(url: URL) -> AsyncEngine:
         url,
         pool_timeout=_CONNECT_SECONDS,
         connect_args={"timeout": _BUSY_SECONDS, "isolation_level": None},
+        hide_parameters=True,
     )
 
     @event.listens_for(engine.sync_engine, "connect")
