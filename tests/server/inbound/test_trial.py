@@ -67,3 +67,26 @@ def test_a_report_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for grammar in (FINE, FINE, DEEP, FINE):
         assert trials.problem(grammar) is None
     assert tried == [FINE, DEEP, FINE]
+
+
+class Script:
+    """A pipe that brings some grammars and remembers what is sent."""
+
+    def __init__(self, *grammars: str) -> None:
+        self._grammars = list(grammars)
+        self.sent: list[bytes] = []
+
+    def send_bytes(self, report: bytes) -> None:
+        self.sent.append(report)
+
+    def recv_bytes(self) -> bytes:
+        if not self._grammars:
+            raise EOFError
+        return self._grammars.pop(0).encode()
+
+
+def test_the_process_says_that_it_is_ready_before_each_grammar_and_ends_with_its_pipe() -> None:
+    pipe = Script(FINE, "start: (")
+    with pytest.raises(EOFError):
+        trial._run(pipe)
+    assert [bool(report) for report in pipe.sent] == [False, False, False, True, False]
