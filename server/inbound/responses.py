@@ -20,6 +20,7 @@ from server.inbound.options import (
     system_content,
     verbosity_hint,
 )
+from server.inbound.past import Past, read_past
 from server.inbound.sealed import unsealed
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
@@ -29,7 +30,6 @@ from server.schemas.responses import CreateResponse
 from server.sealing import Sealer
 from server.store.base import (
     Item,
-    PreviousNotFound,
     Store,
     StoredItem,
     StoredResponse,
@@ -37,25 +37,27 @@ from server.store.base import (
 )
 
 LOGPROBS = "message.output_text.logprobs"
-UNSERVED = ("context_management", "conversation", "moderation", "prompt")
+UNSERVED = ("context_management", "moderation", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A request that can be sampled, and what is stored beside its answer.
 
-    input: the request's own items; history: those of the turns before.
+    input: the request's own items.
     """
 
     plan: TurnPlan
     tools: Tools
-    start_date: str
-    history: tuple[StoredItem, ...]
+    past: Past
     input: tuple[StoredItem, ...]
 
     def started(self, owner: str, response: dict[str, Any]) -> StoredResponse:
         """What is kept of the response before its first token."""
-        return StoredResponse(owner, response, self.start_date, self.history, self.input, ())
+        past = self.past
+        return StoredResponse(
+            owner, response, past.start_date, past.items, self.input, (), past.seen
+        )
 
 
 async def read(
@@ -80,15 +82,12 @@ async def read(
     if unsupported == "error":
         refuse_left_out(given, "input")
         foreign.refuse_left_out(given, "input")
-    if not given and request.previous_response_id is None:
+    past = await read_past(request, store, owner, today=today, remembered=remembered)
+    if not given and not past.items:
         raise InvalidRequest("The request has no input.", param="input", code="missing_input")
-    if remembered is not None and remembered.id == request.previous_response_id:
-        previous: StoredResponse | None = remembered
-    else:
-        previous = await _previous(request.previous_response_id, store, owner)
     known = await _known(request, given, store, owner)
     resolved = items.resolve(given, {**unsealed(given, partial(sealer.open, owner)), **known})
-    return await asyncio.to_thread(_compile, request, previous, resolved, today, masking)
+    return await asyncio.to_thread(_compile, request, past, resolved, masking)
 
 
 async def _known(
@@ -103,31 +102,20 @@ async def _known(
         return {}
 
 
-async def _previous(response_id: str | None, store: Store, owner: str) -> StoredResponse | None:
-    if response_id is None:
-        return None
-    previous = await store.get(owner, response_id)
-    if previous is None:
-        raise PreviousNotFound(response_id)
-    return previous
-
-
 def _compile(
     request: CreateResponse,
-    previous: StoredResponse | None,
+    past: Past,
     given: tuple[StoredItem, ...],
-    today: str,
     masking: Masking,
 ) -> Draft:
-    history = previous.items if previous else ()
-    date = previous.start_date if previous else today
+    history = past.items
     tools = read_tools(request.tools)
     choice = read_tool_choice(request.tool_choice, tools)
     form = read_format(request.text and request.text.format, "text.format")
     reasoning = _reasoning(request)
     plan = TurnPlan(
         conversation=conversation(
-            system_content(reasoning.effort, date),
+            system_content(reasoning.effort, past.start_date),
             items.messages(history, given),
             instructions=_instructions(request),
             all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
@@ -153,7 +141,7 @@ def _compile(
         enforce_unsaid=True,
         parallel_calls=request.parallel_tool_calls is not False,
     )
-    return Draft(constrained(plan, wish, masking), tools, date, history, given)
+    return Draft(constrained(plan, wish, masking), tools, past, given)
 
 
 def _reasoning(request: CreateResponse) -> Reasoning:

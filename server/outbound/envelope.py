@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from server.inbound.past import conversation_id
 from server.inbound.responses import Draft
 from server.schemas.responses import CreateResponse
 
@@ -50,6 +51,8 @@ def created(
         "safety_identifier": request.safety_identifier,
         "prompt_cache_key": request.prompt_cache_key,
     }
+    if conversation := conversation_id(request.conversation):
+        response["conversation"] = {"id": conversation}
     if request.user is not None:
         response["user"] = request.user
     if draft.tools.left_out:

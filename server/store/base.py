@@ -9,8 +9,10 @@ from harmony.messages import Message
 from server.errors import NotFound, Unavailable
 from server.store.bells import Bell
 from server.store.completions import CompletionStore
+from server.store.conversations import ConversationStore
+from server.store.items import Item as Item
+from server.store.items import StoredItem as StoredItem
 
-Item = dict[str, Any]
 Event = dict[str, Any]
 
 CANCELS = "cancels"
@@ -38,18 +40,6 @@ class PreviousNotFound(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredItem:
-    """An item as the API shows it, with an `id`, and the message behind it where the model spoke.
-
-    The message holds what the item may not show: hidden reasoning, and the sampled token ids,
-    so that the next prompt repeats them. Items are shared: never change one.
-    """
-
-    item: Item
-    message: Message | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class StoredResponse:
     """A response, and all that continuing it takes.
 
@@ -71,6 +61,18 @@ class StoredResponse:
     def id(self) -> str:
         """The response's own id."""
         return str(self.response["id"])
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that the response belongs to."""
+        conversation = self.response.get("conversation")
+        return conversation["id"] if conversation else None
+
+    @property
+    def said(self) -> tuple[StoredItem, ...]:
+        """What the response adds to its conversation: nothing where it failed."""
+        ended_well = self.response["status"] in ("completed", "incomplete")
+        return (*self.input, *self.output) if ended_well else ()
 
     @property
     def items(self) -> tuple[StoredItem, ...]:
@@ -97,6 +99,12 @@ class Store(Protocol):
     One store object belongs to one gateway, which runs what it begins. What a method has
     returned from survives the process where the store is durable. All raise StoreUnavailable.
     """
+
+    @property
+    def conversations(self) -> ConversationStore:
+        """What keeps conversations, in the same place. A response that ends well is added to its
+        conversation as its end is kept."""
+        ...
 
     @property
     def completions(self) -> CompletionStore:

@@ -17,6 +17,7 @@ from server.store.base import (
 )
 from server.store.bells import Bell, Bells
 from server.store.completions import MemoryCompletions
+from server.store.conversations import MemoryConversations
 
 CAPACITY = 10_000
 
@@ -37,6 +38,7 @@ class MemoryStore:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.completions = MemoryCompletions(capacity)
+        self.conversations = MemoryConversations(capacity)
         self._capacity = capacity
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._items: dict[_Key, StoredItem] = {}
@@ -71,6 +73,8 @@ class MemoryStore:
         del self._runs[stored.id]
         if (stored.owner, stored.id) in self._responses:
             await self.put(stored, events)
+        if stored.conversation_id and stored.said:
+            await self.conversations.add(stored.owner, stored.conversation_id, stored.said)
         self._bells.ring(stored.id)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:

@@ -24,12 +24,11 @@ def body(stored: StoredResponse) -> dict[str, Any]:
 
 def response(stored: StoredResponse) -> dict[str, Any]:
     """The row of a response, but for the time."""
-    conversation = stored.response.get("conversation")
     return {
         "id": stored.id,
         "owner": stored.owner,
         "previous_id": stored.response.get("previous_response_id"),
-        "conversation_id": conversation["id"] if conversation else None,
+        "conversation_id": stored.conversation_id,
         "seen": stored.seen,
         "start_date": stored.start_date,
         "body": codec.dump(body(stored)),

@@ -24,6 +24,7 @@ from server.store.bells import Bell, Bells
 from server.store.database import Database
 from server.store.notices import Notices
 from server.store.sql_completions import SqlCompletions
+from server.store.sql_conversations import SqlConversations
 from server.store.tables import INPUT, OUTPUT, events, items, responses, runs
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class SqlStore:
     def __init__(self, url: str) -> None:
         self.database = database = Database(url)
         self.completions = SqlCompletions(database)
+        self.conversations = SqlConversations(database)
         self._gateway = new_id("gateway")
         # SQLite tells nobody of a change: readers of other gateways' runs look again.
         self._bells = Bells(_POLL_SECONDS if database.is_sqlite else _PATIENCE_SECONDS)
@@ -101,6 +103,10 @@ class SqlStore:
             )
             await connection.execute(delete(events).where(events.c.response_id == stored.id))
             await self._finish(connection, stored, ledger)
+            if (conversation := stored.conversation_id) and stored.said:
+                await self.conversations.add_within(
+                    connection, stored.owner, conversation, stored.said
+                )
             await self._ring(connection, stored.id)
         self._bells.ring(stored.id)
 
@@ -227,6 +233,7 @@ class SqlStore:
                 break
         while await self._prune_some():
             continue
+        swept += await self.conversations.sweep(age)
         return swept + await self.completions.sweep(age)
 
     def listen(self, topic: str) -> AbstractContextManager[Bell]:

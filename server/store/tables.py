@@ -19,6 +19,7 @@ from sqlalchemy import (
     Table,
     Text,
     false,
+    text,
 )
 
 ID = String(80)
@@ -40,6 +41,7 @@ conversations = Table(
     Column("id", ID, primary_key=True),
     Column("owner", ID, nullable=False),
     Column("created_at", Double, nullable=False),
+    Column("touched_at", Double, nullable=False, index=True, server_default=text("0")),
     Column("start_date", String(10), nullable=False),
     Column("metadata", Text, nullable=False),
 )

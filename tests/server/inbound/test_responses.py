@@ -70,7 +70,7 @@ async def test_a_bare_question_takes_the_defaults() -> None:
     plan = draft.plan
     assert (plan.tools, plan.stop, plan.max_tokens, plan.seed) == ((), (), None, None)
     assert plan.top_logprobs is None
-    assert draft.start_date == TODAY
+    assert draft.past.start_date == TODAY
 
 
 async def test_nulls_are_as_good_as_nothing() -> None:
@@ -163,8 +163,8 @@ async def test_a_continuation_repeats_what_was_said() -> None:
     assert developer.content == DeveloperContent("New.")
     assert [message.content for message in rest] == ["hi", "Hello.", "And?"]
     assert rest[1] is SAID
-    assert draft.start_date == "2025-12-31"
-    assert [stored.item["id"] for stored in draft.history] == ["msg_1", "msg_2"]
+    assert draft.past.start_date == "2025-12-31"
+    assert [stored.item["id"] for stored in draft.past.items] == ["msg_1", "msg_2"]
     assert len(draft.input) == 1
     assert draft.plan.affinity == "msg_1"
 
@@ -207,7 +207,6 @@ async def test_a_request_without_input_is_refused(nothing: Any) -> None:
     ("fields", "param"),
     [
         ({"context_management": [{"type": "compaction"}]}, "context_management"),
-        ({"conversation": "conv_1"}, "conversation"),
         ({"moderation": {"model": "m"}}, "moderation"),
         ({"prompt": {"id": "p"}}, "prompt"),
         ({"reasoning": {"effort": "extreme"}}, "reasoning.effort"),

@@ -1,0 +1,167 @@
+"""`/v1/conversations`: conversations that clients keep here, and their items.
+
+Source: https://platform.openai.com/docs/api-reference/conversations
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server import body
+from server.auth import authenticate
+from server.context import context_of
+from server.errors import NotFound
+from server.ids import new_id
+from server.inbound import items
+from server.inbound.fields import invalid
+from server.inbound.options import today
+from server.inbound.paging import Paging, read_paging
+from server.inbound.past import conversation_not_found
+from server.inbound.sealed import unsealed
+from server.outbound.listing import full, page
+from server.respond import json_response
+from server.schemas.base import note_unknown
+from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
+from server.store.base import StoredItem
+from server.store.conversations import Conversation, ConversationStore, Read
+
+router = APIRouter(prefix="/v1/conversations")
+
+MAX_ITEMS = 20
+
+
+@router.post("")
+async def create_conversation(request: Request) -> Response:
+    """A new conversation, with up to 20 items to begin with."""
+    owner = authenticate(request).id
+    # The SDK sends no body where nothing is given.
+    wanted = await body.parse(request, CreateConversation) if await request.body() else None
+    wanted = wanted or CreateConversation()
+    note_unknown(wanted, "Conversations")
+    given = await _items(request, wanted.items, ())
+    conversation = Conversation(
+        owner, new_id("conv"), int(time.time()), today(), wanted.metadata or {}
+    )
+    await _store(request).create(conversation, given)
+    return json_response(conversation.shown())
+
+
+@router.get("/{conversation_id}")
+async def retrieve_conversation(request: Request, conversation_id: str) -> Response:
+    """A conversation; 404 for any other, and for another key's."""
+    owner = authenticate(request).id
+    return _shown(conversation_id, await _store(request).get(owner, conversation_id))
+
+
+@router.post("/{conversation_id}")
+async def update_conversation(request: Request, conversation_id: str) -> Response:
+    """Give a conversation other metadata."""
+    owner = authenticate(request).id
+    wanted = await body.parse(request, UpdateConversation)
+    changed = await _store(request).annotate(owner, conversation_id, wanted.metadata or {})
+    return _shown(conversation_id, changed)
+
+
+@router.delete("/{conversation_id}")
+async def delete_conversation(request: Request, conversation_id: str) -> Response:
+    """Forget a conversation and its items; its responses stay, without what they read there."""
+    owner = authenticate(request).id
+    if not await _store(request).delete(owner, conversation_id):
+        raise _not_found(conversation_id)
+    return json_response({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
+
+
+@router.post("/{conversation_id}/items")
+async def create_items(request: Request, conversation_id: str) -> Response:
+    """Add up to 20 items at the end."""
+    owner = authenticate(request).id
+    wanted = await body.parse(request, CreateItems)
+    read = await _read(request, conversation_id)
+    given = await _items(request, wanted.items, read.items)
+    if not given:
+        raise invalid("items", "expected at least one item")
+    if not await _store(request).add(owner, conversation_id, given):
+        raise _not_found(conversation_id)
+    return json_response(_page(given, Paging(MAX_ITEMS, "asc", None)))
+
+
+@router.get("/{conversation_id}/items")
+async def list_items(request: Request, conversation_id: str) -> Response:
+    """The conversation's items, the newest first where `order` says nothing else."""
+    paging = read_paging(request.query_params, order="desc")
+    return json_response(_page((await _read(request, conversation_id)).items, paging))
+
+
+@router.get("/{conversation_id}/items/{item_id}")
+async def retrieve_item(request: Request, conversation_id: str, item_id: str) -> Response:
+    """One of the conversation's items."""
+    for kept in (await _read(request, conversation_id)).items:
+        if kept.item["id"] == item_id:
+            return json_response(full(kept.item))
+    raise _item_not_found(item_id)
+
+
+@router.delete("/{conversation_id}/items/{item_id}")
+async def delete_item(request: Request, conversation_id: str, item_id: str) -> Response:
+    """Take an item out of the conversation, which is the answer."""
+    owner = authenticate(request).id
+    read = await _read(request, conversation_id)
+    if not await _store(request).remove(owner, conversation_id, item_id):
+        raise _item_not_found(item_id)
+    return json_response(read.conversation.shown())
+
+
+async def _items(
+    request: Request, value: Any, before: Sequence[StoredItem]
+) -> tuple[StoredItem, ...]:
+    """The given items with what the model said, where that is known.
+
+    Raises InvalidRequest for what could not be read after the items that are there.
+    """
+    owner = authenticate(request).id
+    context = context_of(request)
+    given = items.normalise(value, "items") if isinstance(value, list | None) else None
+    if given is None:
+        raise invalid("items", "expected an array of items")
+    if len(given) > MAX_ITEMS:
+        raise invalid("items", f"expected at most {MAX_ITEMS} items")
+    known = await context.store.items(owner, items.ids_of(given))
+    opened = unsealed(given, partial(context.sealer.open, owner), "items")
+    resolved = items.resolve(given, {**opened, **known}, "items")
+    items.messages(before, resolved, "items")
+    return resolved
+
+
+async def _read(request: Request, conversation_id: str) -> Read:
+    owner = authenticate(request).id
+    read = await _store(request).read(owner, conversation_id)
+    if read is None:
+        raise _not_found(conversation_id)
+    return read
+
+
+def _store(request: Request) -> ConversationStore:
+    return context_of(request).store.conversations
+
+
+def _page(kept: Sequence[StoredItem], paging: Paging) -> dict[str, Any]:
+    return page([full(stored.item) for stored in kept], paging)
+
+
+def _shown(conversation_id: str, conversation: Conversation | None) -> Response:
+    if conversation is None:
+        raise _not_found(conversation_id)
+    return json_response(conversation.shown())
+
+
+def _not_found(conversation_id: str) -> NotFound:
+    return conversation_not_found(conversation_id, param="conversation_id")
+
+
+def _item_not_found(item_id: str) -> NotFound:
+    return NotFound(f"Item with id '{item_id}' not found.", param="item_id")

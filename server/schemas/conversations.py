@@ -1,0 +1,28 @@
+"""`/v1/conversations`: the requests.
+
+Source: https://platform.openai.com/docs/api-reference/conversations
+"""
+
+from typing import Any
+
+from server.schemas.base import WireModel
+from server.schemas.responses import Metadata
+
+
+class CreateConversation(WireModel):
+    """The body of `POST /v1/conversations`; `items` are read by server.inbound."""
+
+    items: Any = None
+    metadata: Metadata | None = None
+
+
+class UpdateConversation(WireModel):
+    """The body of `POST /v1/conversations/{id}`."""
+
+    metadata: Metadata | None = None
+
+
+class CreateItems(WireModel):
+    """The body of `POST /v1/conversations/{id}/items`."""
+
+    items: Any = None

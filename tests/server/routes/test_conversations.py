@@ -1,0 +1,220 @@
+"""`/v1/conversations`, and responses that belong to one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai.types.conversations import Conversation, ConversationItemList
+
+from server.store.base import Store
+from server.store.memory import MemoryStore
+from server.store.sql import SqlStore
+
+ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
+CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+PATH = "/v1/conversations"
+
+OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    made: Store = MemoryStore()
+    if request.param == "sqlite":
+        made = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await made.start()
+    yield made
+    await made.stop()
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+async def created(app: Any, **body: Any) -> str:
+    answer = await app.post(PATH, body)
+    assert answer.status_code == 200, answer.text
+    Conversation.model_validate(answer.json())
+    return str(answer.json()["id"])
+
+
+async def texts(app: Any, conversation: str) -> list[str]:
+    listed = (await app.client.get(f"{PATH}/{conversation}/items?order=asc&limit=100")).json()
+    if listed["data"]:
+        ConversationItemList.model_validate(listed)
+    return [item["content"][0]["text"] for item in listed["data"] if "content" in item]
+
+
+async def respond(app: Any, conversation: Any, **body: Any) -> Any:
+    return await app.post("/v1/responses", {"conversation": conversation} | body)
+
+
+async def test_a_conversation_is_kept_changed_and_deleted(open_app: OpenApp, store: Store) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app, metadata={"topic": "x"}, items=[user("hi")])
+        url = f"{PATH}/{name}"
+        shown = (await app.client.get(url)).json()
+        assert (shown["object"], shown["metadata"]) == ("conversation", {"topic": "x"})
+        changed = (await app.post(url, {"metadata": {"topic": "y"}})).json()
+        assert changed == shown | {"metadata": {"topic": "y"}}
+        deleted = (await app.client.delete(url)).json()
+        assert deleted == {"id": name, "object": "conversation.deleted", "deleted": True}
+        assert (await app.client.get(url)).status_code == 404
+        assert (await app.client.delete(url)).status_code == 404
+
+
+async def test_a_conversation_may_begin_with_nothing(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        answer = await app.client.post(PATH)
+        assert answer.json()["metadata"] == {}
+        empty = (await app.client.get(f"{PATH}/{answer.json()['id']}/items")).json()
+    assert (empty["data"], empty["first_id"]) == ([], None)
+
+
+async def test_items_are_added_found_and_taken_out(open_app: OpenApp, store: Store) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app, items=[user("one")])
+        added = await app.post(f"{PATH}/{name}/items", {"items": [user("two"), user("three")]})
+        two, three = added.json()["data"]
+        assert await texts(app, name) == ["one", "two", "three"]
+        newest = (await app.client.get(f"{PATH}/{name}/items?limit=1")).json()
+        assert (newest["data"], newest["has_more"]) == ([three], True)
+        assert (await app.client.get(f"{PATH}/{name}/items/{two['id']}")).json() == two
+        gone = await app.client.delete(f"{PATH}/{name}/items/{two['id']}")
+        assert gone.json()["id"] == name
+        assert await texts(app, name) == ["one", "three"]
+        for method in ("GET", "DELETE"):
+            url = f"{PATH}/{name}/items/{two['id']}"
+            assert (await app.client.request(method, url)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"items": "hi"}, "items"),
+        ({"items": [user("x")] * 21}, "items"),
+        ({"items": [{"role": "user"}]}, "items.0.content"),
+        ({"items": [{"type": "item_reference", "id": "no"}]}, "items.0.id"),
+        (
+            {"items": [{"type": "function_call_output", "call_id": "no", "output": ""}]},
+            "items.0.call_id",
+        ),
+    ],
+)
+async def test_bad_items_are_named(open_app: OpenApp, body: dict[str, Any], param: str) -> None:
+    async with open_app(ANSWER) as app:
+        name = await created(app)
+        for path in (PATH, f"{PATH}/{name}/items"):
+            answer = await app.post(path, body)
+            assert answer.status_code in (400, 404)
+            assert answer.json()["error"]["param"] == param
+        assert (await app.post(f"{PATH}/{name}/items", {"items": []})).status_code == 400
+        assert await texts(app, name) == []
+
+
+async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
+    async with open_app(ANSWER, store=store, api_key=("a", "b")) as app:
+        mine, other = ({"authorization": f"Bearer {key}"} for key in "ab")
+        made = await app.post(PATH, {"items": [user("hi")]}, headers=mine)
+        url = f"{PATH}/{made.json()['id']}"
+        for method, path in (
+            ("GET", url),
+            ("POST", url),
+            ("DELETE", url),
+            ("GET", f"{url}/items"),
+            ("POST", f"{url}/items"),
+            ("GET", f"{url}/items/x"),
+            ("DELETE", f"{url}/items/x"),
+        ):
+            body = {} if method == "POST" else None
+            answer = await app.client.request(method, path, json=body, headers=other)
+            assert answer.status_code == 404
+            answer = await app.client.request(method, path, json=body)
+            assert answer.status_code == 401
+        body = {"conversation": made.json()["id"], "input": "hi"}
+        assert (await app.post("/v1/responses", body, headers=other)).status_code == 404
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+async def test_a_response_reads_its_conversation_and_is_added_to_it(
+    open_app: OpenApp, store: Store, as_object: bool
+) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app, items=[user("one")])
+        told = {"id": name} if as_object else name
+        first = (await respond(app, told, input="two")).json()
+        assert first["conversation"] == {"id": name}
+        await respond(app, told, input="three", instructions="Be brief.")
+        assert await texts(app, name) == ["one", "two", "Hello!", "three", "Hello!"]
+        follow_up = await app.post(
+            "/v1/responses", {"previous_response_id": first["id"], "input": "four"}
+        )
+        assert follow_up.status_code == 200
+    one, two, three = app.prompts
+    assert "one<|end|>" in one
+    assert "two<|end|>" in two
+    assert "Hello!<|end|>" in two
+    assert "Be brief." in two
+    assert "one<|end|>" in three
+    assert "three" not in three
+    assert "Be brief." not in three
+
+
+async def test_a_conversation_goes_on_after_a_call(open_app: OpenApp, store: Store) -> None:
+    lines = ({"prompt_contains": "to=assistant", "completion": ANSWER}, {"completion": CALL})
+    async with open_app(*lines, store=store) as app:
+        name = await created(app)
+        first = (await respond(app, name, input="hi", tools=[TOOL])).json()
+        result = {
+            "type": "function_call_output",
+            "call_id": first["output"][0]["call_id"],
+            "output": "1",
+        }
+        second = await respond(app, name, input=[result], tools=[TOOL])
+        assert second.status_code == 200, second.text
+    # The call's own tokens are repeated.
+    assert app.prompts[1].startswith(app.prompts[0] + CALL)
+
+
+async def test_two_that_continue_a_conversation_at_once_are_both_right(
+    open_app: OpenApp, store: Store
+) -> None:
+    slow = {"completion": ANSWER, "delay_ms": 5}
+    async with open_app(slow, store=store) as app:
+        name = await created(app, items=[user("start")])
+        answers = await asyncio.gather(
+            *(respond(app, name, input=f"question {n}") for n in range(4))
+        )
+        assert [answer.status_code for answer in answers] == [200] * 4
+        said = await texts(app, name)
+    assert said[0] == "start"
+    assert sorted(said[1::2]) == [f"question {n}" for n in range(4)]
+    assert said[2::2] == ["Hello!"] * 4
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "param"),
+    [
+        ({"conversation": "conv_no"}, 404, "conversation"),
+        ({"conversation": {}}, 400, "conversation.id"),
+        ({"conversation": 1}, 400, "conversation"),
+        ({"conversation": "x", "previous_response_id": "y"}, 400, "previous_response_id"),
+        ({"conversation": "x", "store": False}, 400, "store"),
+    ],
+)
+async def test_what_cannot_be_continued_is_named(
+    open_app: OpenApp, body: dict[str, Any], status: int, param: str
+) -> None:
+    async with open_app(ANSWER) as app:
+        answer = await app.post("/v1/responses", {"input": "hi"} | body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
+
+
+async def test_an_empty_conversation_needs_input(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        answer = await respond(app, await created(app))
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input")
