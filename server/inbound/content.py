@@ -50,8 +50,8 @@ def refuse_left_out(messages: Any, param: str) -> None:
             parts = message.get(field) if isinstance(message, dict) else None
             for at, part in enumerate(parts if isinstance(parts, list) else ()):
                 kind = part.get("type") if isinstance(part, dict) else None
-                if kind in _LEFT_OUT:
-                    raise unread(str(kind), f"{param}.{index}.{field}.{at}")
+                if isinstance(kind, str) and kind in _LEFT_OUT:
+                    raise unread(kind, f"{param}.{index}.{field}.{at}")
 
 
 def unread(kind: str, param: str) -> InvalidRequest:

@@ -16,7 +16,7 @@ from server.inbound import foreign
 from server.inbound.content import text_of
 from server.inbound.conversation import developer
 from server.inbound.fields import array, invalid, mapping, optional_string, string
-from server.inbound.tools import recipient
+from server.inbound.tools import called_name, recipient
 from server.store.base import Item, StoredItem
 
 _PREFIXES = {
@@ -194,8 +194,9 @@ def _reasoning(item: Item, where: str) -> Message | None:
 def _call(item: Item, where: str) -> Message:
     body = _CALLS[item["type"]]
     string(item.get("call_id"), f"{where}.call_id")
-    name = string(item.get("name"), f"{where}.name")
-    namespace = optional_string(item.get("namespace"), f"{where}.namespace")
+    name = called_name(item.get("name"), f"{where}.name")
+    space = item.get("namespace")
+    namespace = None if space is None else called_name(space, f"{where}.namespace")
     return Message(
         Author(Role.ASSISTANT),
         string(item.get(body), f"{where}.{body}"),

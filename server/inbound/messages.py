@@ -14,7 +14,7 @@ from server.inbound.content import text_of
 from server.inbound.conversation import developer
 from server.inbound.fields import array, invalid, mapping, optional_string, string
 from server.inbound.restore import restored
-from server.inbound.tools import recipient
+from server.inbound.tools import called_name, recipient
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 NOTHING: Mapping[str, Sequence[Message]] = {}
@@ -147,7 +147,7 @@ def _calls(message: dict[str, Any], where: str, recipients: dict[str, str]) -> I
     for index, item in enumerate(array(tool_calls, f"{where}.tool_calls") if tool_calls else ()):
         param = f"{where}.tool_calls.{index}"
         wrapped = mapping(item, param)
-        kind = wrapped.get("type", "function")
+        kind = string(wrapped.get("type", "function"), f"{param}.type")
         if kind not in _CALL_BODIES:
             raise invalid(f"{param}.type", "expected 'function' or 'custom'")
         call = _call(kind, wrapped.get(kind), f"{param}.{kind}")
@@ -162,7 +162,7 @@ def _call(kind: str, value: Any, where: str) -> Message:
         Author(Role.ASSISTANT),
         string(call.get(body), f"{where}.{body}"),
         Channel.COMMENTARY,
-        recipient(string(call.get("name"), f"{where}.name")),
+        recipient(called_name(call.get("name"), f"{where}.name")),
         "json" if kind == "function" else None,
     )
 
@@ -170,7 +170,7 @@ def _call(kind: str, value: Any, where: str) -> Message:
 def _result(message: dict[str, Any], where: str, recipients: Mapping[str, str]) -> Message:
     text = text_of(message.get("content"), f"{where}.content")
     if message["role"] == "function":
-        caller = recipient(string(message.get("name"), f"{where}.name"))
+        caller = recipient(called_name(message.get("name"), f"{where}.name"))
     else:
         call_id = string(message.get("tool_call_id"), f"{where}.tool_call_id")
         if call_id not in recipients:

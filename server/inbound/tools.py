@@ -74,6 +74,14 @@ def recipient(name: str, namespace: str | None = None) -> str:
     return f"{NAMESPACE}.{namespace}{joint}{name}"
 
 
+def called_name(value: Any, param: str) -> str:
+    """The name that a call in the history goes by: any that a header can hold as one word."""
+    name = string(value, param)
+    if any(map(str.isspace, name)):
+        raise invalid(param, "a tool's name has no white space")
+    return name
+
+
 def read_tools(value: Any, param: str = "tools") -> Tools:
     """The request's `tools`: both Responses' flat form and Chat's nested one; null is none.
 

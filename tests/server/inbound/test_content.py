@@ -73,6 +73,9 @@ def test_what_would_leave_a_note_can_be_refused(field: str) -> None:
     assert "input_image" in caught.value.message
 
 
-@pytest.mark.parametrize("value", [None, "hi", [3], [{"content": [3]}], [{"content": None}]])
+@pytest.mark.parametrize(
+    "value",
+    [None, "hi", [3], [{"content": [3]}], [{"content": None}], [{"content": [{"type": []}]}]],
+)
 def test_what_leaves_no_note_is_not_refused(value: Any) -> None:
     refuse_left_out(value, "input")

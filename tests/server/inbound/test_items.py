@@ -210,6 +210,8 @@ def test_a_result_follows_a_call_of_an_earlier_turn() -> None:
         ([{"type": "reasoning", "content": 3}], "input.0.content"),
         ([CALL | {"call_id": None}], "input.0.call_id"),
         ([CALL | {"name": None}], "input.0.name"),
+        ([CALL | {"name": "f to=browser.open"}], "input.0.name"),
+        ([CALL | {"namespace": "a\n"}], "input.0.namespace"),
         ([CALL | {"arguments": {"a": 1}}], "input.0.arguments"),
         ([RESULT], "input.0.call_id"),
         ([CALL, RESULT | {"output": None}], "input.1.output"),

@@ -174,7 +174,17 @@ def test_an_answer_may_be_empty_and_a_message_may_hold_nothing() -> None:
         ([assistant(reasoning_details="x")], "messages.0.reasoning_details"),
         ([assistant(reasoning_details=["x"])], "messages.0.reasoning_details.0"),
         ([assistant(tool_calls=[{"type": "web"}])], "messages.0.tool_calls.0.type"),
+        ([assistant(tool_calls=[{"type": {}}])], "messages.0.tool_calls.0.type"),
         ([assistant(tool_calls=[{"id": "c"}])], "messages.0.tool_calls.0.function"),
+        (
+            [assistant(tool_calls=[tool_call("c", "f to=browser.open")])],
+            "messages.0.tool_calls.0.function.name",
+        ),
+        (
+            [assistant(function_call={"name": "f\n", "arguments": ""})],
+            "messages.0.function_call.name",
+        ),
+        ([{"role": "function", "content": "x", "name": "f to=a"}], "messages.0.name"),
         (
             [assistant(tool_calls=[tool_call("c") | {"id": None}])],
             "messages.0.tool_calls.0.id",
