@@ -1,0 +1,124 @@
+"""When a response's events are kept, and when they may be seen."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from server.store.base import Event, RunLost, StoredResponse, StoreUnavailable
+from server.store.journal import ResponseJournal
+from server.store.memory import MemoryStore
+from tests.server.store.test_contract import THOUGHT, running
+
+LAST = {
+    "type": "response.completed",
+    "sequence_number": 3,
+    "response": {"id": "one", "status": "completed", "output": [{"id": "out"}]},
+}
+
+
+class Watched(MemoryStore):
+    """Says what is appended to it, and fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.appended = asyncio.Event()
+        self.failure: Exception | None = None
+
+    async def append(self, response_id: str, events: Sequence[Event]) -> None:
+        try:
+            if self.failure is not None:
+                raise self.failure
+            await super().append(response_id, events)
+        finally:
+            self.appended.set()
+
+
+def delta(number: int) -> Event:
+    return {"type": "delta", "sequence_number": number}
+
+
+async def journal(store: MemoryStore, *, holds: bool = False, delay: float = 0.0) -> Any:
+    made = ResponseJournal(store, running("one"), {"out": THOUGHT}, holds=holds, delay=delay)
+    await made.begin()
+    return made
+
+
+async def kept(store: MemoryStore) -> list[Event]:
+    ledger = await store.ledger("a", "one")
+    assert ledger is not None
+    return list(ledger.events)
+
+
+async def test_events_are_seen_at_once_and_kept_together() -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store)
+    await writer.write([delta(0)], seen.extend)
+    await writer.write([delta(1)], seen.extend)
+    assert (seen, await kept(store)) == ([delta(0), delta(1)], [])
+    await store.appended.wait()
+    assert await kept(store) == seen
+
+
+async def test_held_events_are_seen_when_they_are_kept() -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store, holds=True)
+    await writer.write([delta(0)], seen.extend)
+    await writer.write([delta(1)], seen.extend)
+    assert seen == []
+    await store.appended.wait()
+    await asyncio.sleep(0)
+    assert seen == await kept(store) == [delta(0), delta(1)]
+
+
+@pytest.mark.parametrize("holds", [False, True])
+async def test_the_end_is_kept_with_all_events_before_it_is_seen(holds: bool) -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store, holds=holds, delay=3600)
+    await writer.write([delta(0), delta(1)], seen.extend)
+    await writer.write([delta(2), LAST], seen.extend)
+    assert seen == await kept(store) == [delta(0), delta(1), delta(2), LAST]
+    stored = await store.get("a", "one")
+    assert stored is not None
+    assert stored.response == LAST["response"]
+    assert stored.output[0].message == THOUGHT
+    assert not store.appended.is_set()
+
+
+async def test_an_end_that_cannot_be_kept_is_not_seen() -> None:
+    class Full(MemoryStore):
+        async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
+            raise StoreUnavailable("full")
+
+    seen = list[Event]()
+    writer = await journal(Full())
+    with pytest.raises(StoreUnavailable):
+        await writer.write([LAST], seen.extend)
+    assert seen == []
+
+
+async def test_what_cannot_be_kept_for_a_while_is_kept_with_the_end() -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store)
+    store.failure = StoreUnavailable("away")
+    await writer.write([delta(0)], seen.extend)
+    await store.appended.wait()
+    await writer.write([delta(1), LAST], seen.extend)
+    assert seen == await kept(store) == [delta(0), delta(1), LAST]
+
+
+@pytest.mark.parametrize(
+    ("holds", "failure"),
+    [(True, StoreUnavailable("away")), (True, RunLost("lost")), (False, RunLost("lost"))],
+)
+async def test_a_run_that_nobody_can_keep_ends(holds: bool, failure: Exception) -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store, holds=holds)
+    store.failure = failure
+    await writer.write([delta(0)], seen.extend)
+    await store.appended.wait()
+    await asyncio.sleep(0)
+    with pytest.raises(type(failure)):
+        await writer.write([delta(1)], seen.extend)
+    assert delta(1) not in seen
