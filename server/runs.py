@@ -32,6 +32,7 @@ class Journal(Protocol):
     async def write(self, events: Sequence[WireEvent], show: Show) -> None:
         """Keep the next events of the run. What it raises ends the run.
 
+        Events that come after it raised tell what went wrong: they are shown, though not kept.
         show: to be called, now or later, with all events in order as they may be seen.
         """
         ...
@@ -131,10 +132,6 @@ class Run:
         self._busy = True
         try:
             await journal.write(events, self._show)
-        except BaseException:
-            # What is emitted from now on tells what went wrong: it is shown, though not kept.
-            self._journal = None
-            raise
         finally:
             self._busy = False
             self._deliver_cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from harmony.messages import Message
@@ -45,6 +46,8 @@ class ResponseJournal:
         self._writing = asyncio.Lock()
         self._later: asyncio.Task[None] | None = None
         self._failure: StoreUnavailable | None = None
+        self._shown = 0
+        self._failed = False
 
     async def begin(self) -> None:
         """Keep the response as it starts. Raises StoreUnavailable and PreviousNotFound."""
@@ -53,17 +56,35 @@ class ResponseJournal:
     async def write(self, events: Sequence[WireEvent], show: Show) -> None:
         """Keep events. Raises StoreUnavailable for the last ones, and once any can be held no more.
 
-        show: called with the events that may be seen, all of them in order.
+        show: called with the events that may be seen, all of them in order. Those that come after
+        a failure go on in number from what was shown.
         """
+        show = partial(self._show, show)
+        if self._failed:
+            show(_numbered(events, self._shown))
+            return
+        try:
+            await self._write(events, show)
+        except BaseException:
+            self._failed = True
+            if self._later is not None:
+                self._later.cancel()
+            raise
+
+    async def _write(self, events: Sequence[WireEvent], show: Show) -> None:
         if self._failure is not None:
             raise self._failure
         self._events += events
-        if not self._holds and not any(map(_ends, events)):
-            show(events)
+        if not self._holds:
+            show(events[:-1] if _ends(events[-1]) else events)
         if _ends(events[-1]):
-            await self._end(events[-1]["response"], events, show)
+            await self._end(events[-1]["response"], show)
         elif self._later is None:
             self._later = asyncio.create_task(self._append_later(show))
+
+    def _show(self, show: Show, events: Sequence[WireEvent]) -> None:
+        self._shown += len(events)
+        show(events)
 
     async def _append_later(self, show: Show) -> None:
         await asyncio.sleep(self._delay)
@@ -85,12 +106,16 @@ class ResponseJournal:
                 if self._holds:
                     show(batch)
 
-    async def _end(self, response: dict[str, Any], events: Sequence[WireEvent], show: Show) -> None:
+    async def _end(self, response: dict[str, Any], show: Show) -> None:
         if self._later is not None:
             self._later.cancel()
         async with self._writing:
             await self._store.end(self._started.ended(response, self._spoken), self._events)
-            show(self._events[self._kept :] if self._holds else events)
+            show(self._events[self._shown :])
+
+
+def _numbered(events: Sequence[WireEvent], first: int) -> list[WireEvent]:
+    return [{**event, "sequence_number": n} for n, event in enumerate(events, first)]
 
 
 def _ends(event: WireEvent) -> bool:

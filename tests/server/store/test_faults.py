@@ -142,4 +142,5 @@ async def test_a_stream_whose_end_cannot_be_kept_fails(tmp_path: Path, backgroun
     assert kinds[-2:] == ["error", "response.failed"]
     assert "response.completed" not in kinds
     assert events[-2]["code"] == "store_unavailable"
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert answer.text.endswith("data: [DONE]\n\n")
