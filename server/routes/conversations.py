@@ -23,8 +23,10 @@ from server.inbound.options import today
 from server.inbound.paging import Paging, read_paging
 from server.inbound.past import conversation_not_found
 from server.inbound.sealed import unsealed
+from server.outbound.concealed import concealed_item
 from server.outbound.listing import full, page
 from server.respond import json_response
+from server.routes.hidden import shown_by
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.store.base import StoredItem
@@ -87,14 +89,15 @@ async def create_items(request: Request, conversation_id: str) -> Response:
         raise invalid("items", "expected at least one item")
     if not await _store(request).add(owner, conversation_id, given):
         raise _not_found(conversation_id)
-    return json_response(_page(given, Paging(MAX_ITEMS, "asc", None)))
+    return json_response(_page(request, given, Paging(MAX_ITEMS, "asc", None)))
 
 
 @router.get("/{conversation_id}/items")
 async def list_items(request: Request, conversation_id: str) -> Response:
     """The conversation's items, the newest first where `order` says nothing else."""
     paging = read_paging(request.query_params, order="desc")
-    return json_response(_page((await _read(request, conversation_id)).items, paging))
+    read = await _read(request, conversation_id)
+    return json_response(_page(request, read.items, paging))
 
 
 @router.get("/{conversation_id}/items/{item_id}")
@@ -102,7 +105,7 @@ async def retrieve_item(request: Request, conversation_id: str, item_id: str) ->
     """One of the conversation's items."""
     for kept in (await _read(request, conversation_id)).items:
         if kept.item["id"] == item_id:
-            return json_response(full(kept.item))
+            return json_response(_item(request, kept))
     raise _item_not_found(item_id)
 
 
@@ -149,8 +152,12 @@ def _store(request: Request) -> ConversationStore:
     return context_of(request).store.conversations
 
 
-def _page(kept: Sequence[StoredItem], paging: Paging) -> dict[str, Any]:
-    return page([full(stored.item) for stored in kept], paging)
+def _page(request: Request, kept: Sequence[StoredItem], paging: Paging) -> dict[str, Any]:
+    return page([_item(request, stored) for stored in kept], paging)
+
+
+def _item(request: Request, stored: StoredItem) -> dict[str, Any]:
+    return shown_by(context_of(request).settings, concealed_item)(full(stored.item))
 
 
 def _shown(conversation_id: str, conversation: Conversation | None) -> Response:

@@ -218,3 +218,20 @@ async def test_an_empty_conversation_needs_input(open_app: OpenApp) -> None:
     async with open_app(ANSWER) as app:
         answer = await respond(app, await created(app))
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input")
+
+
+async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(
+    open_app: OpenApp, store: Store
+) -> None:
+    thinks = f"<|channel|>analysis<|message|>Greet.<|end|><|start|>assistant{ANSWER}"
+    async with open_app(thinks, store=store) as app:
+        name = await created(app)
+        thought = (await respond(app, name, input="hi")).json()["output"][0]
+        shown = (await app.client.get(f"{PATH}/{name}/items")).text
+    async with open_app(ANSWER, store=store, raw_reasoning="hide") as app:
+        hidden = await app.client.get(f"{PATH}/{name}/items")
+        one = await app.client.get(f"{PATH}/{name}/items/{thought['id']}")
+    ConversationItemList.model_validate(hidden.json())
+    assert "Greet." in shown
+    assert "Greet." not in hidden.text + one.text
+    assert one.json()["id"] == thought["id"]
