@@ -25,7 +25,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,8 @@ def servers(model: str) -> Iterator[tuple[Server, Server]]:
         yield running[0], running[1]
     finally:
         for server in running:
-            os.killpg(server.process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(server.process.pid, signal.SIGKILL)
             server.process.wait()
 
 

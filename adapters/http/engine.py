@@ -16,6 +16,8 @@ from adapters.phases import split_by_phase
 # Rows of gpt-oss's logits: a fact of the family, which no server tells.
 VOCAB_SIZE = 201_088
 _QUOTED_BYTES = 500
+# Less than servers keep idle connections (uvicorn: 5), so that none closes as it is used again.
+_IDLE_SECONDS = 2.0
 
 
 class HTTPEngine:
@@ -60,7 +62,11 @@ class HTTPEngine:
                 headers={"accept-encoding": "identity", **key},
                 timeout=httpx.Timeout(options.timeout_seconds, connect=options.connect_seconds),
                 # As many as the gateway admits; idle ones stay open for the next turn.
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+                limits=httpx.Limits(
+                    max_connections=None,
+                    max_keepalive_connections=64,
+                    keepalive_expiry=_IDLE_SECONDS,
+                ),
                 trust_env=False,
             )
         except httpx.InvalidURL as error:

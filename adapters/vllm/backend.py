@@ -1,8 +1,10 @@
 """The `vllm` backend: vLLM's AsyncLLM in this process, its engine in processes of its own."""
 
 import asyncio
+import signal
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 
 from vllm import SamplingParams
 from vllm.exceptions import GracefulHTTPError, VLLMClientError
@@ -64,7 +66,8 @@ class VLLMBackend:
 
     def _load(self, model: str) -> AsyncLLM:
         try:
-            return AsyncLLM.from_engine_args(engine_arguments(model, self._config.options))
+            with _interrupts_kept_out():
+                return AsyncLLM.from_engine_args(engine_arguments(model, self._config.options))
         except (OSError, RuntimeError, ValueError, ImportError, AssertionError) as error:
             raise BackendFailed(f"vLLM cannot serve {model}: {error}") from error
 
@@ -148,6 +151,21 @@ def _logprobs(
         top = sorted(known.items(), key=lambda pair: -pair[1])[:count]
         entries.append(TokenLogprobs(token_id, known[token_id], tuple(top)))
     return tuple(entries)
+
+
+@contextmanager
+def _interrupts_kept_out() -> Iterator[None]:
+    """Processes that are started here do not get Ctrl-C: the engine lives while the server drains.
+
+    A terminal sends it to all processes of the group; what is blocked is inherited.
+    """
+    # Else the first start of a process would start it, and leave interrupts unblocked after that.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -198,6 +198,18 @@ async def test_a_phase_has_its_own_sampling(sampler: Backend) -> None:
     assert {3000, 4000} <= set(sampled)
 
 
+async def test_a_phase_goes_on_under_its_grammar(sampler: Backend) -> None:
+    rest = f"/[ab]{{5}}/ <[{RETURN}]>"
+    (letter,) = encode_with_control("a")
+    bias = SamplingParams(logit_bias={letter: 100.0})
+    begin = (CHANNEL, MESSAGE)
+    phase = SamplingPhase((begin,), frozenset({RETURN}), bias, f"start: {rest}")
+    grammar = f"start: <[{CHANNEL}]> <[{MESSAGE}]> {rest}"
+    chunks = await run(sampler, ask(max_tokens=20, grammar=grammar, phases=(phase,)))
+    assert tokens(chunks) == [*begin, *[letter] * 5, RETURN]
+    assert chunks[-1].finish_reason == "stop"
+
+
 async def test_a_request_that_exceeds_the_context_is_refused_before_it_runs(
     backend: Backend,
 ) -> None:

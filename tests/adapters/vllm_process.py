@@ -17,19 +17,12 @@ ENGINE_ARGUMENTS = {"max_model_len": "2048", "enforce_eager": "true"}
 _START_SECONDS = 300
 
 
-class Serving:
+class Process:
     """A server process and its children; `url` is where it listens."""
 
-    def __init__(self, checkpoint: Path, log: Path, *arguments: str) -> None:
-        port = closed_port()
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, command: list[str], url: str, log: Path) -> None:
+        self.url = url
         self._log = log
-        command = [
-            *(sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(checkpoint)),
-            *("--host", "127.0.0.1", "--port", str(port), "--max-model-len", "2048"),
-            *("--enforce-eager", "--enable-scale-out", "--enable-prompt-tokens-details"),
-            *("--structured-outputs-config", '{"backend": "guidance"}', *arguments),
-        ]
         with log.open("w") as output:
             self.process = subprocess.Popen(
                 command, stdout=output, stderr=output, start_new_session=True
@@ -43,7 +36,7 @@ class Serving:
                 if httpx.get(f"{self.url}/health").is_success:
                     return
             time.sleep(0.2)
-        raise RuntimeError(f"vLLM did not start: {self._log.read_text()[-2000:]}")
+        raise RuntimeError(f"{self.url} did not come up: {self._log.read_text()[-2000:]}")
 
     def kill(self) -> None:
         """As a crash does: nothing is said to anyone."""
@@ -52,13 +45,25 @@ class Serving:
         self.process.wait()
 
 
+def vllm_serve(checkpoint: Path, log: Path, *arguments: str) -> Process:
+    """Start `vllm serve`; it is not ready yet."""
+    port = closed_port()
+    command = [
+        *(sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(checkpoint)),
+        *("--host", "127.0.0.1", "--port", str(port), "--max-model-len", "2048"),
+        *("--enforce-eager", "--enable-scale-out", "--enable-prompt-tokens-details"),
+        *("--structured-outputs-config", '{"backend": "guidance"}', *arguments),
+    ]
+    return Process(command, f"http://127.0.0.1:{port}", log)
+
+
 @contextmanager
 def serving(
     checkpoint: Path, folder: Path, count: int = 1, *arguments: str
-) -> Iterator[list[Serving]]:
+) -> Iterator[list[Process]]:
     """Start `count` servers at once; all are ready when the block begins, gone after it."""
     servers = [
-        Serving(checkpoint, folder / f"vllm-{number}.log", *arguments) for number in range(count)
+        vllm_serve(checkpoint, folder / f"vllm-{number}.log", *arguments) for number in range(count)
     ]
     try:
         for server in servers:

@@ -12,7 +12,7 @@ from adapters.errors import BackendFailed
 from adapters.registry import create
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import STOP_TOKENS
-from tests.adapters.vllm_process import Serving, serving
+from tests.adapters.vllm_process import Process, serving
 
 pytestmark = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
 
@@ -23,7 +23,7 @@ TOKENS = 64
 
 
 @pytest.fixture
-def engines(checkpoint_folder: Path, tmp_path: Path) -> Iterator[list[Serving]]:
+def engines(checkpoint_folder: Path, tmp_path: Path) -> Iterator[list[Process]]:
     with serving(checkpoint_folder, tmp_path, 2, "--max-num-seqs", "8") as servers:
         yield servers
 
@@ -37,7 +37,7 @@ class Client:
 
 
 async def test_when_an_engine_is_killed_only_requests_that_had_a_token_fail(
-    engines: list[Serving],
+    engines: list[Process],
 ) -> None:
     options = {"url": ",".join(engine.url for engine in engines)}
     backend = create(

@@ -1,0 +1,98 @@
+"""The whole server with vLLM in its process; runs where vLLM is installed (`make test-vllm`)."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.adapters.fake_engine import closed_port
+from tests.adapters.vllm_process import ENGINE_ARGUMENTS, Process
+
+pytestmark = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
+
+FORM = {
+    "type": "object",
+    "properties": {"fine": {"type": "boolean"}},
+    "required": ["fine"],
+    "additionalProperties": False,
+}
+QUESTION = {"messages": [{"role": "user", "content": "Are you fine?"}]}
+
+
+@pytest.fixture(scope="module")
+def server(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    port = closed_port()
+    arguments = [f"--engine-arg={name}={value}" for name, value in ENGINE_ARGUMENTS.items()]
+    command = [
+        *(sys.executable, "-m", "server", "serve", "--backend", "vllm", "--store", "memory"),
+        *("--model", str(checkpoint_folder), "--served-model-name", "demo"),
+        *("--port", str(port), *arguments),
+    ]
+    log = tmp_path_factory.mktemp("served") / "server.log"
+    process = Process(command, f"http://127.0.0.1:{port}", log)
+    try:
+        process.wait_until_ready()
+        yield process
+    finally:
+        process.kill()
+
+
+def complete(server: Process, **fields: Any) -> dict[str, Any]:
+    body = {"model": "demo", **QUESTION, **fields}
+    answer = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=120)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def formed(**fields: Any) -> dict[str, Any]:
+    form = {"name": "form", "strict": True, "schema": FORM}
+    wanted = {"type": "json_schema", "json_schema": form}
+    return {"response_format": wanted, "reasoning_effort": "none", "max_tokens": 50} | fields
+
+
+def test_an_answer_keeps_to_its_schema(server: Process) -> None:
+    (choice,) = complete(server, **formed())["choices"]
+    assert type(json.loads(choice["message"]["content"])["fine"]) is bool
+    assert choice["finish_reason"] == "stop"
+
+
+def test_responses_are_streamed_to_the_last_event(server: Process) -> None:
+    form = {"type": "json_schema", "name": "form", "strict": True, "schema": FORM}
+    body = {
+        "model": "demo",
+        "input": "Are you fine?",
+        "stream": True,
+        "text": {"format": form},
+        "reasoning": {"effort": "none"},
+        "max_output_tokens": 50,
+    }
+    answer = httpx.post(f"{server.url}/v1/responses", json=body, timeout=120)
+    lines = [line.removeprefix("data: ") for line in answer.text.split("\n") if "data: " in line]
+    assert lines.pop() == "[DONE]"
+    events = [json.loads(line) for line in lines]
+    assert [event["sequence_number"] for event in events] == [*range(len(events))]
+    assert events[-1]["type"] == "response.completed"
+
+
+def test_an_interrupt_lets_the_answer_finish(server: Process) -> None:
+    """Ctrl-C in a terminal reaches every process of the group, the engine's among them."""
+    body = {"model": "demo", **QUESTION, "stream": True, "max_tokens": 300, "seed": 1}
+    url = f"{server.url}/v1/chat/completions"
+    with httpx.stream("POST", url, json=body, timeout=120) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        os.killpg(server.process.pid, signal.SIGINT)
+        rest = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    assert rest.pop() == "[DONE]"
+    chunks = [json.loads(line) for line in rest]
+    assert [chunk for chunk in chunks if "error" in chunk] == []
+    reasons = [choice["finish_reason"] for chunk in chunks for choice in chunk["choices"]]
+    assert reasons[-1] in ("stop", "length")
+    assert server.process.wait(120) in (0, -signal.SIGINT, 130)
