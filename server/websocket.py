@@ -8,6 +8,8 @@ https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and 
 """
 
 import asyncio
+import logging
+import time
 from contextlib import aclosing
 from typing import Any
 
@@ -17,13 +19,15 @@ from starlette.websockets import WebSocket
 from server import body
 from server.context import Context
 from server.creating import Creation, create
-from server.errors import APIError, InvalidRequest, RateLimited
+from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
 from server.inbound.fields import mapping, optional_boolean
 from server.outbound.fold import fold
 from server.runs import WireEvent
 from server.schemas.base import note_unknown, refuse
 from server.schemas.responses import CreateResponse
 from server.store.base import PreviousNotFound, StoredResponse
+
+logger = logging.getLogger(__name__)
 
 LIFETIME = 3600.0
 """Seconds after which a connection takes no further turn."""
@@ -88,20 +92,25 @@ class Connection:
             await self._websocket.close()
 
     async def _turn(self, message: bytes) -> None:
+        began = time.perf_counter()
         continued = None
         try:
             event = mapping(body.load(message), "event")
             continued = event.get("previous_response_id")
             creation = await self._create(event)
-        except APIError as error:
+        except Exception as error:
             self._forget(continued)
-            await self._send(envelope(error))
+            refusal = envelope(_told(error))
+            await self._send(refusal)
+            _log(refusal["status"], began, "no response")
             return
         async with aclosing(creation.run.follow()) as batches:
             async for batch in batches:
                 for told in batch:
                     await self._send(_with_status(told))
-        self._remember(creation, continued)
+        response = fold(creation.run.events)
+        self._remember(creation, response, continued)
+        _log(response["status"], began, response["id"])
 
     async def _create(self, event: dict[str, Any]) -> Creation:
         if event.get("type") != "response.create":
@@ -119,8 +128,7 @@ class Connection:
             generate=generate is not False,
         )
 
-    def _remember(self, creation: Creation, continued: Any) -> None:
-        response = fold(creation.run.events)
+    def _remember(self, creation: Creation, response: dict[str, Any], continued: Any) -> None:
         if response["status"] == "failed":
             self._forget(continued)
         elif not response["store"]:
@@ -140,6 +148,18 @@ def envelope(error: APIError) -> WireEvent:
     status = 400 if isinstance(error, PreviousNotFound) else error.status
     told = error.body()["error"]
     return {"type": "error", "status": status, "error": {**told, "headers": error.headers}}
+
+
+def _told(error: Exception) -> APIError:
+    if isinstance(error, APIError):
+        return error
+    logger.error("a turn failed", exc_info=error)
+    return ServerFailed("The server had an error while processing your request.")
+
+
+def _log(status: Any, began: float, about: str) -> None:
+    """A turn's line, as a request's."""
+    logger.info("WS /v1/responses %s %.3fs %s", status, time.perf_counter() - began, about)
 
 
 def _with_status(event: WireEvent) -> WireEvent:

@@ -68,4 +68,6 @@ def test_a_command_is_run_and_told_of(
     assert (command["aggregated_output"], command["exit_code"]) == ("a wombat\n", 0)
     assert items[-1]["text"] == "The note is about an animal."
     # Where the socket fails, Codex goes on by HTTP.
-    assert ("POST /v1/responses 200" in log.read_text()) != websockets
+    told = log.read_text()
+    assert ("WS /v1/responses completed" in told) == websockets
+    assert ("POST /v1/responses 200" in told) != websockets

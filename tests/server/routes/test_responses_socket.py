@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from server import websocket
 from server.routes import responses_socket
 from server.websocket import Connection
 
@@ -229,6 +230,36 @@ async def test_a_bad_message_is_an_error_and_the_connection_goes_on(
     assert (error["type"], error["status"]) == ("error", 400)
     assert error["error"]["type"] == "invalid_request_error"
     assert error["error"]["param"] == param
+
+
+async def test_a_turn_that_breaks_is_an_error_and_the_connection_goes_on(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: Any, **__: Any) -> None:
+        raise ValueError("a bug")
+
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        with monkeypatch.context() as patch:
+            patch.setattr(websocket, "create", broken)
+            error = await socket.error(input="hi")
+        assert (await socket.answer(input="hi"))["status"] == "completed"
+    assert (error["status"], error["error"]["code"]) == (500, "server_error")
+    assert "bug" not in error["error"]["message"]
+    assert "a turn failed" in caplog.text
+
+
+async def test_each_turn_is_a_line_in_the_log(
+    open_app: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "server.websocket")
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        response = await socket.answer(input="secret")
+        await socket.error(input=[])
+    lines = [record.getMessage().split() for record in caplog.records]
+    told = [line for line in lines if line[0] == "WS"]
+    assert [line[2] for line in told] == ["completed", "400"]
+    assert told[0][4] == response["id"]
+    assert "secret" not in caplog.text
 
 
 async def test_a_full_queue_tells_when_to_come_back(open_app: Any) -> None:
