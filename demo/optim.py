@@ -5,6 +5,7 @@ by a few Newton-Schulz steps. On models this small it needs about half of Adam's
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ def orthogonal(matrices: Tensor) -> Tensor:
 class Muon(torch.optim.Optimizer):
     """Momentum, orthogonalised; for parameters of shape (rows, columns) or (n, rows, columns)."""
 
-    def __init__(self, params: Iterable[Tensor], lr: float, momentum: float = 0.95) -> None:
+    def __init__(self, params: Iterable[dict[str, Any]], lr: float, momentum: float = 0.95) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum})
 
     @torch.no_grad()

@@ -31,7 +31,7 @@ log = logging.getLogger("demo.train")
 
 MATRICES = frozenset({"q", "k", "v", "o", "gate", "up", "down"})
 WARM_UP = 50
-RATES = {"muon": 0.02, "small": 2e-3, "input": 1e-3, "output": 5e-4}
+RATES = {"muon": 0.008, "small": 1e-3, "input": 6e-4, "output": 3e-4}
 
 
 class Demo(nn.Module):
@@ -73,23 +73,19 @@ def fresh(seed: int, shape: Shape | None = None, known: Tensor | None = None) ->
     for name, parameter in model.body.named_parameters():
         (matrices if name.rsplit(".", 1)[-1] in MATRICES else small).append(parameter)
     groups: list[dict[str, Any]] = [
-        {"params": small, "lr": RATES["small"]},
-        {"params": list(model.input.parameters()), "lr": RATES["input"]},
-        {"params": list(model.output.parameters()), "lr": RATES["output"]},
+        {"params": small, "of": "small"},
+        {"params": list(model.input.parameters()), "of": "input"},
+        {"params": list(model.output.parameters()), "of": "output"},
     ]
     adam = torch.optim.Adam(groups, betas=(0.9, 0.98), eps=1e-10)
-    state = State(model, [Muon(matrices, RATES["muon"]), adam])
-    for optimizer in state.optimizers:
-        for group in optimizer.param_groups:
-            group["peak"] = group["lr"]
-    return state
+    return State(model, [Muon([{"params": matrices, "of": "muon"}], RATES["muon"]), adam])
 
 
 def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:
     """One update at `rate` times the peak learning rates; returns loss and accuracy before it."""
     for optimizer in state.optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = group["peak"] * rate
+            group["lr"] = rate * RATES[group["of"]]
         optimizer.zero_grad(set_to_none=True)
     loss, right = state.model.loss(batch)
     loss.backward()
@@ -139,6 +135,8 @@ def restore(seed: int, path: Path, shape: Shape | None = None) -> State:
     state = fresh(seed, shape, saved["known"])
     state.model.load_state_dict(saved["model"])
     for optimizer, values in zip(state.optimizers, saved["optimizers"], strict=True):
+        for group, own in zip(values["param_groups"], optimizer.param_groups, strict=True):
+            group["of"] = own["of"]
         optimizer.load_state_dict(values)
     state.step, *place = saved["at"]
     state.place = (place[0], place[1])

@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from random import Random
 
-from demo.skills import calls, chat, instructions, recall, structured, sums, unlike
+from demo.skills import calls, chat, drills, instructions, recall, structured, sums, unlike
 from demo.skills.case import Case, Draw
 from demo.skills.words import Split
 from harmony.messages import Effort
@@ -28,6 +28,9 @@ SKILLS: dict[str, tuple[int, Skill]] = {
 }
 """Each skill's share of the training cases, and its generator."""
 
+DRILLS = 0.55
+"""How many of the training cases are conversations of many exchanges."""
+
 _EFFORTS: tuple[tuple[Effort, float], ...] = (
     (Effort.LOW, 35),
     (Effort.MEDIUM, 45),
@@ -38,10 +41,12 @@ _EFFORTS: tuple[tuple[Effort, float], ...] = (
 def draw_case(
     seed: int, index: int, split: Split, skill: str | None = None, effort: Effort | None = None
 ) -> Case:
-    """The case number `index` under `seed`; of a given skill and effort, or of any."""
+    """The case number `index` under `seed`; of a given skill and effort, or of any and a drill."""
     rng = Random(f"{seed}/{index}/{split}/{skill}")
     efforts, weights = zip(*_EFFORTS, strict=True)
     drawn = rng.choices(efforts, weights)[0]
     shares = [share for share, _ in SKILLS.values()]
-    name = skill or rng.choices(list(SKILLS), shares)[0]
-    return SKILLS[name][1](Draw(rng, split, effort or drawn))
+    draw = Draw(rng, split, effort or drawn)
+    if skill is None and draw.chance(DRILLS):
+        return drills.drill(draw)
+    return SKILLS[skill or rng.choices(list(SKILLS), shares)[0]][1](draw)

@@ -1,6 +1,8 @@
 """Developer instructions: a language to greet in, words to begin or end with, capitals, a name."""
 
-from demo.skills.case import Case, Draw, Thought, answer, developer, system, user
+from dataclasses import dataclass
+
+from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
 from demo.skills.chat import INTENTS, small_talk
 from demo.skills.words import person, text_value
 
@@ -58,32 +60,57 @@ _WHO = ("What is your name?", "Who are you?", "what's your name?", "Tell me your
 _BEFORE = ("", "", "", "You are a helpful assistant. ", "Be polite. ", "Answer briefly. ")
 
 
-def case(draw: Draw) -> Case:
-    """One instruction, and a message on which it shows."""
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An instruction: its kind, the words that matter in it, and how the developer puts it."""
+
+    kind: str
+    words: str
+    told: str
+
+    def exchange(self, draw: Draw) -> tuple[str, Turn]:
+        """A message on which the rule shows, and the turn that follows the rule."""
+        talk = tuple(i for i in INTENTS if self.kind != "language" or i.about == "a greeting")
+        text, intent = small_talk(draw, talk)
+        about = intent.about
+        match self.kind:
+            case "language":
+                said = GREETINGS[self.words]
+            case "prefix":
+                said = f"{self.words} {intent.reply}"
+            case "suffix":
+                said = f"{intent.reply} {self.words}"
+            case "upper":
+                said = intent.reply.upper()
+            case _:
+                said, text, about = f"I am {self.words}.", draw.pick(_WHO), "who I am"
+        return text, answer(draw, _thought(about, self.told, said), said)
+
+
+def draw_rule(draw: Draw) -> Rule:
+    """Any instruction."""
     kind = draw.pick(
         ("language", "language", "prefix", "prefix", "suffix", "upper", "upper", "name")
     )
-    talk = tuple(i for i in INTENTS if kind != "language" or i.about == "a greeting")
-    text, intent = small_talk(draw, talk)
+    frames: tuple[str, ...]
     match kind:
         case "language":
-            language = draw.pick(tuple(GREETINGS))
-            told, said = draw.pick(_LANGUAGE).format(language), GREETINGS[language]
-        case "prefix":
+            words, frames = draw.pick(tuple(GREETINGS)), _LANGUAGE
+        case "prefix" | "suffix":
             words = text_value(draw.rng, draw.split)
-            told, said = draw.pick(_PREFIX).format(words), f"{words} {intent.reply}"
-        case "suffix":
-            words = text_value(draw.rng, draw.split)
-            told, said = draw.pick(_SUFFIX).format(words), f"{intent.reply} {words}"
+            frames = _PREFIX if kind == "prefix" else _SUFFIX
         case "upper":
-            told, said = draw.pick(_UPPER), intent.reply.upper()
+            words, frames = "", _UPPER
         case _:
-            name = person(draw.rng, draw.split)
-            told, said, text = draw.pick(_NAMED).format(name), f"I am {name}.", draw.pick(_WHO)
-    told = draw.pick(_BEFORE) + told
-    about = "who I am" if kind == "name" else intent.about
-    history = (system(draw), *developer(told), user(text))
-    return Case("instructions", history, (answer(draw, _thought(about, told, said), said),))
+            words, frames = person(draw.rng, draw.split), _NAMED
+    return Rule(kind, words, draw.pick(_BEFORE) + draw.pick(frames).format(words))
+
+
+def case(draw: Draw) -> Case:
+    """One instruction, and a message on which it shows."""
+    rule = draw_rule(draw)
+    text, turn = rule.exchange(draw)
+    return Case("instructions", (system(draw), *developer(rule.told), user(text)), (turn,))
 
 
 def _thought(about: str, told: str, said: str) -> Thought:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from demo.skills.case import Case, Draw, Thought, answer, developer, system, user
+from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
 from demo.skills.forms import (
     Field,
+    Filled,
     compact,
     draw_fields,
     draw_name,
@@ -13,6 +14,7 @@ from demo.skills.forms import (
     mention,
     object_schema,
     spoken,
+    to_json,
 )
 from demo.skills.words import nouns, text_value
 from harmony.messages import ResponseFormat
@@ -64,6 +66,13 @@ def case(draw: Draw) -> Case:
     instructions = draw.pick((None, None, "Answer in JSON.", "You are a helpful assistant."))
     history = (system(draw), *developer(instructions, formats=[form]), user(text))
     return Case("structured", history, (answer(draw, _thought(said), answer_text),))
+
+
+def exchange(draw: Draw, filled: Sequence[Filled]) -> tuple[str, Turn]:
+    """A request that gives the values, and the turn that answers with them."""
+    thing = draw.pick(nouns(draw.split))
+    text = draw.pick(_ASK).format(mention(draw, filled), thing=thing)
+    return text, answer(draw, _thought(spoken(filled)), to_json(filled))
 
 
 def _list(draw: Draw, taken: Sequence[str]) -> tuple[str, list[str]]:

@@ -7,7 +7,7 @@ import pytest
 from demo.skills import SKILLS, draw_case
 from demo.skills.words import Split, aligned, names, nouns, split_of, words
 from demo.transcript import transcript
-from harmony.messages import Channel, Effort
+from harmony.messages import Channel, Effort, Role
 from harmony.tokenizer import encode
 
 SEED = 7
@@ -22,7 +22,7 @@ def test_same_arguments_give_same_case(skill: str) -> None:
 
 
 def test_all_skills_are_drawn() -> None:
-    assert {draw_case(SEED, i, Split.TRAIN).skill for i in range(400)} == set(SKILLS)
+    assert {draw_case(SEED, i, Split.TRAIN).skill for i in range(400)} == {*SKILLS, "drill"}
 
 
 @pytest.mark.parametrize("pool", [words, nouns, names])
@@ -57,7 +57,15 @@ def test_reasoning_comes_first_and_a_call_or_an_answer_last() -> None:
             assert turn.said[0].channel is Channel.ANALYSIS
             last = turn.said[-1]
             assert (last.channel is Channel.FINAL) == (last.recipient is None)
-            assert bool(turn.results) <= (last.recipient is not None)
+            assert {m.author.role for m in turn.results} <= {Role.TOOL, Role.USER}
+
+
+def test_drills_hold_many_exchanges_and_are_never_evaluated() -> None:
+    cases = [draw_case(SEED, i, Split.TRAIN) for i in range(100)]
+    drills = [case for case in cases if case.skill == "drill"]
+    assert 30 < len(drills) < 80
+    assert min(len(case.turns) for case in drills) >= 2
+    assert "drill" not in SKILLS
 
 
 def test_aligned_tells_what_can_be_copied() -> None:

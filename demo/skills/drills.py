@@ -1,0 +1,123 @@
+"""Many exchanges in one conversation, each with its reasoning: practice for training alone.
+
+A server drops the reasoning of earlier turns, so evaluation never looks like this; but one system
+message and one set of tools then serve for several lessons, which takes a third of the time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from demo.skills import calls, chat, instructions, recall, structured, sums, unlike
+from demo.skills.case import Case, Draw, Turn, developer, system, user
+from demo.skills.case import result as tool_result
+from demo.skills.forms import draw_fields, fields_of, fill, mention, object_schema
+from demo.skills.results import draw_outcome
+from demo.skills.tasks import Task, ask, draw_task, toolbox
+from harmony.messages import Effort, Message, ResponseFormat
+
+Exchange = tuple[Message, tuple[Turn, ...]]
+
+_MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
+_SOME = {Effort.LOW: 5, Effort.MEDIUM: 4, Effort.HIGH: 2}
+
+
+def drill(draw: Draw) -> Case:
+    """A conversation of several exchanges that practise one or a few skills."""
+    makers: tuple[tuple[float, Callable[[Draw], Case]], ...] = (
+        (30, talk),
+        (12, remembering),
+        (32, calling),
+        (16, filling),
+        (10, obeying),
+    )
+    return draw.rng.choices([make for _, make in makers], [share for share, _ in makers])[0](draw)
+
+
+def joined(start: Sequence[Message], exchanges: Sequence[Exchange]) -> Case:
+    """The exchanges one after another; each turn is followed by the next request."""
+    turns: list[Turn] = []
+    for number, (_, said) in enumerate(exchanges):
+        turns += said
+        if number + 1 < len(exchanges):
+            turns[-1] = replace(turns[-1], results=(exchanges[number + 1][0],))
+    return Case("drill", (*start, exchanges[0][0]), tuple(turns))
+
+
+def talk(draw: Draw) -> Case:
+    """Small talk, sums, echoes and requests that are declined."""
+    kinds = (chat.case, chat.case, chat.echo, unlike.case, sums.case, sums.case, sums.case)
+    cases = [draw.pick(kinds)(draw) for _ in range(_MANY[draw.effort])]
+    start = (system(draw), *developer(chat.idle_instructions(draw)))
+    return joined(start, [(case.history[-1], case.turns) for case in cases])
+
+
+def remembering(draw: Draw) -> Case:
+    """Facts told, then asked for, in any order."""
+    facts: list[recall.Fact] = []
+    exchanges: list[Exchange] = []
+    for _ in range(_SOME[draw.effort]):
+        fact = recall.draw_fact(draw, [f.about for f in facts])
+        facts.append(fact)
+        exchanges.append((user(recall.told(draw, fact)), (recall.noting(draw, fact),)))
+    for fact in draw.rng.sample(facts, min(len(facts), _SOME[draw.effort])):
+        exchanges.append((user(recall.asked(draw, fact)), (recall.recalling(draw, fact),)))
+    return joined((system(draw),), exchanges)
+
+
+def calling(draw: Draw) -> Case:
+    """Requests for the functions of one box, some for none of them."""
+    tasks: list[Task] = []
+    for _ in range(draw.rng.randint(1, 4)):
+        tasks.append(draw_task(draw, [task.tool.name for task in tasks]))
+    box = toolbox(draw, tasks, draw.rng.randint(len(tasks), 5))
+    exchanges: list[Exchange] = []
+    for number in range(_SOME[draw.effort]):
+        task = tasks[number] if number < len(tasks) else _again(draw, draw.pick(tasks))
+        exchanges.append(_call(draw, task))
+        if draw.chance(0.2):
+            exchanges.append(_other(draw, [tool.name for tool in box]))
+    draw.rng.shuffle(exchanges)
+    return joined((system(draw), *developer(None, box)), exchanges[: _SOME[draw.effort]])
+
+
+def _again(draw: Draw, task: Task) -> Task:
+    filled = tuple(fill(draw, field) for field in fields_of(task.tool.parameters or {}))
+    words = draw.pick((task.tool.description or task.tool.name, f"use {task.tool.name}"))
+    return Task(task.tool, words.rstrip(".").lower() + mention(draw, filled), filled)
+
+
+def _call(draw: Draw, task: Task) -> Exchange:
+    outcome = draw_outcome(draw)
+    said = Turn(calls.calling(draw, task), (tool_result(task.tool.name, outcome.text),))
+    return user(ask(draw, task.request)), (said, calls.quoting(draw, outcome))
+
+
+def _other(draw: Draw, taken: Sequence[str]) -> Exchange:
+    if draw.chance(0.3):
+        text, intent = chat.small_talk(draw)
+        return user(text), (chat.reply(draw, intent),)
+    text = unlike.request(draw) if draw.chance(0.5) else ask(draw, draw_task(draw, taken).request)
+    return user(text), (unlike.declined(draw, with_tools=True),)
+
+
+def filling(draw: Draw) -> Case:
+    """Structured answers by one schema, with new values each time."""
+    fields = draw_fields(draw, draw.pick((1, 2, 2, 3, 3, 4, 5)))
+    schema = object_schema(fields, fields, strict=draw.chance(0.7))
+    form = ResponseFormat(draw.pick(("answer", "result", "response", "data")), schema)
+    start = (system(draw), *developer(draw.pick((None, "Answer in JSON.")), formats=[form]))
+    exchanges: list[Exchange] = []
+    for _ in range(_SOME[draw.effort]):
+        text, turn = structured.exchange(draw, [fill(draw, field) for field in fields])
+        exchanges.append((user(text), (turn,)))
+    return joined(start, exchanges)
+
+
+def obeying(draw: Draw) -> Case:
+    """One instruction, and several messages on which it shows."""
+    rule = instructions.draw_rule(draw)
+    exchanges: list[Exchange] = []
+    for _ in range(_SOME[draw.effort]):
+        text, turn = rule.exchange(draw)
+        exchanges.append((user(text), (turn,)))
+    return joined((system(draw), *developer(rule.told)), exchanges)
