@@ -6,9 +6,7 @@ from typing import Any
 
 from server.outbound.fold import fold
 from server.runs import Runs, WireEvent
-from server.store.base import Store
-
-UNFINISHED = frozenset({"queued", "in_progress"})
+from server.store.base import UNFINISHED, Store
 
 
 async def shown(store: Store, owner: str, response_id: str) -> dict[str, Any] | None:

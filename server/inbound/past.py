@@ -6,7 +6,7 @@ from typing import Any
 from server.errors import InvalidRequest, NotFound
 from server.inbound.fields import mapping, string
 from server.schemas.responses import CreateResponse
-from server.store.base import PreviousNotFound, Store, StoredItem, StoredResponse
+from server.store.base import UNFINISHED, PreviousNotFound, Store, StoredItem, StoredResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ async def read_past(
     """What the request continues, a new start where it names nothing.
 
     remembered: a previous response that is not in the store. Raises PreviousNotFound, NotFound for
-    a conversation that `owner` lacks, and InvalidRequest for both at once.
+    a conversation that `owner` lacks, and InvalidRequest for both at once, and for a response that
+    is still being made.
     """
     previous_id, conversation = request.previous_response_id, conversation_id(request.conversation)
     if conversation is not None:
@@ -56,6 +57,12 @@ async def read_past(
     previous = await store.get(owner, previous_id)
     if previous is None:
         raise PreviousNotFound(previous_id)
+    if (status := previous.response["status"]) in UNFINISHED:
+        raise InvalidRequest(
+            f"The previous response is still '{status}'; it can be continued when it has ended.",
+            param="previous_response_id",
+            code="previous_response_not_finished",
+        )
     return Past(previous.start_date, previous.items)
 
 

@@ -15,6 +15,9 @@ from server.store.items import StoredItem as StoredItem
 
 Event = dict[str, Any]
 
+UNFINISHED = frozenset({"queued", "in_progress"})
+"""The statuses of a response that is being made."""
+
 CANCELS = "cancels"
 """What is rung when a run, of whatever gateway, is to be cancelled."""
 

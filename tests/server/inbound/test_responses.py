@@ -53,7 +53,7 @@ async def with_previous() -> MemoryStore:
     asked = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": "hi"})
     content = [{"type": "output_text", "text": "Hello."}]
     item = {"type": "message", "id": "msg_2", "role": "assistant", "content": content}
-    response = {"id": "resp_1", "instructions": "Old."}
+    response = {"id": "resp_1", "status": "completed", "instructions": "Old."}
     await store.put(
         StoredResponse("a", response, "2025-12-31", (), (asked,), (StoredItem(item, SAID),))
     )

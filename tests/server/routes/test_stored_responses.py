@@ -314,3 +314,18 @@ async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(
     assert "Hello there, you!" in items.text
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[-1]["response"] == hidden.json()
+
+
+async def test_a_response_that_is_still_made_cannot_be_continued(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(SLOW, store=store) as app:
+        queued = await create(app, background=True)
+        body = {"input": "go on", "previous_response_id": queued["id"]}
+        refused = await app.post("/v1/responses", body)
+        await app.client.post(f"/v1/responses/{queued['id']}/cancel")
+        continued = await app.post("/v1/responses", body | {"background": True})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "previous_response_id"
+    assert refused.json()["error"]["code"] == "previous_response_not_finished"
+    assert continued.status_code == 200
