@@ -7,11 +7,10 @@ from server.inbound.fields import invalid
 from server.inbound.options import derived_seed, read_sampling, read_stop
 from server.inbound.prompts import read_prompts
 from server.plan import RawPlan
-from server.schemas.base import refuse
+from server.schemas.base import MAX_CHOICES, refuse
 from server.schemas.completions import CreateCompletion
 
 DEFAULT_MAX_TOKENS = 16
-MAX_CHOICES = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ https://openrouter.ai/docs/use-cases/reasoning-tokens for the `reasoning` object
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from adapters.base import SamplingParams
 from harmony.messages import Effort, SystemContent
 from harmony.vocab import VOCAB_SIZE
 from server.inbound.fields import digits, invalid, mapping, optional_boolean, string
+from server.schemas.sampling import SamplingFields
 
 TEMPERATURE = 1.0
 TOP_P = 1.0
@@ -38,27 +39,6 @@ _EFFORTS: Mapping[str, Effort | None] = {
     "xhigh": Effort.HIGH,
     "max": Effort.HIGH,
 }
-
-
-class SamplingFields(Protocol):
-    """The sampling fields of a request, as both schemas have them; None is left out."""
-
-    @property
-    def temperature(self) -> float | None: ...
-    @property
-    def top_p(self) -> float | None: ...
-    @property
-    def top_k(self) -> int | None: ...
-    @property
-    def min_p(self) -> float | None: ...
-    @property
-    def presence_penalty(self) -> float | None: ...
-    @property
-    def frequency_penalty(self) -> float | None: ...
-    @property
-    def repetition_penalty(self) -> float | None: ...
-    @property
-    def logit_bias(self) -> Mapping[str, float] | None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,21 @@ def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") ->
     return Paging(limit, order, query.get("after"))
 
 
+def read_model(query: QueryParams) -> str | None:
+    """The query's `model`. Raises InvalidRequest for one that no store can hold."""
+    return _kept("model", query["model"]) if "model" in query else None
+
+
 def read_metadata(query: QueryParams) -> dict[str, str]:
-    """The query's `metadata[KEY]=VALUE`."""
+    """The query's `metadata[KEY]=VALUE`. Raises InvalidRequest for what no store can hold."""
     return {
-        name.removeprefix("metadata[").removesuffix("]"): value
+        _kept("metadata", name.removeprefix("metadata[").removesuffix("]")): _kept(name, value)
         for name, value in query.multi_items()
         if name.startswith("metadata[") and name.endswith("]")
     }
+
+
+def _kept(param: str, text: str) -> str:
+    if "\0" in text:
+        raise invalid(param, "it holds U+0000")
+    return text

@@ -13,7 +13,7 @@ from server import body
 from server.auth import authenticate
 from server.context import context_of
 from server.errors import NotFound
-from server.inbound.paging import read_metadata, read_paging
+from server.inbound.paging import read_metadata, read_model, read_paging
 from server.outbound.concealed import concealed_completion, concealed_message
 from server.outbound.stored_chat import page
 from server.respond import json_response
@@ -31,7 +31,7 @@ async def list_chat_completions(request: Request) -> Response:
     query = request.query_params
     paging = read_paging(query)
     wanted = Wanted(
-        paging.limit, paging.order, paging.after, query.get("model"), read_metadata(query)
+        paging.limit, paging.order, paging.after, read_model(query), read_metadata(query)
     )
     context = context_of(request)
     listed = await context.store.completions.list(owner, wanted)

@@ -2,13 +2,33 @@
 
 import logging
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from server.errors import InvalidRequest
 
 logger = logging.getLogger(__name__)
+
+MAX_CHOICES = 128
+Choices = Annotated[int, Field(ge=1, le=MAX_CHOICES)]
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("nul", "Input should hold no U+0000")
+    return text
+
+
+Metadata = Annotated[
+    dict[
+        Annotated[str, Field(max_length=64), AfterValidator(_without_nul)],
+        Annotated[str, Field(max_length=512), AfterValidator(_without_nul)],
+    ],
+    Field(max_length=16),
+]
+"""Labels of what is stored; PostgreSQL keeps no U+0000."""
 
 
 class WireModel(BaseModel):

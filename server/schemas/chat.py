@@ -9,10 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from server.schemas.base import WireModel
-from server.schemas.responses import Metadata
-
-MAX_CHOICES = 128
+from server.schemas.base import Choices, Metadata, WireModel
+from server.schemas.sampling import SamplingFields
 
 
 class StreamOptions(WireModel):
@@ -34,23 +32,16 @@ class UpdateChatCompletion(WireModel):
     metadata: Metadata | None
 
 
-class CreateChatCompletion(WireModel):
+class CreateChatCompletion(SamplingFields):
     """The body. Null means that a field is left out."""
 
     model: str
     messages: Any
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = None
+    n: Choices | None = None
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    stop: Any = None
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     tools: Any = None
@@ -70,10 +61,7 @@ class CreateChatCompletion(WireModel):
     reasoning: Any = None
     include_reasoning: Any = None
 
-    # Those of other servers of open models.
-    top_k: int | None = None
-    min_p: float | None = None
-    repetition_penalty: float | None = None
+    # vLLM's.
     return_token_ids: bool | None = None
 
     # Accepted, and without effect here.

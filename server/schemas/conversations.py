@@ -5,8 +5,7 @@ Source: https://platform.openai.com/docs/api-reference/conversations
 
 from typing import Any
 
-from server.schemas.base import WireModel
-from server.schemas.responses import Metadata
+from server.schemas.base import Metadata, WireModel
 
 
 class CreateConversation(WireModel):

@@ -9,12 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from server.schemas.base import WireModel
-
-Metadata = Annotated[
-    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
-    Field(max_length=16),
-]
+from server.schemas.base import Metadata, WireModel
+from server.schemas.sampling import SamplingFields
 
 
 class Reasoning(WireModel):
@@ -37,10 +33,10 @@ class TextConfig(WireModel):
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class CreateResponse(WireModel):
+class CreateResponse(SamplingFields):
     """The body. Null means that a field is left out.
 
-    The sampling fields after `top_logprobs` are this server's extensions.
+    Of the sampling fields all but `temperature` and `top_p` are this server's extensions.
     """
 
     model: str | None = None
@@ -64,17 +60,7 @@ class CreateResponse(WireModel):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     user: str | None = None
-    temperature: float | None = None
-    top_p: float | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    logit_bias: dict[str, float] | None = None
-    seed: int | None = None
-    stop: Any = None
 
     access_programs: Any = None
     client_metadata: Any = None

@@ -1,5 +1,4 @@
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,21 +15,11 @@ from server.inbound.options import (
     system_content,
     today,
 )
-
-FIELDS = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "logit_bias",
-)
+from server.schemas.sampling import SamplingFields
 
 
 def sampling(**fields: Any) -> SamplingParams:
-    return read_sampling(SimpleNamespace(**(dict.fromkeys(FIELDS) | fields)))
+    return read_sampling(SamplingFields(**fields))
 
 
 def test_the_default_is_what_the_model_is_made_for() -> None:

@@ -2,7 +2,7 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from server.errors import InvalidRequest
-from server.inbound.paging import DEFAULT_LIMIT, Paging, read_paging
+from server.inbound.paging import DEFAULT_LIMIT, Paging, read_metadata, read_model, read_paging
 
 
 def test_what_the_query_leaves_out_is_the_lists_own() -> None:
@@ -16,3 +16,21 @@ def test_a_limit_is_from_1_to_100(limit: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_paging(QueryParams({"limit": limit}))
     assert refused.value.param == "limit"
+
+
+def test_a_list_is_narrowed_by_model_and_metadata() -> None:
+    query = QueryParams({"model": "m", "metadata[a]": "1", "metadata[b]": "", "metadata": "x"})
+    assert read_model(query) == "m"
+    assert read_metadata(query) == {"a": "1", "b": ""}
+    assert read_model(QueryParams()) is None
+
+
+def test_what_postgresql_cannot_hold_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest) as model:
+        read_model(QueryParams({"model": "m\0"}))
+    with pytest.raises(InvalidRequest) as value:
+        read_metadata(QueryParams({"metadata[a]": "\0"}))
+    with pytest.raises(InvalidRequest) as key:
+        read_metadata(QueryParams({"metadata[\0]": "a"}))
+    params = [each.value.param for each in (model, value, key)]
+    assert params == ["model", "metadata[a]", "metadata"]

@@ -5,12 +5,17 @@ from typing import Any
 
 import pytest
 
+from server.body import validate
 from server.errors import InvalidRequest
-from server.schemas.base import WireModel, note_unknown, refuse
+from server.schemas.base import Metadata, WireModel, note_unknown, refuse
+from server.schemas.chat import CreateChatCompletion
+from server.schemas.completions import CreateCompletion
+from server.schemas.responses import CreateResponse
 
 
 class Wish(WireModel):
     known: int | None = None
+    labels: Metadata | None = None
 
 
 def test_unknown_fields_are_logged_once_and_without_their_values(
@@ -35,3 +40,20 @@ def test_what_is_on_is_refused_by_name(on: Any) -> None:
     with pytest.raises(InvalidRequest) as caught:
         refuse("audio", on)
     assert (caught.value.param, caught.value.code) == ("audio", "unsupported_parameter")
+
+
+@pytest.mark.parametrize(
+    "labels", [{"a": "\0"}, {"a\0": "b"}, {"a" * 65: "b"}, {"a": "b" * 513}, {"a": 1}]
+)
+def test_a_label_is_short_text_that_every_store_can_hold(labels: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        validate({"labels": labels}, Wish)
+    assert (caught.value.param or "").startswith("labels.")
+
+
+@pytest.mark.parametrize("schema", [CreateChatCompletion, CreateCompletion, CreateResponse])
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1, 1.5, "1"])
+def test_a_seed_is_an_integer_of_64_bits(schema: type[WireModel], seed: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        validate({"model": "m", "messages": [], "seed": seed}, schema)
+    assert caught.value.param == "seed"

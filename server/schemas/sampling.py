@@ -1,0 +1,26 @@
+"""How tokens are drawn: the fields that the requests of all APIs share."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from server.schemas.base import WireModel
+
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+class SamplingFields(WireModel):
+    """Null means that a field is left out. Their ranges are checked by server.inbound.options."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    seed: Seed | None = None
+    stop: Any = None
+
+    # Those of other servers of open models.
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
