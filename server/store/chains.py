@@ -15,10 +15,11 @@ async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
     history: list[StoredItem] = []
     given: list[StoredItem] = []
     made: list[StoredItem] = []
-    for found in await connection.execute(_items_of_chain(row.id)):
+    chained = (await connection.execute(_items_of_chain(row.id))).all()
+    for found in chained:
         side = history if found.depth else given if found.side == INPUT else made
         side.append(rows.stored_item(found))
-    before = await _of_conversation(connection, row.id)
+    before = await _of_conversation(connection, chained[0] if chained else row)
     output = [stored.item for stored in made]
     return StoredResponse(
         owner=row.owner,
@@ -60,36 +61,37 @@ def _loose() -> tuple[Any, ...]:
 
 
 def _links(response_id: str) -> Any:
+    link = responses.c
+    columns = (link.id, link.previous_id, link.conversation_id, link.seen)
     chain = (
-        select(responses.c.id, responses.c.previous_id, literal(0).label("depth"))
-        .where(responses.c.id == response_id)
+        select(*columns, literal(0).label("depth"))
+        .where(link.id == response_id)
         .cte("chain", recursive=True)
     )
     return chain.union_all(
-        select(responses.c.id, responses.c.previous_id, chain.c.depth + 1).join(
-            chain, responses.c.id == chain.c.previous_id
-        )
+        select(*columns, chain.c.depth + 1).join(chain, link.id == chain.c.previous_id)
     )
 
 
 def _items_of_chain(response_id: str) -> Any:
     chain = _links(response_id)
     return (
-        select(items, chain.c.depth)
+        select(items, chain.c.depth, chain.c.conversation_id, chain.c.seen)
         .join(chain, items.c.response_id == chain.c.id)
         .order_by(chain.c.depth.desc(), items.c.place)
     )
 
 
-async def _of_conversation(connection: AsyncConnection, response_id: str) -> list[StoredItem]:
-    """What the chain's first response had read of its conversation."""
-    chain = _links(response_id)
-    first = responses.alias()
+async def _of_conversation(connection: AsyncConnection, first: Any) -> list[StoredItem]:
+    """What a chain's first response had read of its conversation, where it belongs to one."""
+    if first.conversation_id is None or first.seen is None:
+        return []
     read = (
         select(conversation_items)
-        .join(first, first.c.conversation_id == conversation_items.c.conversation_id)
-        .join(chain, chain.c.id == first.c.id)
-        .where(chain.c.previous_id.is_(None), conversation_items.c.place <= first.c.seen)
+        .where(
+            conversation_items.c.conversation_id == first.conversation_id,
+            conversation_items.c.place <= first.seen,
+        )
         .order_by(conversation_items.c.place)
     )
     return [rows.stored_item(row) for row in await connection.execute(read)]

@@ -18,6 +18,8 @@ _SCHEMA_LOCK = 0x6770746F7373
 """PostgreSQL's advisory lock that gateways which start at once take in turn."""
 
 _BUSY_SECONDS = 10
+# The upper levels of the indices of a million responses, for each connection.
+_CACHE_KIB = 32 * 1024
 _CONNECT_SECONDS = 5
 _STATEMENT_SECONDS = 30
 
@@ -80,7 +82,12 @@ def _open_sqlite(url: URL) -> AsyncEngine:
     def configure(connection: Any, _: object) -> None:
         cursor = connection.cursor()
         # NORMAL: a commit outlives the process at once, a power cut after the next checkpoint.
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            f"cache_size=-{_CACHE_KIB}",
+        ):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

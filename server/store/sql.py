@@ -118,38 +118,42 @@ class SqlStore:
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """The owner's response as the API shows it."""
+        made = (items.c.response_id == responses.c.id) & (items.c.side == OUTPUT)
+        query = (
+            select(responses.c.body, items.c.item)
+            .outerjoin(items, made)
+            .where(_is(owner, response_id))
+            .order_by(items.c.place)
+        )
         async with self.database.reading() as connection:
-            row = await self._row(connection, owner, response_id)
-            if row is None:
-                return None
-            output = await connection.execute(
-                select(items.c.item)
-                .where(items.c.response_id == row.id, items.c.side == OUTPUT)
-                .order_by(items.c.place)
-            )
-            return codec.load(row.body) | {
-                "output": [codec.load(text) for text in output.scalars()]
-            }
+            found = (await connection.execute(query)).all()
+        if not found:
+            return None
+        output = [codec.load(row.item) for row in found if row.item is not None]
+        return codec.load(found[0].body) | {"output": output}
 
     async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
-        """The events that are kept. Read in one snapshot: none is missing where it has ended."""
+        """The events that are kept. Read in one statement: none is missing where it has ended."""
+        later = (events.c.response_id == responses.c.id) & (events.c.first + events.c.count > start)
+        query = (
+            select(runs.c.gateway, events.c.first, events.c.body)
+            .select_from(responses)
+            .outerjoin(runs, runs.c.response_id == responses.c.id)
+            .outerjoin(events, later)
+            .where(_is(owner, response_id))
+            .order_by(events.c.first)
+        )
         async with self.database.reading() as connection:
-            row = await self._row(connection, owner, response_id)
-            if row is None:
-                return None
-            run = select(runs.c.response_id).where(runs.c.response_id == row.id)
-            running = (await connection.execute(run)).first() is not None
-            batches = await connection.execute(
-                select(events.c.first, events.c.body)
-                .where(events.c.response_id == row.id, events.c.first + events.c.count > start)
-                .order_by(events.c.first)
-            )
-            kept = [
-                event
-                for first, body in batches
-                for event in codec.unpack(body)[max(start - first, 0) :]
-            ]
-            return Ledger(tuple(kept), ended=not running)
+            found = (await connection.execute(query)).all()
+        if not found:
+            return None
+        batches = [row for row in found if row.body is not None]
+        kept = (
+            event
+            for row in batches
+            for event in codec.unpack(row.body)[max(start - row.first, 0) :]
+        )
+        return Ledger(tuple(kept), ended=found[0].gateway is None)
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a response; its items stay as long as others continue it."""
@@ -268,13 +272,7 @@ class SqlStore:
             await connection.execute(insert(events).values(rows.batch(stored.id, ledger)))
 
     async def _row(self, connection: AsyncConnection, owner: str, response_id: str) -> Any:
-        found = await connection.execute(
-            select(responses).where(
-                responses.c.id == rows.key(response_id),
-                responses.c.owner == owner,
-                ~responses.c.deleted,
-            )
-        )
+        found = await connection.execute(select(responses).where(_is(owner, response_id)))
         return found.first()
 
     async def _ring(self, connection: AsyncConnection, topic: str) -> None:
@@ -283,6 +281,14 @@ class SqlStore:
 
     def _is_mine(self, response_id: str) -> ColumnElement[bool]:
         return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)
+
+
+def _is(owner: str, response_id: str) -> ColumnElement[bool]:
+    return (
+        (responses.c.id == rows.key(response_id))
+        & (responses.c.owner == owner)
+        & ~responses.c.deleted
+    )
 
 
 def _lost(response_id: str) -> RunLost:
