@@ -59,7 +59,7 @@ class Settings(BaseSettings):
     constrain: Literal["always", "needed", "never"] = Field(
         "needed",
         description="when sampling is held to a grammar: always to legal harmony, where a request "
-        "needs it (tools, formats, effort none), or never",
+        "needs it (tools, formats, a reasoning budget, effort none), or never",
     )
     parallel_calls: bool = Field(
         False,

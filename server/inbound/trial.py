@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from multiprocessing.connection import Connection, Pipe
@@ -146,7 +147,8 @@ def _run(pipe: Connection) -> None:
 
 def _main(descriptor: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    with suppress(ValueError):  # macOS bounds no memory
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     threading.stack_size(_STACK_BYTES)
     thread = threading.Thread(target=_run, args=[Connection(descriptor)])
     thread.start()
