@@ -6,7 +6,7 @@ those that it made, `messages` reads a whole history.
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -28,7 +28,7 @@ _PREFIXES = {
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
 }
-_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
 REFERENCE = "item_reference"
@@ -48,9 +48,9 @@ def normalise(value: Any, param: str = "input") -> list[Item]:
     return [_normal(item, f"{param}.{index}") for index, item in enumerate(items)]
 
 
-def ids_of(items: Iterable[Item]) -> list[str]:
-    """Ids that the store may know."""
-    return [item["id"] for item in items]
+def ids_in(value: Any) -> list[str]:
+    """The ids that the store may know: those in a request's `input`, which `normalise` has read."""
+    return [item["id"] for item in value if item.get("id")] if isinstance(value, list) else []
 
 
 def resolve(
@@ -89,7 +89,7 @@ def messages(
         message = said or _read(item, where, spoken_before_call=index in before_call)
         if message is None:
             continue
-        if item["type"] in _CALLS:
+        if item["type"] in CALLS:
             recipients[item["call_id"]] = message.recipient or ""
         read.append(message)
     return read
@@ -141,7 +141,7 @@ def _before_call(items: Sequence[Item]) -> Collection[int]:
         item = items[index]
         if call_ahead:
             positions.add(index)
-        if item["type"] in _CALLS:
+        if item["type"] in CALLS:
             call_ahead = True
         elif item["type"] == "message" and item.get("role") == "user":
             call_ahead = False
@@ -192,7 +192,7 @@ def _reasoning(item: Item, where: str) -> Message | None:
 
 
 def _call(item: Item, where: str) -> Message:
-    body = _CALLS[item["type"]]
+    body = CALLS[item["type"]]
     string(item.get("call_id"), f"{where}.call_id")
     name = called_name(item.get("name"), f"{where}.name")
     space = item.get("namespace")

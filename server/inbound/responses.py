@@ -95,7 +95,7 @@ async def _known(
 ) -> Mapping[str, StoredItem]:
     """What the store knows of the given items; a stateless request can do without."""
     try:
-        return await store.items(owner, items.ids_of(given))
+        return await store.items(owner, items.ids_in(request.input))
     except StoreUnavailable:
         if request.store is not False or any(item["type"] == items.REFERENCE for item in given):
             raise

@@ -133,7 +133,7 @@ async def _items(
         raise invalid("items", "expected an array of items")
     if len(given) > MAX_ITEMS:
         raise invalid("items", f"expected at most {MAX_ITEMS} items")
-    known = await context.store.items(owner, items.ids_of(given))
+    known = await context.store.items(owner, items.ids_in(value))
     opened = unsealed(given, partial(context.sealer.open, owner), "items")
     resolved = items.resolve(given, {**opened, **known}, "items")
     items.messages(before, resolved, "items")

@@ -1,13 +1,22 @@
 """What is kept, as rows and back."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from server.store import codec
 from server.store.base import Event, Item, StoredItem, StoredResponse
 
 _LONGEST_KEY = 64
+_AT_ONCE = 10_000
+
+
+def in_batches(keys: Iterable[str]) -> Iterator[list[str]]:
+    """Keys, so many at a time as any driver takes in a statement."""
+    left = iter(keys)
+    while batch := list(islice(left, _AT_ONCE)):
+        yield batch
 
 
 def key(name: str) -> str:

@@ -1,6 +1,7 @@
 """The store in a database: a SQLite file, or PostgreSQL."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -172,16 +173,40 @@ class SqlStore:
         keys = {rows.key(name): name for name in ids}
         if not keys:
             return {}
-        found = (
+        theirs = (
             select(items)
             .join(responses, responses.c.id == items.c.response_id)
-            .where(items.c.item_id.in_(keys), responses.c.owner == owner, ~responses.c.deleted)
+            .where(responses.c.owner == owner, ~responses.c.deleted)
             .order_by(items.c.side, items.c.place.desc())
         )
         async with self.database.reading() as connection:
             return {
-                keys[row.item_id]: rows.stored_item(row) for row in await connection.execute(found)
+                keys[row.item_id]: rows.stored_item(row)
+                for some in rows.in_batches(keys)
+                for row in await connection.execute(theirs.where(items.c.item_id.in_(some)))
             }
+
+    async def led_to(
+        self, owner: str, call_ids: Collection[str]
+    ) -> Mapping[str, Sequence[StoredItem]]:
+        """Output up to calls; a response's items are numbered in their order."""
+        keys = {rows.key(call_id): call_id for call_id in call_ids}
+        if not keys:
+            return {}
+        call = items.alias()
+        query = (
+            select(items, call.c.call_id.label("asked"))
+            .join(call, call.c.response_id == items.c.response_id)
+            .join(responses, responses.c.id == items.c.response_id)
+            .where(call.c.call_id.in_(keys), call.c.side == OUTPUT, items.c.side == OUTPUT)
+            .where(items.c.place <= call.c.place, responses.c.owner == owner, ~responses.c.deleted)
+            .order_by(items.c.place)
+        )
+        found: defaultdict[str, list[StoredItem]] = defaultdict(list)
+        async with self.database.reading() as connection:
+            for row in await connection.execute(query):
+                found[keys[row.asked]].append(rows.stored_item(row))
+        return found
 
     async def cancel(self, response_id: str) -> None:
         """Mark the run, whoever's it is."""

@@ -84,19 +84,20 @@ class SqlCompletions:
     async def called(self, owner: str, call_ids: Collection[str]) -> Mapping[str, Said]:
         """What was said up to the owner's calls."""
         keys = {rows.key(name): name for name in call_ids}
-        found = (
+        theirs = (
             select(chat_calls)
             .join(chat_completions, chat_completions.c.id == chat_calls.c.completion_id)
-            .where(chat_calls.c.call_id.in_(keys), chat_completions.c.owner == owner)
+            .where(chat_completions.c.owner == owner)
             .order_by(chat_calls.c.call_id, chat_calls.c.position)
         )
         said: dict[str, Said] = {}
         async with self._database.reading() as connection:
-            for row in await connection.execute(found):
-                message = codec.load_message(row.message, row.tokens)
-                assert message is not None
-                name = keys[row.call_id]
-                said[name] = (*said.get(name, ()), message)
+            for some in rows.in_batches(keys):
+                for row in await connection.execute(theirs.where(chat_calls.c.call_id.in_(some))):
+                    message = codec.load_message(row.message, row.tokens)
+                    assert message is not None
+                    name = keys[row.call_id]
+                    said[name] = (*said.get(name, ()), message)
         return said
 
     async def sweep(self, age: float) -> int:

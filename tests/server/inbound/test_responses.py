@@ -1,5 +1,6 @@
 """A Responses request as a plan."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -62,6 +63,19 @@ async def with_previous() -> MemoryStore:
 
 def said(draft: Draft) -> list[Any]:
     return [message.content for message in draft.plan.conversation.messages]
+
+
+async def test_only_ids_that_the_client_sent_are_looked_up() -> None:
+    class Asked(MemoryStore):
+        async def items(self, owner: str, ids: Collection[str]) -> dict[str, StoredItem]:
+            asked.extend(ids)
+            return {}
+
+    asked: list[str] = []
+    old = {"role": "assistant", "content": "Hello.", "id": "msg_2"}
+    await compiled(Asked(), input=[{"role": "user", "content": "hi", "id": None}, old])
+    await compiled(Asked())
+    assert asked == ["msg_2"]
 
 
 async def test_a_bare_question_takes_the_defaults() -> None:

@@ -43,6 +43,12 @@ async def test_what_was_said_is_found_by_its_calls(store: Store) -> None:
     assert await store.completions.called("ann", []) == {}
 
 
+async def test_calls_may_be_more_than_a_statement_takes(store: Store) -> None:
+    await store.completions.put(stored("a"))
+    ids = [*map(str, range(70_000)), "call_of_a"]
+    assert await store.completions.called("ann", ids) == {"call_of_a": SAID}
+
+
 async def test_completions_are_listed_page_by_page(store: Store) -> None:
     for name in "abc":
         await store.completions.put(stored(name))

@@ -147,6 +147,13 @@ async def test_an_item_that_comes_back_keeps_its_first_form(store: Store) -> Non
     assert (await store.items("a", ["out_one"]))["out_one"] == one.output[0]
 
 
+async def test_ids_may_be_more_than_a_statement_takes(store: Store) -> None:
+    one = turn("one")
+    await store.put(one)
+    ids = [*map(str, range(70_000)), "out_one"]
+    assert await store.items("a", ids) == {"out_one": one.output[0]}
+
+
 async def test_no_ids_find_no_items(store: Store) -> None:
     assert await store.items("a", []) == {}
 
