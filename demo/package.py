@@ -30,12 +30,15 @@ CONFIG: dict[str, Any] = {
 
 
 class WeightsCorrupt(Exception):
-    """The packaged weights are not the file that they should be; reinstall the package."""
+    """The packaged weights are not the file that they should be."""
 
 
 def packaged() -> bytes:
-    """The packaged weights, checked. Raises WeightsCorrupt when they are damaged."""
-    data = resources.files("demo").joinpath("data", FILE).read_bytes()
+    """The packaged weights, checked. Raises WeightsCorrupt when they are missing or damaged."""
+    file = resources.files("demo").joinpath("data", FILE)
+    if not file.is_file():
+        raise WeightsCorrupt(f"{FILE} is not in the package")
+    data = file.read_bytes()
     if hashlib.sha256(data).hexdigest() != SHA256:
         raise WeightsCorrupt(f"{FILE} does not hold the published weights")
     return data
