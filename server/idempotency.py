@@ -5,13 +5,16 @@ with the same key, credentials, path and body gets that answer from its first by
 is still being made. Answers are kept in this process's memory.
 
 Sources: draft-ietf-httpapi-idempotency-key-header, and
-https://docs.stripe.com/api/idempotent_requests for `Idempotent-Replayed` and what is kept. A key
+https://docs.stripe.com/api/idempotent_requests for `Idempotent-Replayed` and what is kept, which
+is no answer that may be better the next time, such as a stream that ended with an error. A key
 that comes with another body is a 422, as the draft says: SDKs take a 409 for a reason to retry.
 """
 
 import asyncio
 import hashlib
+import logging
 from collections import OrderedDict
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.decoding import read_body
 from server.errors import APIError, InvalidRequest, KeyReused
 from server.respond import json_response
+
+logger = logging.getLogger(__name__)
 
 CAPACITY = 64 * 1024 * 1024
 OVERHEAD = 1024
@@ -62,12 +67,15 @@ class Idempotency:
                 raise KeyReused("This Idempotency-Key was used with another request body.")
             self._answers.move_to_end(key)
             return known, True
+        state = scope.setdefault("state", {})
         answer = self._answers[key] = _Answer(digest, self._app, scope, body)
-        answer.task.add_done_callback(lambda _: self._finished(key, answer))
+        answer.task.add_done_callback(lambda _: self._finished(key, answer, state))
         return answer, False
 
-    def _finished(self, key: _Key, answer: "_Answer") -> None:
-        if not answer.is_kept:
+    def _finished(self, key: _Key, answer: "_Answer", state: dict[str, Any]) -> None:
+        run = state.get("run")
+        failed = run is not None and run.error is not None
+        if failed or not answer.is_whole():
             self._answers.pop(key, None)
         size = sum(kept.size for kept in self._answers.values())
         for each, kept in list(self._answers.items()):
@@ -88,13 +96,24 @@ class _Answer:
         self.task = asyncio.ensure_future(app(scope, self._receive, self._record))
         self.task.add_done_callback(lambda _: self._wake())
 
-    @property
-    def is_kept(self) -> bool:
-        """Of an answer that is whole: whether a retry is to get it too, and not a better one."""
-        if self.task.cancelled() or self.task.exception() is not None or not self._messages:
+    def is_whole(self) -> bool:
+        """Of one that has ended: whether a retry is to get it too, and not a better one.
+
+        Its many small messages become one.
+        """
+        if self.task.cancelled():
             return False
-        status = self._messages[0]["status"]
-        return status < 500 and status not in _NOT_KEPT
+        if (error := self.task.exception()) is not None:
+            if not self._readers:
+                logger.error("an answer that nobody waits for failed", exc_info=error)
+            return False
+        if not self._messages:
+            return False
+        start, *parts = self._messages
+        body = b"".join(part.get("body", b"") for part in parts)
+        # Who is still sent the old list has it to the end.
+        self._messages = [start, {"type": "http.response.body", "body": body}]
+        return start["status"] < 500 and start["status"] not in _NOT_KEPT
 
     async def send(self, receive: Receive, send: Send, *, replayed: bool) -> None:
         """Send it as it comes. Who leaves is no longer sent anything. Raises what broke it."""
@@ -112,14 +131,15 @@ class _Answer:
     async def _write(self, send: Send, *, replayed: bool) -> None:
         news = asyncio.Event()
         self._readers.add(news)
+        messages = self._messages
         sent = 0
         try:
-            while sent < len(self._messages) or not self.task.done():
+            while sent < len(messages) or not self.task.done():
                 news.clear()
-                if sent == len(self._messages):
+                if sent == len(messages):
                     await news.wait()
                     continue
-                await send(_marked(self._messages[sent], replayed=replayed))
+                await send(_marked(messages[sent], replayed=replayed))
                 sent += 1
             self.task.result()
         finally:

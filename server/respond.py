@@ -29,8 +29,10 @@ async def respond(
     """The answer that the client asked for.
 
     Raises the run's APIError when a whole answer was asked for and the run failed. A client that
-    disconnects takes its run with it.
+    disconnects takes its run with it. The run is left in the request's state, since an answer's
+    status does not tell how a stream ended.
     """
+    request.state.run = run
     if stream:
         return sse.stream(run, encode)
     if not await _finish_unless_disconnected(run, request):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from server.errors import ServerFailed
 from server.idempotency import OVERHEAD, Idempotency
 
 
@@ -21,12 +23,14 @@ class Counting:
     def __init__(self, capacity: int = 10_000) -> None:
         self.calls = 0
         self.status = 200
+        self.error: Exception | None = None
         self.go = asyncio.Event()
         self.started = asyncio.Event()
         routes = [
             Route("/count", self._count, methods=["POST", "GET"]),
             Route("/other", self._count, methods=["POST"]),
             Route("/stream", self._stream, methods=["POST"]),
+            Route("/fail", self._fail, methods=["POST"]),
             Route("/crash", self._crash, methods=["POST"]),
         ]
         middleware = [Middleware(Idempotency, capacity=capacity)]
@@ -53,9 +57,17 @@ class Counting:
             yield b"a"
             self.started.set()
             await self.go.wait()
+            if self.error is not None:
+                raise self.error
             yield b"b"
 
         return StreamingResponse(body())
+
+    async def _fail(self, request: Request) -> Response:
+        """A stream whose run ends with an error."""
+        self.calls += 1
+        request.state.run = SimpleNamespace(error=self.error)
+        return StreamingResponse(iter([b"a"]))
 
     async def _crash(self, _: Request) -> Response:
         self.calls += 1
@@ -129,18 +141,29 @@ async def test_a_retry_follows_an_answer_that_is_still_made() -> None:
     assert server.calls == 1
 
 
-async def test_an_answer_outlives_its_client() -> None:
+@pytest.mark.parametrize(("error", "calls"), [(None, 1), (ServerFailed("broken"), 2)])
+async def test_a_stream_that_ends_with_an_error_is_not_kept(
+    error: Exception | None, calls: int
+) -> None:
     server = Counting()
+    server.error = error
+    assert [(await server.post(path="/fail")).text for _ in range(2)] == ["a", "a"]
+    assert server.calls == calls
+
+
+async def sent_until(server: Counting, leaving: asyncio.Event) -> list[Message]:
+    """What a client is sent of a stream that leaves then."""
+    sent: list[Message] = []
     body: list[Message] = [{"type": "http.request", "body": b"{}"}]
 
     async def receive() -> Message:
         if body:
             return body.pop()
-        await server.started.wait()
+        await leaving.wait()
         return {"type": "http.disconnect"}
 
-    async def send(_: Message) -> None:
-        return
+    async def send(message: Message) -> None:
+        sent.append(message)
 
     headers = [(b"idempotency-key", b"k"), (b"host", b"test")]
     scope: Scope = {
@@ -152,9 +175,38 @@ async def test_an_answer_outlives_its_client() -> None:
         "headers": headers,
     }
     await server.app(scope, receive, send)
+    return sent
+
+
+async def test_an_answer_outlives_its_client() -> None:
+    server = Counting()
+    await sent_until(server, server.started)
     server.go.set()
     assert (await server.post(path="/stream")).text == "ab"
     assert server.calls == 1
+
+
+async def test_what_breaks_when_its_client_has_left_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Counting()
+    server.error = ValueError("a bug")
+    await sent_until(server, server.started)
+    server.go.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert "a bug" in caplog.text
+    server.error = None
+    assert (await server.post(path="/stream")).text == "ab"
+    assert server.calls == 2
+
+
+async def test_a_kept_stream_is_sent_in_one_piece() -> None:
+    server = Counting()
+    server.go.set()
+    await server.post(path="/stream")
+    sent = await sent_until(server, asyncio.Event())
+    assert [message.get("body") for message in sent] == [None, b"ab"]
 
 
 async def test_a_client_that_leaves_before_its_body_is_there_asks_nothing() -> None:

@@ -144,3 +144,11 @@ async def test_a_stream_whose_end_cannot_be_kept_fails(tmp_path: Path, backgroun
     assert events[-2]["code"] == "store_unavailable"
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert answer.text.endswith("data: [DONE]\n\n")
+
+
+async def test_a_stream_that_failed_is_made_anew_for_a_retry(tmp_path: Path) -> None:
+    body, headers = {"input": "hi", "stream": True}, {"idempotency-key": "k"}
+    async with serving(FailsLater(), tmp_path) as client:
+        answers = [await client.post("/responses", json=body, headers=headers) for _ in range(2)]
+    assert ["response.failed" in answer.text for answer in answers] == [True, True]
+    assert "idempotent-replayed" not in answers[1].headers
