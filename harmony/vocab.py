@@ -76,6 +76,12 @@ def ranks() -> dict[bytes, int]:
 
 
 @cache
+def longest_token() -> int:
+    """The bytes of the longest token: a text has at least its length divided by this."""
+    return max(map(len, token_bytes()))
+
+
+@cache
 def token_bytes() -> list[bytes]:
     """Each id's bytes, special tokens as they are spelled. Shared: do not change it."""
     ordinary = sorted(ranks(), key=ranks().__getitem__)

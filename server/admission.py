@@ -15,7 +15,8 @@ class Admission:
 
     def __init__(self, running: int, waiting: int) -> None:
         self._slots = asyncio.Semaphore(running)
-        self._limit = running + waiting
+        self.limit = running + waiting
+        """The most requests that run or wait at once."""
         self._admitted = 0
 
     @property
@@ -25,7 +26,7 @@ class Admission:
 
     def enter(self) -> "Ticket":
         """A place in the queue. Raises RateLimited at once when there is none."""
-        if self._admitted >= self._limit:
+        if self._admitted >= self.limit:
             raise RateLimited("The server is at capacity; please try again shortly.")
         self._admitted += 1
         return Ticket(self._slots, self._give_back)

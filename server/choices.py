@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, aclosing
 
 from server.completion import TurnEvent, TurnFinished
 from server.gateway import Gateway
+from server.inbound.fields import invalid
 from server.outbound.base import Outbound
 from server.plan import RawPlan, TurnPlan
 from server.runs import Emit, Journal, Run, WireEvent
@@ -25,13 +26,19 @@ async def start(
     request_id: str,
     last_events: LastEvents,
     *,
+    param: str = "n",
     journal: Journal | None = None,
 ) -> Run:
     """Admit and start all choices: a plan and an outbound for each, at least one.
 
     last_events: asked for when all choices have finished, and emitted last. The run fails with the
-    first choice that does. Raises APIError for all that can be known before sampling.
+    first choice that does. param: the field that asks for so many. Raises APIError for all that
+    can be known before sampling.
     """
+    if len(plans) > gateway.admission.limit:
+        # Not a 429: however long the client waits, there will be no room.
+        at_most = f"expected at most {gateway.admission.limit} choices in all"
+        raise invalid(param, f"{at_most}, which is what the server can hold")
     if len(plans) == 1:
         alone = _Alone(outbounds[0], last_events)
         return await gateway.start(plans[0], alone, request_id, journal=journal)

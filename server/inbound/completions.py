@@ -28,8 +28,11 @@ class CompletionDraft:
     logprobs: int | None
 
 
-def read(request: CreateCompletion) -> CompletionDraft:
-    """Compile a request. Raises InvalidRequest naming the field."""
+def read(request: CreateCompletion, *, context_length: int) -> CompletionDraft:
+    """Compile a request. Raises InvalidRequest naming the field.
+
+    Long prompts take a while: call it off the event loop.
+    """
     refuse("suffix", request.suffix)
     n = request.n or 1
     best_of = request.best_of or n
@@ -39,7 +42,9 @@ def read(request: CreateCompletion) -> CompletionDraft:
         raise invalid("best_of", "the best can be told only when all have ended: do not stream")
     if request.echo and request.logprobs is not None:
         raise invalid("logprobs", "with 'echo' the prompt would need logprobs, and has none")
-    prompts = read_prompts(request.prompt, control_tokens=bool(request.control_tokens))
+    prompts = read_prompts(
+        request.prompt, context_length, control_tokens=bool(request.control_tokens)
+    )
     if len(prompts) * best_of > MAX_CHOICES:
         raise invalid("prompt", f"expected at most {MAX_CHOICES} choices in all")
     ranked = best_of > n

@@ -6,25 +6,36 @@ Source: https://platform.openai.com/docs/api-reference/completions/create#comple
 from typing import Any
 
 from harmony.tokenizer import encode, encode_with_control
-from harmony.vocab import VOCAB_SIZE
+from harmony.vocab import VOCAB_SIZE, longest_token
+from server.errors import ContextLengthExceeded
 from server.inbound.fields import invalid
 
 
 def read_prompts(
-    value: Any, param: str = "prompt", *, control_tokens: bool = False
+    value: Any, context_length: int, param: str = "prompt", *, control_tokens: bool = False
 ) -> list[tuple[int, ...]]:
     """Each prompt's ids. Raises InvalidRequest for what is none, or has no token.
 
+    Long ones take seconds: call it off the event loop. Raises ContextLengthExceeded for text that
+    has more than `context_length` tokens however it is split; shorter ones may be too long too.
     control_tokens: text that spells a control token means it; without, it is only ever text.
     """
+
+    def read(one: Any, where: str) -> tuple[int, ...]:
+        if isinstance(one, str):
+            _refuse_hopeless(one, context_length, where)
+            ids = tuple(encode_with_control(one) if control_tokens else encode(one))
+        else:
+            ids = read_ids(one, where)
+        if not ids:
+            raise invalid(where, "a prompt has at least one token")
+        return ids
+
     if isinstance(value, str) or _is_ids(value):
-        return [_ids(value, param, control_tokens=control_tokens)]
+        return [read(value, param)]
     if not isinstance(value, list) or not value:
         raise invalid(param, "expected a string, an array of token ids, or an array of these")
-    return [
-        _ids(each, f"{param}.{index}", control_tokens=control_tokens)
-        for index, each in enumerate(value)
-    ]
+    return [read(each, f"{param}.{index}") for index, each in enumerate(value)]
 
 
 def read_ids(value: Any, param: str) -> tuple[int, ...]:
@@ -41,11 +52,10 @@ def _is_ids(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and type(value[0]) is int
 
 
-def _ids(value: Any, param: str, *, control_tokens: bool) -> tuple[int, ...]:
-    if isinstance(value, str):
-        ids = tuple(encode_with_control(value) if control_tokens else encode(value))
-    else:
-        ids = read_ids(value, param)
-    if not ids:
-        raise invalid(param, "a prompt has at least one token")
-    return ids
+def _refuse_hopeless(text: str, context_length: int, param: str) -> None:
+    if len(text) > context_length * longest_token():
+        raise ContextLengthExceeded(
+            f"The prompt has {len(text)} characters, which is more than any text that fits the "
+            f"context of {context_length} tokens.",
+            param=param,
+        )

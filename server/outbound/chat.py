@@ -1,19 +1,16 @@
 """Turn events -> chat completion chunks.
 
-One outbound is one choice. What they used is the last chunk of all, without choices; who has not
-asked for it does not get to see it (`encoder`), but a fold does.
+One outbound is one choice.
 
 Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for `reasoning` and
 `reasoning_details`, https://openrouter.ai/docs/use-cases/reasoning-tokens.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harmony.events import Header
 from harmony.messages import Channel, Message
-from server import sse
 from server.completion import (
     MessageClosed,
     MessageOpened,
@@ -25,37 +22,8 @@ from server.completion import (
 from server.errors import APIError
 from server.outbound.deltas import Content, Delta, Field, LegacyCall, Reasoning, ToolCall
 from server.outbound.logprobs import entries
-from server.outbound.usage import usage_object
 from server.plan import TurnPlan
 from server.runs import WireEvent
-
-
-def head(completion_id: str, *, created: int, model: str, include_usage: bool) -> dict[str, Any]:
-    """What all chunks of a completion have in common. `created` is in Unix seconds."""
-    shared = {
-        "id": completion_id,
-        "object": "chat.completion.chunk",
-        "created": created,
-        "model": model,
-        "service_tier": "default",
-        "system_fingerprint": None,
-    }
-    return {**shared, "usage": None} if include_usage else shared
-
-
-def encoder(*, include_usage: bool) -> sse.Encode:
-    """How the chunks of a stream are written."""
-    return sse.unnamed if include_usage else _without_usage
-
-
-def _without_usage(chunk: WireEvent) -> bytes:
-    return b"" if chunk.get("choices") == [] else sse.unnamed(chunk)
-
-
-def usage_chunk(shared: dict[str, Any], choices: Sequence["ChatOutbound"]) -> WireEvent:
-    """The last chunk: what all choices of one prompt used."""
-    usages = [choice.usage for choice in choices]
-    return {**shared, "choices": [], "usage": usage_object(usages[:1], usages)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +47,7 @@ PLAIN = Manner()
 
 
 class ChatOutbound:
-    """One choice; `shared` is from `head`."""
+    """One choice. shared: what is the same in all chunks."""
 
     def __init__(
         self,

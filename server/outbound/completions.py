@@ -17,37 +17,16 @@ from server.completion import (
     Usage,
 )
 from server.errors import APIError
-from server.outbound.usage import usage_object
 from server.runs import WireEvent
 
 _LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
 
-def head(completion_id: str, *, created: int, model: str, include_usage: bool) -> dict[str, Any]:
-    """What all chunks of a completion have in common. `created` is in Unix seconds."""
-    shared = {
-        "id": completion_id,
-        "object": "text_completion",
-        "created": created,
-        "model": model,
-        "system_fingerprint": None,
-    }
-    return {**shared, "usage": None} if include_usage else shared
-
-
-def usage_chunk(
-    shared: dict[str, Any], choices: Sequence["CompletionOutbound"], *, best_of: int
-) -> WireEvent:
-    """The last chunk: what all prompts took, and all of their `best_of` choices sampled."""
-    usages = [choice.usage for choice in choices]
-    return {**shared, "choices": [], "usage": usage_object(usages[::best_of], usages)}
-
-
 class CompletionOutbound:
     """One choice.
 
-    shared: from `head`. echo: what its text begins with. show_ids: its last chunk has the prompt's
-    ids and the sampled ones.
+    shared: what is the same in all chunks. echo: what its text begins with. show_ids: its last
+    chunk has the prompt's ids and the sampled ones.
     """
 
     def __init__(

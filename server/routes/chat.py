@@ -21,8 +21,9 @@ from server.ids import new_id
 from server.inbound.chat import ChatDraft, read
 from server.inbound.messages import Known, call_ids
 from server.inbound.options import today
-from server.outbound.chat import ChatOutbound, Manner, encoder, head, usage_chunk
+from server.outbound.chat import ChatOutbound, Manner
 from server.outbound.chat_fold import fold
+from server.outbound.chunks import encoder, head, usage_chunk
 from server.outbound.envelope import LEFT_OUT
 from server.outbound.stored_chat import stored_completion
 from server.respond import respond
@@ -59,10 +60,12 @@ async def create_chat_completion(request: Request) -> Response:
         unsupported=context.settings.unsupported_input,
     )
     shared = head(
+        "chat.completion.chunk",
         new_id("chatcmpl"),
         created=int(time.time()),
         model=model,
         include_usage=wanted.include_usage,
+        service_tier="default",
     )
     if draft.tools.left_out:
         shared[LEFT_OUT] = list(draft.tools.left_out)
@@ -76,7 +79,8 @@ async def create_chat_completion(request: Request) -> Response:
         if wanted.store is None:
             for call_id, said in _called(outbounds).items():
                 context.recall.remember(owner, call_id, said)
-        return [usage_chunk(shared, outbounds)]
+        usages = [outbound.usage for outbound in outbounds]
+        return [usage_chunk(shared, usages, per_prompt=len(usages))]
 
     def complete(completion: dict[str, Any]) -> StoredCompletion:
         return stored_completion(wanted, completion, _called(outbounds), owner)

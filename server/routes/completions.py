@@ -3,6 +3,7 @@
 Source: https://platform.openai.com/docs/api-reference/completions
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +17,8 @@ from server.auth import authenticate
 from server.context import context_of
 from server.ids import new_id
 from server.inbound.completions import read
-from server.outbound.chat import encoder
-from server.outbound.completions import CompletionOutbound, best, fold, head, usage_chunk
+from server.outbound.chunks import encoder, head, usage_chunk
+from server.outbound.completions import CompletionOutbound, best, fold
 from server.respond import respond
 from server.routes.hidden import refuse_where_hidden
 from server.runs import WireEvent
@@ -36,22 +37,37 @@ async def create_completion(request: Request) -> Response:
     note_unknown(wanted, "Completions")
     model = context.model(wanted.model)
     refuse_where_hidden(context.settings, "A raw completion")
-    draft = read(wanted)
+    info = context.gateway.backend.info
+    draft = await asyncio.to_thread(read, wanted, context_length=info.context_length)
     completion_id = new_id("cmpl")
     include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
-    shared = head(completion_id, created=int(time.time()), model=model, include_usage=include_usage)
+    shared = head(
+        "text_completion",
+        completion_id,
+        created=int(time.time()),
+        model=model,
+        include_usage=include_usage,
+    )
     outbounds = [
         CompletionOutbound(shared, index=index, echo=echo, show_ids=bool(wanted.return_token_ids))
         for index, echo in enumerate(draft.echoes)
     ]
 
     def last_events() -> list[WireEvent]:
-        return [usage_chunk(shared, outbounds, best_of=draft.best_of)]
+        usages = [outbound.usage for outbound in outbounds]
+        return [usage_chunk(shared, usages, per_prompt=draft.best_of)]
 
     def fold_best(chunks: Sequence[WireEvent]) -> dict[str, Any]:
         shown = draft.logprobs is not None
         return best(fold(chunks), n=draft.n, best_of=draft.best_of, logprobs=shown)
 
-    run = await choices.start(context.gateway, draft.plans, outbounds, completion_id, last_events)
+    run = await choices.start(
+        context.gateway,
+        draft.plans,
+        outbounds,
+        completion_id,
+        last_events,
+        param="n" if draft.best_of > 1 else "prompt",
+    )
     encode = encoder(include_usage=include_usage)
     return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold_best)

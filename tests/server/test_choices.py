@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from server import choices
+from server.admission import Admission
 from server.completion import TextDelta, TurnEvent, TurnFinished, Usage
-from server.errors import APIError, RateLimited, ServerFailed
+from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
 from server.plan import TurnPlan
 from server.runs import Emit, Journal, Run, Runs, Show, WireEvent
 
@@ -52,6 +53,7 @@ class Gateway:
 
     def __init__(self, room: int = 8) -> None:
         self.runs = Runs()
+        self.admission = Admission(running=2, waiting=2)
         self.turns: list[Turn] = []
         self._room = room
 
@@ -178,6 +180,15 @@ async def test_choices_that_are_left_at_once_are_not_left_behind() -> None:
     await settle()
     assert run.done
     assert all(turn.cancelled for turn in gateway.turns)
+
+
+async def test_more_choices_than_there_will_ever_be_room_for_are_refused() -> None:
+    gateway = Gateway()
+    await begin(gateway, 4)
+    with pytest.raises(InvalidRequest) as refused:
+        await begin(gateway, 5)
+    assert refused.value.param == "n"
+    assert len(gateway.turns) == 4
 
 
 async def test_where_not_all_have_room_none_runs() -> None:

@@ -20,8 +20,9 @@ from server.completion import (
     Usage,
 )
 from server.errors import ServerFailed
-from server.outbound.chat import ChatOutbound, Manner, encoder, head, usage_chunk
+from server.outbound.chat import ChatOutbound, Manner
 from server.outbound.chat_fold import fold
+from server.outbound.chunks import encoder, head, usage_chunk
 from server.plan import DeclaredTool, TurnPlan
 from server.runs import WireEvent
 
@@ -31,7 +32,8 @@ TOOLS = (
     DeclaredTool("functions.sql", "sql", "custom"),
 )
 PLAN = TurnPlan(Conversation(()), tools=TOOLS)
-SHARED = head("chatcmpl_1", created=1, model="m", include_usage=False)
+KIND = "chat.completion.chunk"
+SHARED = head(KIND, "chatcmpl_1", created=1, model="m", include_usage=False, service_tier="default")
 USAGE = Usage(input=10, cached=4, output=6, reasoning=2)
 ANALYSIS = Header(Channel.ANALYSIS)
 FINAL = Header(Channel.FINAL)
@@ -57,7 +59,7 @@ def turn(*messages: tuple[Header, list[str]], reason: Any = "stop") -> list[Turn
 def chunks(events: list[TurnEvent], plan: TurnPlan = PLAN, **options: Any) -> list[WireEvent]:
     outbound = ChatOutbound(SHARED, plan, Manner(**options))
     told = [*outbound.start(), *(chunk for event in events for chunk in outbound.push(event))]
-    return [*told, usage_chunk(SHARED, [outbound])]
+    return [*told, usage_chunk(SHARED, [outbound.usage], per_prompt=1)]
 
 
 def choice(*messages: tuple[Header, list[str]], reason: Any = "stop", **options: Any) -> Any:
@@ -177,7 +179,7 @@ def test_usage_adds_up_choices_and_counts_their_prompt_once() -> None:
     outbounds = [ChatOutbound(SHARED, PLAN, index=index) for index in range(2)]
     for outbound in outbounds:
         outbound.push(TurnFinished("stop", USAGE))
-    last = usage_chunk(SHARED, outbounds)
+    last = usage_chunk(SHARED, [outbound.usage for outbound in outbounds], per_prompt=2)
     ChatCompletionChunk.model_validate(last, strict=True)
     assert last["choices"] == []
     usage = last["usage"]
@@ -190,7 +192,7 @@ def test_usage_adds_up_choices_and_counts_their_prompt_once() -> None:
 def test_who_has_not_asked_for_usage_does_not_get_its_chunk() -> None:
     outbound = ChatOutbound(SHARED, PLAN)
     outbound.push(TurnFinished("stop", USAGE))
-    last = usage_chunk(SHARED, [outbound])
+    last = usage_chunk(SHARED, [outbound.usage], per_prompt=1)
     assert encoder(include_usage=False)(last) == b""
     assert b'"prompt_tokens":10' in encoder(include_usage=True)(last)
     (first,) = outbound.start()
@@ -198,7 +200,7 @@ def test_who_has_not_asked_for_usage_does_not_get_its_chunk() -> None:
 
 
 def test_who_has_asked_for_usage_gets_nulls_before_it() -> None:
-    shared = head("c", created=1, model="m", include_usage=True)
+    shared = head(KIND, "c", created=1, model="m", include_usage=True)
     (first,) = ChatOutbound(shared, PLAN).start()
     assert first["usage"] is None
     assert "usage" not in SHARED

@@ -372,11 +372,23 @@ async def test_several_choices_are_one_completion(open_app: Any) -> None:
 
 
 async def test_more_choices_than_there_is_room_for_are_refused_whole(open_app: Any) -> None:
-    async with open_app(LONG, max_running=1, max_waiting=1) as app:
+    async with open_app(LONG, max_running=1, max_waiting=2) as app:
+        asking = asyncio.ensure_future(app.post(PATH, request(stream=True)))
+        await app.backend.until_running(1)
         refused = await app.post(PATH, request(n=3))
         assert error(refused, 429)["code"] == "rate_limit_exceeded"
+        asking.cancel()
+        await asyncio.wait({asking})
         await app.until_idle()
     assert refused.headers["retry-after"] == "1"
+
+
+async def test_more_choices_than_there_will_ever_be_room_for_are_the_requests_fault(
+    open_app: Any,
+) -> None:
+    async with open_app(ANSWER, max_running=1, max_waiting=1) as app:
+        assert error(await app.post(PATH, request(n=3)), 400)["param"] == "n"
+        completion(await app.post(PATH, request(n=2)))
 
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -51,6 +51,18 @@ async def test_the_engine_gets_the_text_and_nothing_else(open_app: Any) -> None:
     assert body["usage"]["completion_tokens"] == len(encode(SAID))
 
 
+@pytest.mark.parametrize(
+    ("fields", "param"), [({"n": 3}, "n"), ({"best_of": 3}, "n"), ({"prompt": ["a"] * 3}, "prompt")]
+)
+async def test_more_choices_than_there_will_ever_be_room_for_are_refused(
+    open_app: Any, fields: dict[str, Any], param: str
+) -> None:
+    async with open_app(SAID, max_running=1, max_waiting=1) as app:
+        answer = await app.post(PATH, request(**fields))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
 async def test_harmony_is_not_read_but_shown(open_app: Any) -> None:
     said = "<|channel|>final<|message|>Yes"
     async with open_app(f"{said}<|return|>") as app:

@@ -1,8 +1,11 @@
+import threading
 from typing import Any
 
 import pytest
 
 from harmony.tokenizer import encode, encode_with_control
+from server.inbound import prompts
+from server.routes import tokens
 
 
 async def test_text_becomes_ids_and_ids_become_text(open_app: Any) -> None:
@@ -22,6 +25,23 @@ async def test_control_tokens_and_the_tokens_texts_on_request(open_app: Any) -> 
         told = (await app.post("/tokenize", body)).json()
     assert told["tokens"] == encode_with_control("a<|end|>")
     assert told["token_strs"] == ["a", "<|end|>"]
+
+
+@pytest.mark.parametrize(
+    ("path", "module"), [("/tokenize", tokens), ("/v1/completions", prompts)], ids=["ids", "prompt"]
+)
+async def test_long_texts_do_not_hold_up_others(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch, path: str, module: Any
+) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(
+        module, "encode", lambda text: threads.append(threading.get_ident()) or encode(text)
+    )
+    async with open_app("Yes") as app:
+        answer = await app.post(path, {"model": "scripted", "prompt": "a"})
+    assert answer.status_code == 200
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize(
