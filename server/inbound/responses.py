@@ -21,6 +21,7 @@ from server.inbound.options import (
     verbosity_hint,
 )
 from server.inbound.past import Past, read_past
+from server.inbound.recalled import LedTo, call_ids, with_reasoning
 from server.inbound.sealed import unsealed
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
@@ -85,21 +86,23 @@ async def read(
     past = await read_past(request, store, owner, today=today, remembered=remembered)
     if not given and not past.items:
         raise InvalidRequest("The request has no input.", param="input", code="missing_input")
-    known = await _known(request, given, store, owner)
+    known, led_to = await _remembered(request, given, store, owner)
     resolved = items.resolve(given, {**unsealed(given, partial(sealer.open, owner)), **known})
-    return await asyncio.to_thread(_compile, request, past, resolved, masking)
+    whole = with_reasoning(resolved, led_to)
+    return await asyncio.to_thread(_compile, request, past, whole, masking)
 
 
-async def _known(
+async def _remembered(
     request: CreateResponse, given: Sequence[Item], store: Store, owner: str
-) -> Mapping[str, StoredItem]:
-    """What the store knows of the given items; a stateless request can do without."""
+) -> tuple[Mapping[str, StoredItem], LedTo]:
+    """What the store knows of the given items and calls; a stateless request can do without."""
     try:
-        return await store.items(owner, items.ids_in(request.input))
+        known = await store.items(owner, items.ids_in(request.input))
+        return known, await store.led_to(owner, call_ids(given))
     except StoreUnavailable:
         if request.store is not False or any(item["type"] == items.REFERENCE for item in given):
             raise
-        return {}
+        return {}, {}
 
 
 def _compile(

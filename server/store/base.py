@@ -158,6 +158,12 @@ class Store(Protocol):
         """Those of the owner's input and output items that have one of `ids`, by id."""
         ...
 
+    async def led_to(
+        self, owner: str, call_ids: Collection[str]
+    ) -> Mapping[str, Sequence[StoredItem]]:
+        """By call id, the output of the owner's response up to that call and with it."""
+        ...
+
     async def cancel(self, response_id: str) -> None:
         """Ask the gateway that runs the response to end it."""
         ...

@@ -42,6 +42,7 @@ class MemoryStore:
         self._capacity = capacity
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._items: dict[_Key, StoredItem] = {}
+        self._led_to: dict[_Key, Sequence[StoredItem]] = {}
         self._ledgers: dict[_Key, bytes] = {}
         self._runs: dict[str, _Run] = {}
         self._bells = Bells()
@@ -110,6 +111,13 @@ class MemoryStore:
         keys = ((owner, item_id) for item_id in ids)
         return {key[1]: self._items[key] for key in keys if key in self._items}
 
+    async def led_to(
+        self, owner: str, call_ids: Collection[str]
+    ) -> Mapping[str, Sequence[StoredItem]]:
+        """Output up to calls."""
+        keys = ((owner, call_id) for call_id in call_ids)
+        return {key[1]: self._led_to[key] for key in keys if key in self._led_to}
+
     async def cancel(self, response_id: str) -> None:
         """Mark the run."""
         if run := self._runs.get(response_id):
@@ -143,8 +151,10 @@ class MemoryStore:
         key = (stored.owner, stored.id)
         self._forget(key)
         self._responses[key] = stored
-        for kept in stored.output:
+        for position, kept in enumerate(stored.output, 1):
             self._items[(stored.owner, kept.item["id"])] = kept
+            if call_id := kept.item.get("call_id"):
+                self._led_to[(stored.owner, call_id)] = stored.output[:position]
         for kept in stored.input:
             # A client may send an item back changed: its first form is the one that has the id.
             self._items.setdefault((stored.owner, kept.item["id"]), kept)
@@ -156,6 +166,8 @@ class MemoryStore:
         if stored is None:
             return False
         self._ledgers.pop(key, None)
+        for kept in stored.output:
+            self._led_to.pop((stored.owner, kept.item.get("call_id", "")), None)
         for kept in (*stored.input, *stored.output):
             item_key = (stored.owner, kept.item["id"])
             if self._items.get(item_key) is kept:

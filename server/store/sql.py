@@ -198,14 +198,15 @@ class SqlStore:
             select(items, call.c.call_id.label("asked"))
             .join(call, call.c.response_id == items.c.response_id)
             .join(responses, responses.c.id == items.c.response_id)
-            .where(call.c.call_id.in_(keys), call.c.side == OUTPUT, items.c.side == OUTPUT)
+            .where(call.c.side == OUTPUT, items.c.side == OUTPUT)
             .where(items.c.place <= call.c.place, responses.c.owner == owner, ~responses.c.deleted)
             .order_by(items.c.place)
         )
         found: defaultdict[str, list[StoredItem]] = defaultdict(list)
         async with self.database.reading() as connection:
-            for row in await connection.execute(query):
-                found[keys[row.asked]].append(rows.stored_item(row))
+            for some in rows.in_batches(keys):
+                for row in await connection.execute(query.where(call.c.call_id.in_(some))):
+                    found[keys[row.asked]].append(rows.stored_item(row))
         return found
 
     async def cancel(self, response_id: str) -> None:

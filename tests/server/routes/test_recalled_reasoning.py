@@ -1,0 +1,116 @@
+"""Clients that drop the reasoning before a call get it back from the store, by the call's id."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.store.base import Store
+from server.store.memory import MemoryStore
+from server.store.sql import SqlStore
+
+THOUGHT = "<|channel|>analysis<|message|>Ask f.<|end|>"
+CALL = (
+    "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json"
+    '<|message|>{"a": 1}<|call|>'
+)
+ANSWER = "<|channel|>final<|message|>Done.<|return|>"
+RESULT = (
+    "<|start|>functions.f to=assistant<|channel|>commentary<|message|>1<|end|><|start|>assistant"
+)
+LINES = (
+    {"prompt_contains": "to=assistant", "completion": ANSWER},
+    {"prompt_contains": None, "completion": THOUGHT + CALL},
+)
+TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+ASKED = {"role": "user", "content": "hi"}
+
+OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    made: Store = MemoryStore()
+    if request.param == "sqlite":
+        made = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await made.start()
+    yield made
+    await made.stop()
+
+
+async def respond(app: Any, given: Any, **options: Any) -> dict[str, Any]:
+    answer = await app.post("/v1/responses", {"input": given, "tools": [TOOL]}, **options)
+    assert answer.status_code == 200, answer.text
+    response: dict[str, Any] = answer.json()
+    return response
+
+
+def bare(call: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A call as a client sends it that keeps neither ids nor status."""
+    kept = {name: call[name] for name in ("type", "call_id", "name", "arguments")}
+    return {**kept, **changes}
+
+
+def result(call: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call["call_id"], "output": "1"}
+
+
+async def test_the_prompt_repeats_what_was_sampled(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*LINES, store=store) as app:
+        _, call = (await respond(app, [ASKED]))["output"]
+        await respond(app, [ASKED, bare(call), result(call)])
+    assert app.prompts[1] == app.prompts[0] + THOUGHT + CALL + RESULT
+
+
+async def test_reasoning_that_came_back_is_not_said_twice(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*LINES, store=store) as app:
+        thought, call = (await respond(app, [ASKED]))["output"]
+        own = {"type": "reasoning", "summary": [], "content": thought["content"]}
+        for reasoning in (thought, own):
+            await respond(app, [ASKED, reasoning, bare(call), result(call)])
+    for prompt in app.prompts[1:]:
+        assert prompt.count("Ask f.") == 1
+
+
+async def test_a_changed_call_is_the_clients_own(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*LINES, store=store) as app:
+        _, call = (await respond(app, [ASKED]))["output"]
+        await respond(app, [ASKED, bare(call, arguments='{"a": 2}'), result(call)])
+    assert "Ask f." not in app.prompts[1]
+    assert '{"a": 2}' in app.prompts[1]
+
+
+async def test_other_keys_calls_are_not_known(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*LINES, store=store, api_key=("a", "b")) as app:
+        mine, other = ({"headers": {"authorization": f"Bearer {key}"}} for key in "ab")
+        _, call = (await respond(app, [ASKED], **mine))["output"]
+        await respond(app, [ASKED, bare(call), result(call)], **other)
+        await respond(app, [ASKED, bare(call), result(call)], **mine)
+    assert "Ask f." not in app.prompts[1]
+    assert "Ask f." in app.prompts[2]
+
+
+async def test_each_call_gets_the_reasoning_before_it(open_app: OpenApp, store: Store) -> None:
+    second = THOUGHT.replace("Ask f.", "Ask again.") + CALL.replace("1", "2")
+    lines = (
+        {"prompt_contains": '{"a": 2}', "completion": ANSWER},
+        {"prompt_contains": "to=assistant", "completion": second},
+        {"prompt_contains": None, "completion": THOUGHT + CALL},
+    )
+    async with open_app(*lines, store=store) as app:
+        _, one = (await respond(app, [ASKED]))["output"]
+        so_far = [ASKED, bare(one), result(one)]
+        _, two = (await respond(app, so_far))["output"]
+        await respond(app, [*so_far, bare(two), result(two)])
+    assert app.prompts[2] == app.prompts[1] + second + RESULT
+
+
+async def test_what_was_deleted_is_not_known(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*LINES, store=store) as app:
+        first = await respond(app, [ASKED])
+        call = first["output"][1]
+        await app.client.delete(f"/v1/responses/{first['id']}")
+        await respond(app, [ASKED, bare(call), result(call)])
+    assert "Ask f." not in app.prompts[1]
