@@ -127,7 +127,7 @@ class Kind:
     def body(self, number: int, tokens: int, grammar: str | None) -> dict[str, Any]:
         """grammar: in vLLM's words; None says the schema in OpenAI's."""
         task = TASK.format(number)
-        body: dict[str, Any] = {"model": NAME, "stream": True, "temperature": 1.0, "seed": number}
+        body: dict[str, Any] = {"model": NAME, "stream": True, "temperature": 1.0}
         if self.api == "chat":
             body |= {"messages": [{"role": "user", "content": task}], "max_tokens": tokens}
             body |= {"stream_options": {"include_usage": True}}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from vllm import AsyncEngineArgs
+from vllm.platforms import current_platform
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from adapters.errors import BackendFailed
@@ -15,6 +16,8 @@ _DEFAULTS = {
     "scheduling_policy": "priority",
     "disable_log_stats": "true",
 }
+# vLLM 0.32 on a CPU dies of a request with a seed whose prompt takes several steps.
+_CPU_DEFAULTS = {"enable_chunked_prefill": "false"}
 _FLAGS = {"true": "--{}", "false": "--no-{}"}
 
 
@@ -24,7 +27,8 @@ def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
     Raises BackendFailed for a name that vLLM does not know, or a value that it does not take.
     """
     words = ["--model", model]
-    for name, value in {**_DEFAULTS, **options}.items():
+    defaults = _DEFAULTS | (_CPU_DEFAULTS if current_platform.is_cpu() else {})
+    for name, value in {**defaults, **options}.items():
         option = name.replace("_", "-")
         flag = _FLAGS.get(value.lower())
         words += [flag.format(option)] if flag else [f"--{option}", value]

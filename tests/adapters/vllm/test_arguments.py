@@ -33,6 +33,11 @@ def test_grammars_are_llguidances_and_priorities_count(checkpoint_folder: Path) 
     assert arguments.scheduling_policy == "priority"
 
 
+def test_on_a_cpu_prompts_are_taken_whole(checkpoint_folder: Path) -> None:
+    """Else a seed would kill the engine: its CPU generator cannot be set back."""
+    assert engine_arguments(str(checkpoint_folder), {}).enable_chunked_prefill is False
+
+
 def test_what_is_given_wins(checkpoint_folder: Path) -> None:
     given = {"scheduling_policy": "fcfs"}
     assert engine_arguments(str(checkpoint_folder), given).scheduling_policy == "fcfs"
