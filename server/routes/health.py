@@ -14,7 +14,7 @@ from server.respond import json_response
 router = APIRouter()
 
 
-@router.get("/health")
+@router.api_route("/health", methods=["GET", "HEAD"])
 async def health(request: Request) -> Response:
     """200 while the engine can serve, 503 with the reason when it cannot."""
     try:
@@ -24,7 +24,7 @@ async def health(request: Request) -> Response:
     return json_response({"status": "ok"})
 
 
-@router.get("/version")
+@router.api_route("/version", methods=["GET", "HEAD"])
 async def show_version(request: Request) -> Response:
     """The package's version and the engine's name."""
     info = context_of(request).gateway.backend.info

@@ -16,7 +16,7 @@ from server.respond import json_response
 router = APIRouter()
 
 
-@router.get("/v1/models")
+@router.api_route("/v1/models", methods=["GET", "HEAD"])
 async def list_models(request: Request) -> Response:
     """All served names, the default first."""
     authenticate(request)
@@ -25,7 +25,7 @@ async def list_models(request: Request) -> Response:
     return json_response({"object": "list", "data": models})
 
 
-@router.get("/v1/models/{name:path}")
+@router.api_route("/v1/models/{name:path}", methods=["GET", "HEAD"])
 async def retrieve_model(request: Request, name: str) -> Response:
     """One served name; 404 for any other."""
     authenticate(request)

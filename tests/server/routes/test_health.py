@@ -48,3 +48,12 @@ async def test_a_server_whose_engine_is_dead_says_why(
 async def test_the_version_is_the_packages(http: httpx.AsyncClient) -> None:
     answer = (await http.get("/version")).json()
     assert answer == {"version": version("gpt-oss-server"), "backend": "scripted"}
+
+
+async def test_a_load_balancer_may_ask_with_head(
+    http: httpx.AsyncClient, backend: ScriptedBackend
+) -> None:
+    assert (await http.head("/health")).status_code == 503
+    await backend.start()
+    assert (await http.head("/health")).status_code == 200
+    assert (await http.head("/version")).status_code == 200

@@ -37,3 +37,8 @@ async def test_any_other_name_is_a_404(http: httpx.AsyncClient) -> None:
     answer = await http.get("/models/third")
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize("path", ["/models", "/models/second"])
+async def test_who_only_looks_whether_it_is_there_may(http: httpx.AsyncClient, path: str) -> None:
+    assert (await http.head(path)).status_code == 200
