@@ -7,11 +7,13 @@ compiled first in processes that may be killed, one line of report for each gram
 
 import atexit
 import resource
+import signal
 import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from multiprocessing.connection import Connection, Pipe
@@ -19,12 +21,17 @@ from queue import LifoQueue
 
 from llguidance import LLMatcher
 
+from server.errors import RateLimited, Unavailable
+
 SECONDS = 2.0
-"""How long a grammar may take to compile."""
+"""How much of a processor's time a grammar may take to compile."""
 
 _WORKERS = 4
+_WAITING = 8
+_TRIES = 2
 _KEPT_REPORTS = 4096
 _START_SECONDS = 60.0
+_STARVED_SECONDS = 30.0
 # An engine compiles on a thread of 8 MiB: what fits in here fits in there.
 _STACK_BYTES = 1 << 20
 _MEMORY_BYTES = 2 << 30
@@ -34,10 +41,10 @@ class Trials:
     """Compiles grammars on trial; reports are kept by content. Safe to share between threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
         self._reports: OrderedDict[bytes, str] = OrderedDict()
         self._lock = threading.Lock()
-        self._workers = [_Worker() for _ in range(_WORKERS)]
+        self._places = threading.BoundedSemaphore(_WORKERS + _WAITING)
+        self._workers = [_Worker(seconds) for _ in range(_WORKERS)]
         self._idle: LifoQueue[_Worker] = LifoQueue()
         for worker in self._workers:
             self._idle.put(worker)
@@ -51,7 +58,10 @@ class Trials:
             self._idle.put(worker)
 
     def problem(self, grammar: str) -> str | None:
-        """Why `grammar` (Lark text) does not compile, as a clause; None where it does."""
+        """Why `grammar` (Lark text) does not compile, as a clause; None where it does.
+
+        Raises RateLimited where too many wait already, Unavailable where it could not be found out.
+        """
         key = sha256(grammar.encode("utf-8", "surrogatepass")).digest()
         with self._lock:
             report = self._reports.get(key)
@@ -63,14 +73,28 @@ class Trials:
     def close(self) -> None:
         """End the processes; those of trials in progress too."""
         for worker in self._workers:
-            worker.stop()
+            worker.close()
 
     def _try(self, grammar: str) -> str:
-        worker = self._idle.get()
+        with self._worker() as worker:
+            for _ in range(_TRIES):
+                with suppress(_Accident):
+                    return worker.report(grammar)
+        raise Unavailable("A grammar could not be tried; please try again shortly.")
+
+    @contextmanager
+    def _worker(self) -> Iterator["_Worker"]:
+        """Those who wait hold a thread each: they are few, and none for long."""
+        if not self._places.acquire(blocking=False):
+            raise RateLimited("Too many grammars are being tried; please try again shortly.")
         try:
-            return worker.report(grammar, self._seconds)
+            worker = self._idle.get()
+            try:
+                yield worker
+            finally:
+                self._idle.put(worker)
         finally:
-            self._idle.put(worker)
+            self._places.release()
 
     def _keep(self, key: bytes, report: str) -> None:
         with self._lock:
@@ -87,18 +111,26 @@ def shared() -> Trials:
     return trials
 
 
+class _Accident(Exception):
+    """The process ended or starved, which says nothing about the grammar."""
+
+
 class _Worker:
     """A process for trials, started when it is first needed and again after each death."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection
+        self._closed = False
 
     def start(self) -> None:
+        if self._closed:
+            raise _Accident
         if self._process is not None:
             return
         self._pipe, theirs = Pipe()
-        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        command = [sys.executable, "-m", __name__, str(theirs.fileno()), str(self._seconds)]
         with theirs:
             self._process = subprocess.Popen(
                 command,
@@ -109,26 +141,42 @@ class _Worker:
                 start_new_session=True,  # Ctrl-C is the server's to handle
             )
 
-    def stop(self) -> None:
+    def close(self) -> None:
+        self._closed = True
+        self._stop()
+
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
             self._pipe.close()
 
-    def report(self, grammar: str, seconds: float) -> str:
-        """The report on a grammar, empty where it compiles."""
+    def report(self, grammar: str) -> str:
+        """The report on a grammar, empty where it compiles. Raises _Accident where there is none.
+
+        How the process ended tells what of that is the grammar's doing.
+        """
         self.start()
         try:
             self._receive(_START_SECONDS)
             self._pipe.send_bytes(grammar.encode("utf-8", "replace"))
-            return self._receive(seconds)
-        except TimeoutError:
-            self.stop()
-            return f"it takes longer than {seconds:g} s to compile"
-        except (EOFError, OSError):
-            self.stop()
-            return "it is too deep or too large to compile"
+            return self._receive(_STARVED_SECONDS)
+        except (EOFError, OSError) as error:
+            match self._ended(error):
+                case signal.SIGPROF:
+                    return f"it takes longer than {self._seconds:g} s to compile"
+                case signal.SIGABRT | signal.SIGBUS | signal.SIGSEGV:
+                    return "it is too deep or too large to compile"
+            raise _Accident from error
+
+    def _ended(self, error: Exception) -> int | None:
+        """The signal that the process ended by; None where it was none, or is ended here."""
+        process, code = self._process, 0
+        if process is not None and not isinstance(error, TimeoutError):
+            code = process.wait()
+        self._stop()
+        return -code if code < 0 else None
 
     def _receive(self, seconds: float) -> str:
         if not self._pipe.poll(seconds):
@@ -136,24 +184,30 @@ class _Worker:
         return self._pipe.recv_bytes().decode()
 
 
-def _run(pipe: Connection) -> None:
-    """The process: says that it is ready, then takes a grammar and tells its report, for ever."""
+def _run(pipe: Connection, seconds: float) -> None:
+    """The process: says that it is ready, then takes a grammar and tells its report, for ever.
+
+    A grammar that takes more of the processor's time than `seconds` ends it by SIGPROF.
+    """
     while True:
         pipe.send_bytes(b"")
-        report: str = LLMatcher.validate_grammar(pipe.recv_bytes().decode())
+        grammar = pipe.recv_bytes().decode()
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        report: str = LLMatcher.validate_grammar(grammar)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         # The rest of the report quotes the grammar around the place.
         pipe.send_bytes(report.partition("\n")[0].removesuffix(".").encode())
 
 
-def _main(descriptor: int) -> None:
+def _main(descriptor: int, seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(ValueError):  # macOS bounds no memory
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     threading.stack_size(_STACK_BYTES)
-    thread = threading.Thread(target=_run, args=[Connection(descriptor)])
+    thread = threading.Thread(target=_run, args=[Connection(descriptor), seconds])
     thread.start()
     thread.join()
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    _main(int(sys.argv[1]), float(sys.argv[2]))

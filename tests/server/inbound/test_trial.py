@@ -1,11 +1,13 @@
 """Grammars on trial: what does not compile, takes for ever or kills its compiler."""
 
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from harmony.grammar import GrammarSpec, RegexText, SchemaJson, answer_grammar
+from server.errors import RateLimited, Unavailable
 from server.inbound import trial
 from server.inbound.trial import Trials
 
@@ -62,7 +64,7 @@ def test_a_slow_one_does_not_hold_up_others(trials: Trials) -> None:
 def test_a_report_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_KEPT_REPORTS", 1)
     tried: list[str] = []
-    monkeypatch.setattr(trial._Worker, "report", lambda _, grammar, __: tried.append(grammar) or "")
+    monkeypatch.setattr(trial._Worker, "report", lambda _, grammar: tried.append(grammar) or "")
     trials = Trials()
     for grammar in (FINE, FINE, DEEP, FINE):
         assert trials.problem(grammar) is None
@@ -88,5 +90,75 @@ class Script:
 def test_the_process_says_that_it_is_ready_before_each_grammar_and_ends_with_its_pipe() -> None:
     pipe = Script(FINE, "start: (")
     with pytest.raises(EOFError):
-        trial._run(pipe)
+        trial._run(pipe, 60)
     assert [bool(report) for report in pipe.sent] == [False, False, False, True, False]
+
+
+def stop_idle(trials: Trials, by: int) -> None:
+    """End the process that is next to be used, as an operator or a lack of memory would."""
+    process = trials._workers[-1]._process
+    assert process is not None
+    process.send_signal(by)
+    process.wait()
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_a_process_that_ended_for_other_reasons_is_replaced(by: int) -> None:
+    trials = Trials()
+    trials.start()
+    try:
+        stop_idle(trials, by)
+        assert trials.problem(FINE) is None
+    finally:
+        trials.close()
+
+
+def test_what_could_not_be_found_out_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = iter([trial._Accident(), trial._Accident(), trial._Accident(), ""])
+
+    def report(_: object, __: str) -> str:
+        if isinstance(told := next(reports), Exception):
+            raise told
+        return told
+
+    monkeypatch.setattr(trial._Worker, "report", report)
+    trials = Trials()
+    with pytest.raises(Unavailable):
+        trials.problem(FINE)
+    assert trials.problem(FINE) is None
+
+
+def test_a_process_that_starves_says_nothing_about_its_grammar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trial, "_STARVED_SECONDS", 0.01)
+    trials = Trials(seconds=60)
+    try:
+        with pytest.raises(Unavailable):
+            trials.problem(FOR_MINUTES)
+    finally:
+        trials.close()
+
+
+def test_too_many_at_once_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_WORKERS", 1)
+    monkeypatch.setattr(trial, "_WAITING", 0)
+    trials = Trials()
+    refused: list[Exception] = []
+
+    def report(_: object, __: str) -> str:
+        with pytest.raises(RateLimited) as caught:
+            trials.problem(FINE + "\n")
+        refused.append(caught.value)
+        return ""
+
+    monkeypatch.setattr(trial._Worker, "report", report)
+    assert trials.problem(FINE) is None
+    assert len(refused) == 1
+
+
+def test_trials_that_are_closed_try_nothing() -> None:
+    trials = Trials()
+    trials.close()
+    with pytest.raises(Unavailable):
+        trials.problem(FINE)
