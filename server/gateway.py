@@ -6,17 +6,17 @@ a run whose producer samples and emits wire events; the caller follows the run.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
 from adapters.base import Backend
 from adapters.errors import BackendError
 from server.admission import Admission, Ticket
 from server.completion import TurnEvent, TurnFinished, Usage
-from server.errors import APIError, ServerFailed, from_backend
+from server.errors import APIError, ServerFailed, Unavailable, from_backend
 from server.outbound.base import Outbound
 from server.plan import RawPlan, TurnPlan
-from server.runs import Emit, Journal, Run, Runs
+from server.runs import Emit, Journal, Run, Runs, WireEvent
 from server.turn import Turn, prepare, prepare_raw
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Gateway:
         except BaseException:
             ticket.leave()
             raise
-        answer = _Answer(turn, outbound, ticket)
+        answer = _Answer(turn, outbound, ticket, lambda: background and self.runs.stopping)
         run = self.runs.start(answer, request_id, journal=journal, background=background)
         run.when_done(ticket.leave)
         return run
@@ -77,12 +77,18 @@ class Gateway:
 
 
 class _Answer:
-    """The producer of one answer's events."""
+    """The producer of one answer's events.
 
-    def __init__(self, turn: Turn, outbound: Outbound, ticket: Ticket) -> None:
+    broken_off: asked when it is cancelled; True where nobody wanted that.
+    """
+
+    def __init__(
+        self, turn: Turn, outbound: Outbound, ticket: Ticket, broken_off: Callable[[], bool]
+    ) -> None:
         self._turn = turn
         self._outbound = outbound
         self._ticket = ticket
+        self._broken_off = broken_off
         self._finished = False
 
     async def __call__(self, emit: Emit) -> None:
@@ -93,13 +99,18 @@ class _Answer:
                     await self._push(batch, emit)
         except asyncio.CancelledError:
             if not self._finished:
-                await emit(self._outbound.cancel())
+                await emit(self._last_words())
             raise
         except Exception as error:
             failure = self._told(error)
             if not self._finished:
                 await emit(self._outbound.fail(failure))
                 raise failure from error
+
+    def _last_words(self) -> list[WireEvent]:
+        if self._broken_off():
+            return self._outbound.fail(Unavailable("The server stopped before it was finished."))
+        return self._outbound.cancel()
 
     async def _push(self, batch: Sequence[TurnEvent], emit: Emit) -> None:
         if events := [wire for event in batch for wire in self._outbound.push(event)]:

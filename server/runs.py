@@ -155,6 +155,8 @@ class Runs:
 
     def __init__(self) -> None:
         self._ids: dict[Run, str] = {}
+        self.stopping = False
+        """True once all runs are ended because the server is."""
 
     @property
     def ids(self) -> list[str]:
@@ -180,7 +182,8 @@ class Runs:
         return next((run for run, name in self._ids.items() if name == request_id), None)
 
     def cancel(self) -> None:
-        """Cancel what still runs."""
+        """Cancel what still runs, since the server stops."""
+        self.stopping = True
         for run in self._ids:
             run.cancel()
 

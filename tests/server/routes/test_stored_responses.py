@@ -329,3 +329,15 @@ async def test_a_response_that_is_still_made_cannot_be_continued(
     assert refused.json()["error"]["param"] == "previous_response_id"
     assert refused.json()["error"]["code"] == "previous_response_not_finished"
     assert continued.status_code == 200
+
+
+async def test_a_background_response_that_the_server_stops_for_ends_as_failed(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(SLOW, store=store) as app:
+        queued = await create(app, background=True)
+        await app.backend.until_running(1)
+        await app.app.state.context.gateway.runs.close()
+        shown = (await get(app, queued["id"])).json()
+    assert shown["status"] == "failed"
+    assert "server stopped" in shown["error"]["message"]
