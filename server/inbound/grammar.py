@@ -157,14 +157,25 @@ class _Asked:
     wish: Wish = field(compare=False)
 
 
+class _Hurried(Exception):
+    """Wishes were given up for want of time: the next time may do better."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        super().__init__("the request's schemas take too long to compile")
+        self.constraint = constraint
+
+
 def _kept(wish: Wish, parallel_calls: bool) -> Constraint:
     try:
         content = orjson.dumps(wish, default=sorted)
     except TypeError:  # nested too deep, or a number that JSON has and orjson has not
-        return _compile(wish, parallel_calls)
-    if len(content) > _MAX_KEPT_BYTES:
-        return _compile(wish, parallel_calls)
-    return _compile_kept(_Asked(content, wish), parallel_calls)
+        content = None
+    try:
+        if content is None or len(content) > _MAX_KEPT_BYTES:
+            return _compile(wish, parallel_calls)
+        return _compile_kept(_Asked(content, wish), parallel_calls)
+    except _Hurried as hurried:
+        return hurried.constraint
 
 
 @lru_cache(maxsize=512)
@@ -173,34 +184,41 @@ def _compile_kept(asked: _Asked, parallel_calls: bool) -> Constraint:
 
 
 def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
-    spec = _compilable(wish, parallel_calls)
+    spec, in_time = _compilable(wish, parallel_calls)
     answer, prefill = answer_grammar(spec), _prefill(wish)
-    return Constraint(
+    constraint = Constraint(
         grammar=answer if prefill else turn_grammar(spec),
         answer_grammar=answer,
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
     )
+    if not in_time:
+        raise _Hurried(constraint)
+    return constraint
 
 
-def _compilable(wish: Wish, parallel_calls: bool) -> GrammarSpec:
-    """The wish as far as it compiles: first all at once, then one by one, then the promises."""
+def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, bool]:
+    """The wish as far as it compiles: first all at once, then one by one, then the promises.
+
+    And whether there was time for all that.
+    """
     tools = wish.callable
     wanted = [wanted_input(tool, enforce_unsaid=wish.enforce_unsaid) for tool in tools]
     wanted.append(wanted_answer(wish.form))
     spec = _spec(wish, [each.body for each in wanted], parallel_calls)
     if problem_of(spec) is None:
-        return spec
+        return spec, True
     until = time.monotonic() + SETTLE_SECONDS
     settled = [each.settled(in_time=time.monotonic() < until) for each in wanted]
+    in_time = time.monotonic() < until
     spec = _spec(wish, settled, parallel_calls)
     if problem_of(spec) is None:
-        return spec
+        return spec, in_time
     spec = _spec(wish, [each.least for each in wanted], parallel_calls)
     if problem := problem_of(spec):
         param = "tools" if tools or wish.form is None else wish.form.param
         raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar")
-    return spec
+    return spec, in_time
 
 
 def _spec(wish: Wish, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:

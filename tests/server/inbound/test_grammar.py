@@ -336,4 +336,13 @@ def test_no_more_is_tried_once_a_request_has_had_its_time(monkeypatch: pytest.Mo
     assert "too long" in error.message
 
 
+def test_what_was_given_up_in_a_hurry_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = wish([F | {"name": "hurried"}, G | {"parameters": UNCOMPILABLE}])
+    with monkeypatch.context() as hurry:
+        hurry.setattr(grammar, "SETTLE_SECONDS", 0)
+        constrain(wanted, Masking())
+    calls = (call("hurried", SchemaJson(SCHEMA)), call("g", AnyObject()))
+    assert_spec(wanted, GrammarSpec(tools=calls))
+
+
 LATE = {"type": "grammar", "syntax": "regex", "definition": "late"}
