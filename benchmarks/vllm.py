@@ -5,8 +5,8 @@
 
 Both servers run at once with the same engine arguments, the default checkpoint and the same
 requests, streamed; each round asks each of them in an order drawn anew, so that a machine's moods
-fall on both alike. Free: nothing masks. Masked: the grammar that gpt-oss-server makes of a JSON
-schema, handed to vLLM as it is. Printed are medians over the rounds of each round's ratio, ours to
+fall on both alike. Masked: the answer keeps to a JSON schema, of which each makes its own grammar,
+since vLLM's APIs take no llguidance grammar for gpt-oss. Printed are medians over the rounds of each round's ratio, ours to
 vLLM's: output tokens per second, and CPU seconds per output token of the process that answers HTTP
 (the engine has processes of its own, alike on both sides).
 """
@@ -31,9 +31,6 @@ from pathlib import Path
 from typing import Any
 
 from demo.checkpoint import ensure
-from server.inbound.chat import read
-from server.inbound.grammar import Masking
-from server.schemas.chat import CreateChatCompletion
 
 ENGINE = {"max_model_len": "4096", "enforce_eager": "true", "max_num_seqs": "64"}
 ENVIRONMENT = {
@@ -100,7 +97,6 @@ def servers(model: str) -> Iterator[tuple[Server, Server]]:
     theirs = [*("vllm.entrypoints.cli.main", "serve", model, *flags)]
     theirs += ["--served-model-name", NAME, "--disable-log-stats"]
     theirs += ["--disable-uvicorn-access-log", "--scheduling-policy", "priority"]
-    theirs += ["--structured-outputs-config", '{"backend": "guidance"}']
     running = [Server("ours", ours), Server("vllm-serve", theirs)]
     try:
         for server in running:
@@ -124,8 +120,7 @@ class Kind:
     def path(self) -> str:
         return {"chat": "/v1/chat/completions", "responses": "/v1/responses"}[self.api]
 
-    def body(self, number: int, tokens: int, grammar: str | None) -> dict[str, Any]:
-        """grammar: in vLLM's words; None says the schema in OpenAI's."""
+    def body(self, number: int, tokens: int) -> dict[str, Any]:
         task = TASK.format(number)
         body: dict[str, Any] = {"model": NAME, "stream": True, "temperature": 1.0}
         if self.api == "chat":
@@ -135,8 +130,6 @@ class Kind:
             body |= {"input": task, "max_output_tokens": tokens, "store": False}
         if not self.masked:
             return body
-        if grammar is not None:
-            return body | {"structured_outputs": {"grammar": grammar}}
         form = {"type": "json_schema", "name": "names", "schema": SCHEMA, "strict": True}
         if self.api == "responses":
             return body | {"text": {"format": form}}
@@ -172,26 +165,16 @@ async def measure(server: Server, bodies: list[dict[str, Any]], path: str) -> Me
     return Measured(tokens / seconds, (server.cpu - cpu) / tokens)
 
 
-def grammar_of(kind: Kind) -> str:
-    """What gpt-oss-server masks the request with; the same for both APIs."""
-    asked = CreateChatCompletion(**Kind("chat", kind.masked).body(0, 1, None))
-    (plan,) = read(asked, today="2026-01-01", masking=Masking()).plans
-    assert plan.grammar is not None
-    return plan.grammar
-
-
 async def compare(pair: tuple[Server, Server], options: argparse.Namespace) -> None:
     print(f"{'api':10} {'masked':7} {'streams':>7}  tokens/s: ours   vLLM  ratio   CPU/token ratio")
     for kind in [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]:
-        grammar = grammar_of(kind) if kind.masked else None
         for streams in options.streams:
             rounds = []
             for number in range(options.rounds + 1):
                 numbers = range(number * streams, (number + 1) * streams)
                 results: dict[str, Measured] = {}
+                bodies = [kind.body(one, options.tokens) for one in numbers]
                 for server in random.sample(pair, 2):
-                    told = grammar if server is pair[1] else None
-                    bodies = [kind.body(one, options.tokens, told) for one in numbers]
                     results[server.name] = await measure(server, bodies, kind.path)
                 rounds.append((results["ours"], results["vllm-serve"]))
             show(kind, streams, rounds[1:])  # the first warms up
