@@ -7,8 +7,8 @@ Both servers run at once with the same engine arguments, the default checkpoint 
 requests, streamed; each round asks each of them in an order drawn anew, so that a machine's moods
 fall on both alike. Masked: the answer keeps to a JSON schema, of which each makes its own grammar,
 since vLLM's APIs take no llguidance grammar for gpt-oss. Printed are medians over the rounds of
-each round's ratio, ours to vLLM's: output tokens per second, and CPU seconds per output token of the process that answers HTTP
-(the engine has processes of its own, alike on both sides).
+each round's ratio, ours to vLLM's: output tokens per second, and CPU seconds per output token of
+the process that answers HTTP (the engine has processes of its own, alike on both sides).
 """
 
 import argparse
