@@ -6,6 +6,7 @@ BackendError
   + Unsupported      the request needs what this engine lacks; names it
   + Rejected         the engine refused the request for another reason; it would again
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
+  |   + EngineFault  as a foreign engine puts it
   + InvalidGrammar   the request's grammar does not compile; says why
   + UnknownBackend   no backend has that name; lists those that exist
 """
@@ -52,6 +53,10 @@ class Rejected(BackendError):
 
 class BackendFailed(BackendError):
     """The engine broke while the request ran, or is dead; the message says why."""
+
+
+class EngineFault(BackendFailed):
+    """A foreign engine failed; the message holds its own words, which may quote the prompt."""
 
 
 class InvalidGrammar(BackendError):

@@ -22,8 +22,10 @@ from typing import Any, ClassVar
 from adapters.errors import (
     BackendError,
     ContextTooLong,
+    EngineFault,
     InvalidGrammar,
     Overloaded,
+    Rejected,
     Unsupported,
 )
 
@@ -156,7 +158,10 @@ class Unavailable(APIError):
 
 
 def from_backend(error: BackendError, *, prompt_param: str | None = None) -> APIError:
-    """The client's view of a backend's error; `prompt_param` is the field that holds the prompt."""
+    """The client's view of a backend's error; `prompt_param` is the field that holds the prompt.
+
+    A foreign engine's own words are not for clients: they name hosts, and may quote prompts.
+    """
     match error:
         case Overloaded():
             return RateLimited(str(error), error.retry_after)
@@ -166,5 +171,9 @@ def from_backend(error: BackendError, *, prompt_param: str | None = None) -> API
             return InvalidRequest(str(error), param=error.feature, code="unsupported_parameter")
         case InvalidGrammar():
             return InvalidRequest(str(error), code="invalid_grammar")
+        case Rejected():
+            return InvalidRequest("The engine refused the request.", code="engine_refused")
+        case EngineFault():
+            return ServerFailed("The engine failed to serve the request.")
         case _:
             return ServerFailed(str(error))

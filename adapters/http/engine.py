@@ -1,5 +1,6 @@
 """One running inference server as a backend: token ids in and out over HTTP."""
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
@@ -7,11 +8,20 @@ import httpx
 import orjson
 
 from adapters.base import BackendInfo, GenerationChunk, GenerationRequest
-from adapters.errors import BackendError, BackendFailed, ContextTooLong, Overloaded, Unsupported
+from adapters.errors import (
+    BackendError,
+    BackendFailed,
+    ContextTooLong,
+    EngineFault,
+    Overloaded,
+    Unsupported,
+)
 from adapters.http.options import Options
 from adapters.http.sse import EventLines
 from adapters.http.wire import JSON, Reader, Served, Wire
 from adapters.phases import split_by_phase
+
+logger = logging.getLogger(__name__)
 
 # Rows of gpt-oss's logits: a fact of the family, which no server tells.
 VOCAB_SIZE = 201_088
@@ -132,7 +142,7 @@ class HTTPEngine:
             return reader.push(event)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             start = line[:_QUOTED_BYTES].decode(errors="replace")
-            raise BackendFailed(f"{self.name} sent what cannot be read: {start}") from error
+            raise EngineFault(f"{self.name} sent what cannot be read: {start}") from error
 
     def _body(self, request: GenerationRequest) -> bytes:
         info = self.info
@@ -147,11 +157,10 @@ class HTTPEngine:
     async def _refusal(self, response: httpx.Response, request: GenerationRequest) -> BackendError:
         message = message_of(await response.aread())
         status = response.status_code
+        logger.warning("%s answered %d to request %s", self.name, status, request.request_id)
         if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
             wait = response.headers.get("retry-after", "")
-            return Overloaded(
-                f"{self.name} is busy: {message}", float(wait) if wait.isdecimal() else 1.0
-            )
+            return Overloaded("the engine is busy", float(wait) if wait.isdecimal() else 1.0)
         return self._wire.refusal(status, f"{self.name} answered {status}: {message}", request)
 
     def _running(self) -> httpx.AsyncClient:
@@ -162,7 +171,9 @@ class HTTPEngine:
     def _failed(self, error: Exception) -> BackendFailed:
         if self._client is None:
             return BackendFailed(f"the connection to {self.name} was closed")
-        return BackendFailed(f"{self.name} cannot be reached: {type(error).__name__}: {error}")
+        reason = f"{self.name} cannot be reached: {type(error).__name__}: {error}"
+        logger.warning("%s", reason)
+        return BackendFailed(reason)
 
 
 def message_of(body: bytes) -> str:

@@ -8,7 +8,7 @@ and SGLang's tokenizer manager; not run against a real server.
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
-from adapters.errors import BackendError, BackendFailed, InvalidGrammar, Rejected
+from adapters.errors import BackendError, EngineFault, InvalidGrammar, Rejected
 from adapters.http.engine import error_in
 from adapters.http.wire import JSON, Ending, Reader, Served
 from adapters.reasons import finish_reason
@@ -73,7 +73,7 @@ class SGLangWire:
 
     def refusal(self, status: int, message: str, request: GenerationRequest) -> BackendError:
         if status != httpx.codes.BAD_REQUEST:
-            return BackendFailed(message)
+            return EngineFault(message)
         if request.grammar is not None and "grammar" in message.lower():
             return InvalidGrammar(message)
         return Rejected(message)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
-from adapters.errors import BackendError, BackendFailed, InvalidGrammar, Rejected
+from adapters.errors import BackendError, BackendFailed, EngineFault, InvalidGrammar, Rejected
 from adapters.http.engine import error_in
 from adapters.http.wire import JSON, Ending, Reader, Served
 from adapters.reasons import finish_reason
@@ -66,7 +66,7 @@ class VLLMWire:
 
     def refusal(self, status: int, message: str, request: GenerationRequest) -> BackendError:
         if status not in (httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY):
-            return BackendFailed(message)
+            return EngineFault(message)
         if request.grammar is not None and "grammar" in message.lower():
             return InvalidGrammar(message)
         return Rejected(message)

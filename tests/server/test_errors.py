@@ -4,7 +4,10 @@ from adapters.errors import (
     BackendError,
     BackendFailed,
     ContextTooLong,
+    EngineFault,
+    InvalidGrammar,
     Overloaded,
+    Rejected,
     Unsupported,
 )
 from server.errors import (
@@ -73,18 +76,34 @@ def test_other_errors_add_no_headers() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "code"),
     [
-        (Overloaded("full", 3), RateLimited, "rate_limit_exceeded"),
         (ContextTooLong(9, 8), ContextLengthExceeded, "context_length_exceeded"),
         (Unsupported("seed", "x"), InvalidRequest, "unsupported_parameter"),
+        (Overloaded("full", 3), RateLimited, "rate_limit_exceeded"),
         (BackendFailed("out of memory"), ServerFailed, "server_error"),
+        (InvalidGrammar("no such rule"), InvalidRequest, "invalid_grammar"),
     ],
 )
-def test_a_backends_error_is_told_in_its_own_words(
+def test_other_errors_of_backends_are_told_in_their_own_words(
     error: BackendError, kind: type[APIError], code: str
 ) -> None:
     told = from_backend(error)
     assert type(told) is kind
     assert (told.message, told.code) == (str(error), code)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (Rejected("http://inner says: secret"), InvalidRequest, "engine_refused"),
+        (EngineFault("http://inner says: secret"), ServerFailed, "server_error"),
+    ],
+)
+def test_a_foreign_engines_own_words_are_not_for_clients(
+    error: BackendError, kind: type[APIError], code: str
+) -> None:
+    told = from_backend(error)
+    assert (type(told), told.code) == (kind, code)
+    assert "inner" not in told.message
 
 
 def test_a_full_engine_says_when_to_come_back() -> None:

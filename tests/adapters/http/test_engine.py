@@ -154,7 +154,7 @@ async def test_what_arrives_at_once_is_one_chunk(engine: FakeEngine) -> None:
 async def test_a_busy_engine_says_when_to_come_back(engine: FakeEngine, code: int) -> None:
     client = await connect(engine)
     engine.will(GENERATE, status(code, "full", retry_after="7"))
-    with pytest.raises(Overloaded, match="is busy: full") as refusal:
+    with pytest.raises(Overloaded, match="is busy") as refusal:
         await sample(client)
     assert refusal.value.retry_after == 7
 
