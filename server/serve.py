@@ -49,13 +49,12 @@ def serve(settings: Settings) -> None:
         try:
             backend = open_backend(settings, Progress())
             store = _open_store(settings)
-            try:
+            with ExitStack() as opened:
+                opened.callback(lambda: runner.run(store.stop()))
                 runner.run(store.start())
+                opened.callback(lambda: runner.run(backend.stop()))
                 runner.run(backend.start())
                 _listen(runner, settings, backend, store, listener)
-            finally:
-                runner.run(backend.stop())
-                runner.run(store.stop())
         except BackendError as error:
             raise StartUpFailed(str(error)) from error
         except StoreUnavailable as error:
@@ -84,6 +83,7 @@ def _listen(
         access_log=False,
         server_header=False,
         ws_max_size=settings.max_body_bytes,
+        ws_max_queue=1,
     )
     # sse-starlette would cut streams off at the first signal; here they are drained.
     AppStatus.disable_automatic_graceful_drain()

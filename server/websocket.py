@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 LIFETIME = 3600.0
 """Seconds after which a connection takes no further turn."""
 
-WAITING = 16
-"""Messages that are read ahead of their turn."""
+WAITING = 2
+"""Messages that are read ahead of their turn; each may be as large as a body."""
 
 _TRANSPORTS = ("type", "stream", "stream_options", "generate")
 

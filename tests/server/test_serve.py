@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
-from server.serve import Progress, StartUpFailed, _bind, _listen, _url
+from adapters.errors import BackendFailed
+from server.serve import Progress, StartUpFailed, _bind, _listen, _url, serve
 from server.settings import Settings
 from server.store.memory import MemoryStore
 
@@ -315,3 +316,27 @@ def test_progress_is_a_few_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> No
         "warm up: 100%",
         "",
     ]
+
+
+def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stuck:
+        async def start(self) -> None:
+            return
+
+        async def stop(self) -> None:
+            raise BackendFailed("stuck")
+
+    class Watched(MemoryStore):
+        async def stop(self) -> None:
+            stopped.append(self)
+
+    stopped: list[MemoryStore] = []
+    monkeypatch.setattr("server.serve.open_backend", lambda *_: Stuck())
+    monkeypatch.setattr("server.serve.open_store", lambda _: Watched())
+    for name in ("_log_to_stderr", "_listen", "signal.signal"):
+        monkeypatch.setattr(f"server.serve.{name}", lambda *_: None)
+    with pytest.raises(StartUpFailed, match="stuck"):
+        serve(Settings(port=0))
+    assert len(stopped) == 1

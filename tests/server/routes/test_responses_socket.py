@@ -38,6 +38,11 @@ class Socket:
         self.task = asyncio.ensure_future(app(scope, self._to_app.get, self._from_app.put))
         self._to_app.put_nowait({"type": "websocket.connect"})
 
+    @property
+    def unread(self) -> int:
+        """Messages that the application has not read."""
+        return self._to_app.qsize()
+
     async def message(self) -> Message:
         return await self._from_app.get()
 
@@ -314,3 +319,11 @@ async def test_a_connection_needs_a_key(open_app: Any) -> None:
     assert start["status"] == 401
     assert json.loads(text["body"])["error"]["code"] == "invalid_api_key"
     assert (b"www-authenticate", b"Bearer") in start["headers"]
+
+
+async def test_few_messages_are_read_ahead_of_their_turn(open_app: Any) -> None:
+    async with open_app(ENDLESS) as app, connect(app) as socket:
+        for _ in range(10):
+            socket.create(input="hi")
+        await socket.receive()
+        assert socket.unread >= 10 - 2 - websocket.WAITING
