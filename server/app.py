@@ -50,12 +50,14 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     Without a store, what is kept is kept in memory.
     """
     gateway = Gateway(backend, Admission(settings.max_running, settings.max_waiting))
+    store = MemoryStore() if store is None else store
+    shared = (store.sealing_key,) if store.sealing_key else ()
     context = Context(
         settings,
         gateway,
         created=int(time.time()),
-        store=MemoryStore() if store is None else store,
-        sealer=Sealer(settings.encryption_key),
+        store=store,
+        sealer=Sealer((*settings.encryption_key, *shared)),
     )
     upkeep = Upkeep(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
 

@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     encryption_key: Several = Field(
         (),
         description="key of the reasoning that clients keep (repeatable: the first seals, all "
-        "open); default: one made for this process",
+        "open); default: one that the store keeps",
         repr=False,
     )
     max_running: int = Field(64, ge=1, description="requests that sample at once")

@@ -104,6 +104,12 @@ class Store(Protocol):
     """
 
     @property
+    def sealing_key(self) -> str | None:
+        """The Fernet key of all gateways that share the store, once it is started; None where
+        nothing outlives the process."""
+        ...
+
+    @property
     def conversations(self) -> ConversationStore:
         """What keeps conversations, in the same place. A response that ends well is added to its
         conversation as its end is kept."""

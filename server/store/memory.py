@@ -36,6 +36,8 @@ class _Run:
 class MemoryStore:
     """Keeps up to `capacity` responses, >= 1; they are gone when the process ends."""
 
+    sealing_key = None
+
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.completions = MemoryCompletions(capacity)
         self.conversations = MemoryConversations(capacity)

@@ -26,7 +26,7 @@ from server.store.database import Database
 from server.store.notices import Notices
 from server.store.sql_completions import SqlCompletions
 from server.store.sql_conversations import SqlConversations
-from server.store.tables import INPUT, OUTPUT, events, items, responses, runs
+from server.store.tables import INPUT, OUTPUT, SEAL, events, items, responses, runs, secrets
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class SqlStore:
         self.database = database = Database(url)
         self.completions = SqlCompletions(database)
         self.conversations = SqlConversations(database)
+        self.sealing_key: str | None = None
         self._gateway = new_id("gateway")
         # SQLite tells nobody of a change: readers of other gateways' runs look again.
         self._bells = Bells(_POLL_SECONDS if database.is_sqlite else _PATIENCE_SECONDS)
@@ -54,6 +55,9 @@ class SqlStore:
     async def start(self) -> None:
         """Connect, and bring the schema up to date."""
         await self.database.migrate()
+        async with self.database.reading() as connection:
+            kept = select(secrets.c.value).where(secrets.c.name == SEAL)
+            self.sealing_key = (await connection.execute(kept)).scalar_one()
         if self._notices is not None:
             self._notices.start()
 

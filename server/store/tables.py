@@ -164,3 +164,11 @@ chat_calls = Table(
     Column("message", Text, nullable=False),
     Column("tokens", LargeBinary),
 )
+
+SEAL = "seal"
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("name", ID, primary_key=True),
+    Column("value", Text, nullable=False),
+)

@@ -3,9 +3,12 @@
 import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from server.store.sql import SqlStore
 
 CALL = (
     "<|channel|>analysis<|message|>A secret plan.<|end|>"
@@ -53,6 +56,18 @@ async def test_what_comes_back_sealed_repeats_the_sampled_tokens(
     assert answer.status_code == 200, answer.text
     # Nothing keeps the call's own tokens: it is rendered anew.
     assert app.prompts[1].startswith(app.prompts[0] + CALL.partition("<|end|>")[0] + "<|end|>")
+
+
+async def test_what_one_gateway_sealed_another_opens(open_app: OpenApp, tmp_path: Path) -> None:
+    turns: list[dict[str, Any]] = []
+    for _ in range(2):
+        store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+        await store.start()
+        async with open_app(CALL, store=store) as app:
+            turns = turns or await first_turn(app)
+            answer = await second_turn(app, turns)
+        assert answer.status_code == 200, answer.text
+        await store.stop()
 
 
 async def test_a_stream_seals_the_item_that_is_done(open_app: OpenApp) -> None:
