@@ -108,6 +108,22 @@ class GenerationChunk:
     cached_tokens: int | None = None
 
 
+FEATURES = frozenset(
+    {
+        "grammar",
+        "logit_bias",
+        "penalties",
+        "seed",
+        "logprobs",
+        "phases",
+        "cached_tokens",
+        "top_k",
+        "min_p",
+    }
+)
+"""What an engine may be able to do beyond temperature and `top_p`."""
+
+
 @dataclass(frozen=True, slots=True)
 class BackendInfo:
     """What an engine is and can do.
@@ -115,8 +131,7 @@ class BackendInfo:
     name: the registry's name; model: folder or hub name, None where there is none (scripted).
     context_length: the most tokens of prompt and completion together.
     vocab_size: rows of the logits.
-    features: of `grammar`, `logit_bias`, `penalties`, `seed`, `logprobs`, `phases`,
-    `cached_tokens`, `top_k`, `min_p`; a request that needs another raises Unsupported.
+    features: of `FEATURES`; a request that needs another raises Unsupported.
     """
 
     name: str

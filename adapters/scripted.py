@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from adapters.base import (
+    FEATURES,
     BackendConfig,
     BackendInfo,
     FinishReason,
@@ -24,19 +25,6 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong
 
-FEATURES = frozenset(
-    {
-        "grammar",
-        "logit_bias",
-        "penalties",
-        "seed",
-        "logprobs",
-        "phases",
-        "cached_tokens",
-        "top_k",
-        "min_p",
-    }
-)
 CONTEXT_LENGTH = 131_072
 VOCAB_SIZE = 201_088
 QUOTED_PROMPT_CHARACTERS = 200

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from adapters.base import (
+    FEATURES,
     BackendConfig,
     BackendInfo,
     GenerationChunk,
@@ -16,20 +17,6 @@ from adapters.local.loading import load
 from adapters.local.masks import GrammarCompiler
 from adapters.local.options import parse_options
 from adapters.local.row import Row, Sampled
-
-FEATURES = frozenset(
-    {
-        "grammar",
-        "logit_bias",
-        "penalties",
-        "seed",
-        "logprobs",
-        "phases",
-        "cached_tokens",
-        "top_k",
-        "min_p",
-    }
-)
 
 
 class LocalBackend:

@@ -15,6 +15,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
 from adapters.base import (
+    FEATURES,
     BackendConfig,
     BackendInfo,
     GenerationChunk,
@@ -31,7 +32,7 @@ from adapters.errors import (
 from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
-from adapters.vllm.sampling import FEATURES, sampling_fields
+from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
 _STOP_SECONDS = 30.0

@@ -4,20 +4,6 @@ from typing import Any
 
 from adapters.base import GenerationRequest
 
-FEATURES = frozenset(
-    {
-        "grammar",
-        "logit_bias",
-        "penalties",
-        "seed",
-        "logprobs",
-        "phases",
-        "cached_tokens",
-        "top_k",
-        "min_p",
-    }
-)
-
 
 def sampling_fields(request: GenerationRequest) -> dict[str, Any]:
     """Arguments of vLLM's SamplingParams; the grammar is the caller's to add.

@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 
-from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
+from adapters.base import FEATURES, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendError, BackendFailed, EngineFault, InvalidGrammar, Rejected
 from adapters.http.engine import error_in
 from adapters.http.wire import JSON, Ending, Reader, Served
 from adapters.reasons import finish_reason
-from adapters.vllm.sampling import FEATURES, sampling_fields
+from adapters.vllm.sampling import sampling_fields
 
 _MOST_LOGPROBS = 20  # vLLM's default of --max-logprobs.
 

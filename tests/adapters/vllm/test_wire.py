@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from adapters.base import (
+    FEATURES,
     BackendConfig,
     BackendInfo,
     GenerationChunk,
@@ -17,7 +18,6 @@ from adapters.errors import BackendError, BackendFailed, ContextTooLong, Invalid
 from adapters.http.engine import HTTPEngine
 from adapters.http.options import Options
 from adapters.registry import create
-from adapters.vllm.sampling import FEATURES
 from adapters.vllm.wire import VLLMWire
 from tests.adapters.fake_engine import FakeEngine, sends, status
 
