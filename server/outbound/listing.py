@@ -1,9 +1,20 @@
-"""Lists of items: pages as the API's cursors want them, and items in the API's full form."""
+"""Lists: pages as the API's cursors want them, and items in the API's full form."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from server.inbound.paging import Paging
+
+
+def whole_page(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    """A page of what was found; each has an `id`."""
+    return {
+        "object": "list",
+        "data": list(data),
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": has_more,
+    }
 
 
 def page(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any]:
@@ -16,13 +27,7 @@ def page(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any]:
         ids = [entry["id"] for entry in ordered]
         ordered = ordered[ids.index(paging.after) + 1 :] if paging.after in ids else []
     data = ordered[: paging.limit]
-    return {
-        "object": "list",
-        "data": data,
-        "first_id": data[0]["id"] if data else None,
-        "last_id": data[-1]["id"] if data else None,
-        "has_more": len(ordered) > len(data),
-    }
+    return whole_page(data, has_more=len(ordered) > len(data))
 
 
 def full(item: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 Source: https://platform.openai.com/docs/api-reference/chat/list
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from server.schemas.chat import CreateChatCompletion
@@ -42,17 +41,6 @@ def stored_completion(
         for index, message in enumerate(request.messages)
     )
     return StoredCompletion(owner, shown, messages, called)
-
-
-def page(objects: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
-    """A list's page."""
-    return {
-        "object": "list",
-        "data": list(objects),
-        "first_id": objects[0]["id"] if objects else None,
-        "last_id": objects[-1]["id"] if objects else None,
-        "has_more": has_more,
-    }
 
 
 def _stored_message(message: dict[str, Any], message_id: str) -> dict[str, Any]:

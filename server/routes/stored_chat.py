@@ -15,7 +15,7 @@ from server.context import context_of
 from server.errors import NotFound
 from server.inbound.paging import read_metadata, read_model, read_paging
 from server.outbound.concealed import concealed_completion, concealed_message
-from server.outbound.stored_chat import page
+from server.outbound.listing import page, whole_page
 from server.respond import json_response
 from server.routes.hidden import shown_by
 from server.schemas.chat import UpdateChatCompletion
@@ -36,7 +36,7 @@ async def list_chat_completions(request: Request) -> Response:
     context = context_of(request)
     listed = await context.store.completions.list(owner, wanted)
     show = shown_by(context.settings, concealed_completion)
-    return json_response(page(list(map(show, listed.completions)), has_more=listed.has_more))
+    return json_response(whole_page(list(map(show, listed.completions)), has_more=listed.has_more))
 
 
 @router.get("/{completion_id}")
@@ -72,16 +72,9 @@ async def delete_chat_completion(request: Request, completion_id: str) -> Respon
 async def list_chat_completion_messages(request: Request, completion_id: str) -> Response:
     """The messages of the request that made the completion."""
     paging = read_paging(request.query_params)
-    messages = list((await _stored(request, completion_id)).messages)
-    if paging.order == "desc":
-        messages.reverse()
-    if paging.after is not None:
-        ids = [message["id"] for message in messages]
-        first = ids.index(paging.after) + 1 if paging.after in ids else len(ids)
-        messages = messages[first:]
-    has_more = len(messages) > paging.limit
+    stored = await _stored(request, completion_id)
     show = shown_by(context_of(request).settings, concealed_message)
-    return json_response(page(list(map(show, messages[: paging.limit])), has_more=has_more))
+    return json_response(page(list(map(show, stored.messages)), paging))
 
 
 def _shown(request: Request, completion: dict[str, Any]) -> Response:
