@@ -118,7 +118,7 @@ async def test_a_dead_engine_is_a_refusal(start_engine: StartEngine) -> None:
     engine = await start_engine(ANSWER)
     engine.failure = BackendFailed("out of memory")
     gate = gateway(engine)
-    with pytest.raises(ServerFailed):
+    with pytest.raises(ServerFailed, match="out of memory"):
         await gate.start(PLAN, Told(), "r")
     assert gate.admission.admitted == 0
 
@@ -247,7 +247,7 @@ async def test_an_engine_that_breaks_ends_the_answer_with_its_error(
     await settled(run)
     assert run.events[-1] == {"type": "failed", "code": "server_error"}
     assert isinstance(run.error, ServerFailed)
-    assert "secret" not in run.error.message
+    assert "no line" in run.error.message
     assert gate.admission.admitted == 0
     assert "resp_1" in caplog.text
     assert "secret" not in caplog.text
