@@ -9,6 +9,7 @@ from typing import Any
 from harmony.messages import Message
 from server.context import Context
 from server.errors import InvalidRequest
+from server.hidden import refuse_where_hidden
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.responses import Draft, read
@@ -67,6 +68,8 @@ async def create(
     background = bool(wanted.background)
     if background and wanted.store is False:
         raise InvalidRequest("A background response is stored.", param="store")
+    if wanted.return_token_ids:
+        refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     model = context.model(wanted.model)
     draft = await compile_request(context, owner, wanted, remembered=remembered)
     response = created(
@@ -77,6 +80,7 @@ async def create(
         response,
         draft.plan,
         hide_reasoning=hide,
+        show_ids=bool(wanted.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in (wanted.include or ()) else None,
     )
     started = draft.started(owner, response)

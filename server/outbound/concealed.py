@@ -11,6 +11,7 @@ from server.runs import WireEvent
 
 _OF_COMPLETION = frozenset({"prompt_token_ids"})
 _OF_CHOICE = frozenset({"token_ids"})
+_OF_RESPONSE = _OF_COMPLETION | _OF_CHOICE
 _OF_MESSAGE = frozenset({"reasoning", "reasoning_details", ALIAS})
 
 
@@ -22,8 +23,9 @@ def concealed_item(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def concealed_response(response: dict[str, Any]) -> dict[str, Any]:
-    """A response object."""
-    return {**response, "output": [concealed_item(item) for item in response["output"]]}
+    """A response object; token ids would spell the reasoning out."""
+    output = [concealed_item(item) for item in response["output"]]
+    return {**_without(response, _OF_RESPONSE), "output": output}
 
 
 def concealed_event(event: WireEvent) -> WireEvent:

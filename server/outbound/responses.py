@@ -28,8 +28,9 @@ class ResponsesOutbound:
     """One response.
 
     created: the response object as it stands before the first token. hide_reasoning: raw chain of
-    thought stays in `spoken` alone. seal: makes the `encrypted_content` of reasoning, None for
-    none. now: Unix time in seconds.
+    thought stays in `spoken` alone. show_ids: the last event has the prompt's and the sampled ids
+    (`prompt_token_ids`, `token_ids`: an extension). seal: makes the `encrypted_content` of
+    reasoning, None for none. now: Unix time in seconds.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class ResponsesOutbound:
         plan: TurnPlan,
         *,
         hide_reasoning: bool = False,
+        show_ids: bool = False,
         seal: Callable[[Message], str] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -46,6 +48,7 @@ class ResponsesOutbound:
         self._created = created
         self._plan = plan
         self._hide_reasoning = hide_reasoning
+        self._show_ids = show_ids
         self._seal = seal
         self._now = now
         self._open: OutputItem | None = None
@@ -133,17 +136,17 @@ class ResponsesOutbound:
         return events
 
     def _finish(self, event: TurnFinished) -> list[WireEvent]:
-        usage = _usage(event.usage)
+        told: dict[str, Any] = {"usage": _usage(event.usage)}
+        if self._show_ids:
+            told |= {"prompt_token_ids": event.prompt_token_ids, "token_ids": event.token_ids}
         if event.reason == "length":
             details = {"reason": "max_output_tokens"}
             ended = self._ended(
-                "response.incomplete", status="incomplete", incomplete_details=details, usage=usage
+                "response.incomplete", status="incomplete", incomplete_details=details, **told
             )
         else:
             at = int(self._now())
-            ended = self._ended(
-                "response.completed", status="completed", completed_at=at, usage=usage
-            )
+            ended = self._ended("response.completed", status="completed", completed_at=at, **told)
         return [ended]
 
     def _ended(self, kind: str, **fields: Any) -> WireEvent:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from server import body, choices
 from server.auth import authenticate
 from server.context import Context, context_of
+from server.hidden import refuse_where_hidden
 from server.ids import new_id
 from server.inbound.chat import ChatDraft, read
 from server.inbound.messages import Known, call_ids
@@ -27,7 +28,6 @@ from server.outbound.chunks import encoder, head, usage_chunk
 from server.outbound.envelope import LEFT_OUT
 from server.outbound.stored_chat import stored_completion
 from server.respond import respond
-from server.routes.hidden import refuse_where_hidden
 from server.runs import WireEvent
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion

@@ -15,12 +15,12 @@ from starlette.responses import Response
 from server import body, choices
 from server.auth import authenticate
 from server.context import context_of
+from server.hidden import refuse_where_hidden
 from server.ids import new_id
 from server.inbound.completions import read
 from server.outbound.chunks import encoder, head, usage_chunk
 from server.outbound.completions import CompletionOutbound, best, fold
 from server.respond import respond
-from server.routes.hidden import refuse_where_hidden
 from server.runs import WireEvent
 from server.schemas.base import note_unknown
 from server.schemas.completions import CreateCompletion

@@ -16,6 +16,7 @@ from server import body
 from server.auth import authenticate
 from server.context import context_of
 from server.errors import NotFound
+from server.hidden import shown_by
 from server.ids import new_id
 from server.inbound import items
 from server.inbound.fields import invalid
@@ -26,7 +27,6 @@ from server.inbound.sealed import unsealed
 from server.outbound.concealed import concealed_item
 from server.outbound.listing import full, page
 from server.respond import json_response
-from server.routes.hidden import shown_by
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.store.base import StoredItem

@@ -15,13 +15,13 @@ from server import body
 from server.auth import authenticate
 from server.context import context_of
 from server.creating import compile_request
+from server.hidden import refuse_where_hidden
 from server.ids import new_id
 from server.inbound import chat
 from server.inbound.options import today
 from server.plan import TurnPlan
 from server.respond import json_response
 from server.routes.chat import said_before_calls
-from server.routes.hidden import refuse_where_hidden
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
 from server.turn import prepare

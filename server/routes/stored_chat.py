@@ -13,11 +13,11 @@ from server import body
 from server.auth import authenticate
 from server.context import context_of
 from server.errors import NotFound
+from server.hidden import shown_by
 from server.inbound.paging import read_metadata, read_model, read_paging
 from server.outbound.concealed import concealed_completion, concealed_message
 from server.outbound.listing import page, whole_page
 from server.respond import json_response
-from server.routes.hidden import shown_by
 from server.schemas.chat import UpdateChatCompletion
 from server.store.completions import StoredCompletion, Wanted
 

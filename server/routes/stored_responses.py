@@ -15,12 +15,12 @@ from server.auth import authenticate
 from server.context import Context, context_of
 from server.errors import InvalidRequest, NotFound
 from server.following import finished, follow, shown
+from server.hidden import shown_by
 from server.inbound.fields import invalid
 from server.inbound.paging import read_paging
 from server.outbound.concealed import concealed_event, concealed_item, concealed_response
 from server.outbound.listing import full, page
 from server.respond import json_response
-from server.routes.hidden import shown_by
 from server.store.base import UNFINISHED
 
 router = APIRouter(prefix="/v1/responses/{response_id}")

@@ -54,6 +54,7 @@ class CreateResponse(SamplingFields):
     store: bool | None = None
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
+    return_token_ids: bool | None = None
     truncation: Literal["auto", "disabled"] | None = None
     metadata: Metadata | None = None
     service_tier: str | None = None

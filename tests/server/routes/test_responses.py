@@ -381,3 +381,19 @@ async def test_a_client_that_leaves_frees_its_slot(serve: Serve, stream: bool) -
             stored = (await server.stored(created["response"]["id"])).json()
             assert stored["status"] == "cancelled"
             Response.model_validate(stored)
+
+
+async def test_token_ids_are_given_to_who_asks(serve: Serve) -> None:
+    async with serve(line(ANSWER)) as server:
+        told = await server.response(return_token_ids=True)
+        untold = await server.response()
+    assert decode(told["prompt_token_ids"]) == server.prompts[0]
+    assert decode(told["token_ids"]) == ANSWER
+    assert not {"prompt_token_ids", "token_ids"} & untold.keys()
+
+
+async def test_token_ids_are_not_given_where_reasoning_is_hidden(serve: Serve) -> None:
+    async with serve(line(ANSWER), raw_reasoning="hide") as server:
+        answer = await server.create(return_token_ids=True)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "return_token_ids"

@@ -299,7 +299,7 @@ async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(
     open_app: OpenApp, store: Store
 ) -> None:
     async with open_app(ANSWER, store=store) as app:
-        before = await create(app)
+        before = await create(app, return_token_ids=True)
         after = await create(app, previous_response_id=before["id"])
         shown = (await get(app, before["id"])).text
     async with open_app(ANSWER, store=store, raw_reasoning="hide") as app:
@@ -309,7 +309,9 @@ async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(
     Response.model_validate(hidden.json())
     ResponseItemList.model_validate(items.json())
     assert "Greet." in shown
+    assert "token_ids" in shown
     assert "Greet." not in hidden.text + items.text + json.dumps(events)
+    assert "token_ids" not in hidden.text + json.dumps(events)
     assert "Hello there, you!" in hidden.text
     assert "Hello there, you!" in items.text
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
