@@ -107,7 +107,9 @@ def test_the_wheel_holds_nothing_else(wheel: list[str]) -> None:
 
 
 def make(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["make", *arguments], cwd=tree, capture_output=True, text=True)
+    return subprocess.run(
+        ["make", "--no-print-directory", *arguments], cwd=tree, capture_output=True, text=True
+    )
 
 
 @pytest.fixture
@@ -153,7 +155,9 @@ def test_make_serve_starts_the_server_on_the_port(
 
 def test_no_shell_stands_between_make_and_the_server(installed: Path) -> None:
     """Else a signal to make's child would end a shell and leave the server."""
-    with subprocess.Popen(["make", "serve"], cwd=installed, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        ["make", "--no-print-directory", "serve"], cwd=installed, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         parent = process.stdout.read().split()[0]
     assert int(parent) == process.pid
