@@ -10,7 +10,7 @@ import sys
 import threading
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +32,31 @@ HADOLINT = shutil.which("hadolint", path=Path(sys.executable).parent)
 # The lock
 
 
-def pins() -> dict[str, str]:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
+def pins(lock: str = "constraints.txt") -> dict[str, str]:
+    lines = (ROOT / lock).read_text().splitlines()
     pairs = (line.split("==") for line in lines if not line.startswith("#"))
     return {canonicalize_name(name): version for name, version in pairs}
 
 
+def unpinned(locked: dict[str, str], requirements: Iterable[str]) -> list[str]:
+    """Those that the lock does not pin, or pins outside of their range."""
+    return [
+        str(requirement)
+        for requirement in map(Requirement, requirements)
+        if not requirement.specifier.contains(locked.get(canonicalize_name(requirement.name), "0"))
+    ]
+
+
 def test_every_requirement_is_pinned_within_its_range() -> None:
     extras = PROJECT["optional-dependencies"].items()
-    tested = [texts for name, texts in extras if name != "vllm"]  # see tests/adapters/vllm
-    requirements = [
-        Requirement(text) for texts in (PROJECT["dependencies"], *tested) for text in texts
-    ]
-    locked = pins()
-    assert [
-        str(requirement)
-        for requirement in requirements
-        if not requirement.specifier.contains(locked.get(canonicalize_name(requirement.name), "0"))
-    ] == []
+    tested = [text for name, texts in extras if name != "vllm" for text in texts]
+    assert unpinned(pins(), [*PROJECT["dependencies"], *tested]) == []
+
+
+def test_every_requirement_is_pinned_beside_vllm_too() -> None:
+    tools = ("hypothesis", "pytest>", "pytest-asyncio")
+    wanted = [text for text in PROJECT["optional-dependencies"]["test"] if text.startswith(tools)]
+    assert unpinned(pins("tests/vllm-constraints.txt"), [*PROJECT["dependencies"], *wanted]) == []
 
 
 def test_pins_name_no_build_of_a_version() -> None:
