@@ -46,9 +46,9 @@ class Sealer:
         try:
             opened = orjson.loads(zlib.decompress(self._fernet.decrypt(sealed)))
         except (InvalidToken, ValueError) as error:
-            raise _refused(param) from error
+            raise refusal(param) from error
         if opened["owner"] != owner:
-            raise _refused(param)
+            raise refusal(param)
         tokens = opened["tokens"]
         message = codec.load_message(
             opened["message"], None if tokens is None else b64decode(tokens)

@@ -18,6 +18,7 @@ from harmony.messages import Effort, Message, ResponseFormat
 Exchange = tuple[Message, tuple[Turn, ...]]
 
 _MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
+_SUMS = {Effort.LOW: 14, Effort.MEDIUM: 8, Effort.HIGH: 4}
 _SOME = {Effort.LOW: 5, Effort.MEDIUM: 4, Effort.HIGH: 2}
 
 
@@ -29,6 +30,7 @@ def drill(draw: Draw) -> Case:
         (32, calling),
         (16, filling),
         (10, obeying),
+        (12, adding),
     )
     return draw.rng.choices([make for _, make in makers], [share for share, _ in makers])[0](draw)
 
@@ -49,6 +51,12 @@ def talk(draw: Draw) -> Case:
     cases = [draw.pick(kinds)(draw) for _ in range(_MANY[draw.effort])]
     start = (system(draw), *developer(chat.idle_instructions(draw)))
     return joined(start, [(case.history[-1], case.turns) for case in cases])
+
+
+def adding(draw: Draw) -> Case:
+    """Sums and nothing else: their small tables are learned late where they are rare."""
+    cases = [sums.case(draw) for _ in range(_SUMS[draw.effort])]
+    return joined((system(draw),), [(case.history[-1], case.turns) for case in cases])
 
 
 def remembering(draw: Draw) -> Case:

@@ -18,11 +18,13 @@ from server.inbound.options import (
     system_content,
     verbosity_hint,
 )
+from server.inbound.sealed import Unseal
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
 from server.plan import TurnPlan
 from server.schemas.base import refuse
 from server.schemas.chat import CreateChatCompletion
+from server.sealing import refuse_seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,13 @@ def read(
     today: str,
     masking: Masking,
     known: Known = NOTHING,
+    unseal: Unseal = refuse_seal,
     unsupported: Policy = "placeholder",
 ) -> ChatDraft:
     """Compile a request. `today` is `YYYY-MM-DD`. Raises InvalidRequest naming the field.
 
     known: what the model said up to the calls that the messages hold, where that is known.
+    unseal: opens reasoning that the client kept.
     Grammars and long prompts take a while: call it off the event loop.
     """
     _refuse_unserved(request)
@@ -71,7 +75,7 @@ def read(
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, today),
-            read_messages(request.messages, known=known),
+            read_messages(request.messages, known=known, unseal=unseal),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
             formats=(form.told,) if form else (),

@@ -1,7 +1,6 @@
 """Chat's messages as harmony messages.
 
-Source: https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages, and
-https://openrouter.ai/docs/use-cases/reasoning-tokens for reasoning that comes back.
+Source: https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
 """
 
 import re
@@ -14,7 +13,10 @@ from server.inbound.content import text_of
 from server.inbound.conversation import developer
 from server.inbound.fields import array, invalid, mapping, optional_string, string
 from server.inbound.restore import restored
+from server.inbound.sealed import Unseal
+from server.inbound.thoughts import thoughts
 from server.inbound.tools import called_name, recipient
+from server.sealing import refuse_seal
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 NOTHING: Mapping[str, Sequence[Message]] = {}
@@ -39,11 +41,18 @@ def call_ids(value: Any) -> list[str]:
     return [call_id for call_id in ids if isinstance(call_id, str)]
 
 
-def read_messages(value: Any, param: str = "messages", *, known: Known = NOTHING) -> list[Message]:
+def read_messages(
+    value: Any,
+    param: str = "messages",
+    *,
+    known: Known = NOTHING,
+    unseal: Unseal = refuse_seal,
+) -> list[Message]:
     """The request's messages in order. Raises InvalidRequest naming the message's field.
 
     known: for the calls that this server made; what comes back as it was is repeated token by
-    token, and reasoning that does not come back is restored.
+    token, and reasoning that does not come back is restored. unseal: opens reasoning that the
+    client kept.
     """
     given = array(value, param)
     if not given:
@@ -65,7 +74,8 @@ def read_messages(value: Any, param: str = "messages", *, known: Known = NOTHING
                 read.append(_user(message, where))
             case "assistant":
                 said = list(_assistant(message, where, recipients, before_call[index]))
-                read.extend(restored(said, _known(message, known)))
+                thought = thoughts(message, where, unseal)
+                read.extend(restored([*thought, *said], _known(message, known)))
             case "tool" | "function":
                 read.append(_result(message, where, recipients))
             case _:
@@ -102,14 +112,12 @@ def _user(message: dict[str, Any], where: str) -> Message:
 def _assistant(
     message: dict[str, Any], where: str, recipients: dict[str, str], before_call: bool
 ) -> Iterator[Message]:
-    """Reasoning, then text, then calls: the order in which the model speaks them."""
-    author = Author(Role.ASSISTANT)
-    if reasoning := _reasoning(message, where):
-        yield Message(author, reasoning, Channel.ANALYSIS)
+    """Text, then calls: the order in which the model speaks them, after its reasoning."""
     calls = list(_calls(message, where, recipients))
     text = _text(message, where)
     if text or (text is not None and not calls):
-        yield Message(author, text, Channel.COMMENTARY if before_call else Channel.FINAL)
+        channel = Channel.COMMENTARY if before_call else Channel.FINAL
+        yield Message(Author(Role.ASSISTANT), text, channel)
     yield from calls
 
 
@@ -118,26 +126,6 @@ def _text(message: dict[str, Any], where: str) -> str | None:
         if (value := message.get(field)) is not None:
             return text_of(value, f"{where}.{field}", separator="")
     return None
-
-
-def _reasoning(message: dict[str, Any], where: str) -> str | None:
-    """The raw chain of thought; clients send it back in up to three fields, of which one counts."""
-    for field in ("reasoning", "reasoning_content"):
-        if text := optional_string(message.get(field), f"{where}.{field}"):
-            return text
-    details = message.get("reasoning_details")
-    if details is None:
-        return None
-    return "".join(_details(array(details, f"{where}.reasoning_details"), where))
-
-
-def _details(details: list[Any], where: str) -> Iterator[str]:
-    """Summaries and encrypted reasoning are other models': nothing that this one has said."""
-    for index, item in enumerate(details):
-        param = f"{where}.reasoning_details.{index}"
-        detail = mapping(item, param)
-        if detail.get("type") == "reasoning.text":
-            yield optional_string(detail.get("text"), f"{param}.text") or ""
 
 
 def _calls(message: dict[str, Any], where: str, recipients: dict[str, str]) -> Iterator[Message]:
