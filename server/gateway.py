@@ -40,7 +40,7 @@ class Gateway:
         background: bool = False,
     ) -> Run:
         """Admit and start. Raises APIError for all that can be known before sampling."""
-        ticket = self.admission.enter()
+        ticket = self.admission.enter(plan.priority)
         try:
             turn = await self._prepare(plan, request_id)
             if journal is not None:

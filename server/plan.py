@@ -29,6 +29,7 @@ class SamplingPlan:
     top_logprobs: None for no logprobs, n >= 0 for the answer's with the n likeliest.
     grammar: llguidance Lark text that masks the sampling, None where it is free.
     affinity: requests with the same value share a prompt prefix.
+    priority: lower is served earlier.
     prompt_param: the request's field that holds the prompt, named where that is too long.
     """
 
@@ -39,6 +40,7 @@ class SamplingPlan:
     top_logprobs: int | None = None
     grammar: str | None = None
     affinity: str | None = None
+    priority: int = 0
     prompt_param: str = "input"
 
 

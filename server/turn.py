@@ -127,6 +127,7 @@ def _fit(
         logprobs=plan.top_logprobs,
         grammar=plan.grammar,
         affinity=plan.affinity,
+        priority=plan.priority,
     )
 
 

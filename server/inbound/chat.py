@@ -12,6 +12,7 @@ from server.inbound.grammar import Masking, Wish, constrained
 from server.inbound.messages import NOTHING, Known, read_messages
 from server.inbound.options import (
     derived_seed,
+    read_priority,
     read_reasoning,
     read_sampling,
     read_stop,
@@ -87,6 +88,7 @@ def read(
         top_logprobs=_top_logprobs(request),
         effort=reasoning.effort,
         affinity=request.prompt_cache_key,
+        priority=read_priority(request.priority, request.service_tier),
         prompt_param="messages",
     )
     wish = Wish(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from harmony.tokenizer import decode
 from server.inbound.fields import invalid
-from server.inbound.options import derived_seed, read_sampling, read_stop
+from server.inbound.options import derived_seed, read_priority, read_sampling, read_stop
 from server.inbound.prompts import read_prompts
 from server.plan import RawPlan
 from server.schemas.base import MAX_CHOICES, refuse
@@ -56,6 +56,7 @@ def read(request: CreateCompletion, *, context_length: int) -> CompletionDraft:
         # The best are those with the highest logprobs.
         top_logprobs=0 if ranked and request.logprobs is None else request.logprobs,
         affinity=request.prompt_cache_key,
+        priority=read_priority(request.priority),
         prompt_param="prompt",
     )
     plans = tuple(

@@ -24,6 +24,7 @@ MAX_TOP_LOGPROBS = 20
 ASSUMED_ANSWER_TOKENS = 16_384
 """The answer's length that a reasoning budget is measured by where the request names none."""
 
+_TIERS = {"priority": -1, "flex": 1}
 _VERBOSITY = {
     "low": "Keep the final answer short.",
     "high": "Make the final answer detailed.",
@@ -73,6 +74,16 @@ def read_sampling(request: SamplingFields) -> SamplingParams:
         repetition_penalty=repetition,
         logit_bias=_logit_bias(request.logit_bias or {}),
     )
+
+
+def read_priority(priority: int | None, service_tier: str | None = None) -> int:
+    """When to serve, lower is earlier: what `priority` says, else what the tier means (or 0)."""
+    return _TIERS.get(service_tier or "", 0) if priority is None else priority
+
+
+def effective_tier(service_tier: str | None) -> str:
+    """The tier that answers name: tiers that are not known here are the default."""
+    return service_tier if service_tier in _TIERS else "default"
 
 
 def read_stop(value: Any, param: str = "stop") -> tuple[str, ...]:

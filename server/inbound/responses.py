@@ -14,6 +14,7 @@ from server.inbound.formats import read_format
 from server.inbound.grammar import Masking, Wish, constrained
 from server.inbound.options import (
     Reasoning,
+    read_priority,
     read_reasoning,
     read_sampling,
     read_stop,
@@ -134,6 +135,7 @@ def _compile(
         top_logprobs=_top_logprobs(request),
         effort=reasoning.effort,
         affinity=request.prompt_cache_key or (*history, *given)[0].item["id"],
+        priority=read_priority(request.priority, request.service_tier),
     )
     wish = Wish(
         tools,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from server.inbound.options import effective_tier
 from server.inbound.past import conversation_id
 from server.inbound.responses import Draft
 from server.schemas.responses import CreateResponse
@@ -46,7 +47,7 @@ def created(
         "usage": None,
         "store": _or(request.store, True),
         "background": bool(request.background),
-        "service_tier": "default",
+        "service_tier": effective_tier(request.service_tier),
         "metadata": request.metadata or {},
         "safety_identifier": request.safety_identifier,
         "prompt_cache_key": request.prompt_cache_key,

@@ -21,7 +21,7 @@ from server.hidden import refuse_where_hidden
 from server.ids import new_id
 from server.inbound.chat import ChatDraft, read
 from server.inbound.messages import Known, call_ids
-from server.inbound.options import today
+from server.inbound.options import effective_tier, today
 from server.outbound.chat import ChatOutbound, Manner
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import encoder, head, usage_chunk
@@ -65,7 +65,7 @@ async def create_chat_completion(request: Request) -> Response:
         created=int(time.time()),
         model=model,
         include_usage=wanted.include_usage,
-        service_tier="default",
+        service_tier=effective_tier(wanted.service_tier),
     )
     if draft.tools.left_out:
         shared[LEFT_OUT] = list(draft.tools.left_out)

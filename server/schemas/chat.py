@@ -55,6 +55,7 @@ class CreateChatCompletion(SamplingFields):
     metadata: Metadata | None = None
     store: bool | None = None
     prompt_cache_key: str | None = None
+    service_tier: str | None = None
 
     # OpenRouter's.
     usage: UsageOptions | None = None
@@ -69,7 +70,6 @@ class CreateChatCompletion(SamplingFields):
     prompt_cache_options: Any = None
     prompt_cache_retention: Any = None
     safety_identifier: str | None = None
-    service_tier: str | None = None
     user: str | None = None
 
     # Refused where they ask for what is not served.

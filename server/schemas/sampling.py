@@ -1,4 +1,4 @@
-"""How tokens are drawn: the fields that the requests of all APIs share."""
+"""How and when tokens are drawn: the fields that the requests of all APIs share."""
 
 from typing import Annotated, Any
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from server.schemas.base import WireModel
 
-Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class SamplingFields(WireModel):
@@ -17,10 +17,13 @@ class SamplingFields(WireModel):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
-    seed: Seed | None = None
+    seed: Integer64 | None = None
     stop: Any = None
 
     # Those of other servers of open models.
     top_k: int | None = None
     min_p: float | None = None
     repetition_penalty: float | None = None
+
+    # vLLM's: lower is served earlier.
+    priority: Integer64 | None = None

@@ -76,6 +76,17 @@ async def test_who_waits_longest_is_next() -> None:
     await asyncio.gather(*(guest.task for guest in guests))
 
 
+async def test_a_lower_priority_is_next_before_those_who_wait_longer() -> None:
+    admission = Admission(running=1, waiting=4)
+    first, late, plain, other, early = (Guest(admission.enter(n)) for n in (0, 7, 0, 0, -7))
+    order = [first, early, plain, other, late]
+    for position, guest in enumerate(order):
+        await settle()
+        assert [each.inside for each in order] == [n <= position for n in range(5)]
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in order))
+
+
 async def test_one_who_stops_waiting_holds_nobody_up() -> None:
     admission = Admission(running=1, waiting=2)
     first, second, third = (Guest(admission.enter()) for _ in range(3))

@@ -2,6 +2,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -279,6 +280,23 @@ async def test_a_bug_ends_the_answer_as_the_servers_error(
     assert "resp_1" in record.getMessage()
     assert record.exc_info is not None
     assert gate.admission.admitted == 0
+
+
+# Who is served first
+
+
+async def test_a_lower_priority_is_served_before_those_who_wait_longer(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine({**SLOW, "prompt_contains": "secret"}, ANSWER)
+    gate = gateway(engine, running=1)
+    first = await gate.start(PLAN, Told(), "first")
+    other = TurnPlan(Conversation((Message(Author(Role.USER), "Another"),)))
+    late = await gate.start(replace(other, priority=5), Told(), "late")
+    early = await gate.start(replace(other, priority=-5), Told(), "early")
+    first.cancel()
+    await asyncio.gather(*map(settled, (first, late, early)))
+    assert [request.request_id for request in engine.requests] == ["first", "early", "late"]
 
 
 # After the last event

@@ -62,6 +62,7 @@ async def test_the_engine_gets_the_rendered_prompt_and_the_plan(start_engine: St
         top_logprobs=2,
         grammar="start: /x/",
         affinity="a",
+        priority=-4,
     )
     request = (await prepare(plan, await start_engine(ANSWER), "resp_1")).request
     assert request.request_id == "resp_1"
@@ -71,6 +72,7 @@ async def test_the_engine_gets_the_rendered_prompt_and_the_plan(start_engine: St
     assert (request.sampling, request.phases) == (sampling, ())
     assert (request.seed, request.logprobs) == (3, 2)
     assert (request.grammar, request.affinity) == ("start: /x/", "a")
+    assert request.priority == -4
 
 
 async def test_a_prefill_follows_the_prompt_and_opens_the_message(

@@ -1,5 +1,6 @@
 """The whole server with vLLM in its process; runs where vLLM is installed (`make test-vllm`)."""
 
+import asyncio
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from harmony.vocab import STOP_TOKENS
 from tests.adapters.fake_engine import closed_port
 from tests.adapters.vllm_process import ENGINE_ARGUMENTS, Process
 
@@ -24,12 +26,15 @@ FORM = {
     "additionalProperties": False,
 }
 QUESTION = {"messages": [{"role": "user", "content": "Are you fine?"}]}
+# One at a time: what the engine takes next is up to its priorities.
+ARGUMENTS = {**ENGINE_ARGUMENTS, "max_num_seqs": "1"}
+GO_ON = {"prompt": "one", "logit_bias": {str(token_id): -100 for token_id in STOP_TOKENS}}
 
 
 @pytest.fixture(scope="module")
 def server(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     port = closed_port()
-    arguments = [f"--engine-arg={name}={value}" for name, value in ENGINE_ARGUMENTS.items()]
+    arguments = [f"--engine-arg={name}={value}" for name, value in ARGUMENTS.items()]
     command = [
         *(sys.executable, "-m", "server", "serve", "--backend", "vllm", "--store", "memory"),
         *("--model", str(checkpoint_folder), "--served-model-name", "demo"),
@@ -79,6 +84,29 @@ def test_responses_are_streamed_to_the_last_event(server: Process) -> None:
     events = [json.loads(line) for line in lines]
     assert [event["sequence_number"] for event in events] == [*range(len(events))]
     assert events[-1]["type"] == "response.completed"
+
+
+async def test_a_lower_priority_is_served_earlier(server: Process) -> None:
+    finished: list[int] = []
+    async with httpx.AsyncClient(base_url=server.url, timeout=120) as client:
+
+        async def ask(priority: int) -> None:
+            body = {"model": "demo", **GO_ON, "max_tokens": 4, "priority": priority}
+            answer = await client.post("/v1/completions", json=body)
+            assert answer.status_code == 200, answer.text
+            finished.append(priority)
+
+        first = {"model": "demo", **GO_ON, "max_tokens": 500, "stream": True}
+        async with client.stream("POST", "/v1/completions", json=first) as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            # Both come while the first one runs, which goes on for hundreds of steps.
+            async with asyncio.TaskGroup() as tasks:
+                for priority in (5, -5):
+                    tasks.create_task(ask(priority))
+                async for _ in lines:
+                    continue
+    assert finished == [-5, 5]
 
 
 def test_an_interrupt_lets_the_answer_finish(server: Process) -> None:

@@ -8,7 +8,9 @@ from harmony.messages import Effort
 from server.errors import InvalidRequest
 from server.inbound.options import (
     Reasoning,
+    effective_tier,
     read_effort,
+    read_priority,
     read_reasoning,
     read_sampling,
     read_stop,
@@ -38,6 +40,32 @@ def test_every_sampling_field_counts() -> None:
         logit_bias={"7": -100, "201087": 1.5},
     )
     assert read == SamplingParams(0.0, 0.5, 3, 0.1, -2.0, 2.0, 1.5, {7: -100.0, 201087: 1.5})
+
+
+@pytest.mark.parametrize(
+    ("priority", "tier", "read"),
+    [
+        (None, None, 0),
+        (None, "auto", 0),
+        (None, "priority", -1),
+        (None, "flex", 1),
+        (5, None, 5),
+        (0, "priority", 0),
+    ],
+)
+def test_a_priority_is_said_or_meant_by_the_tier(
+    priority: int | None, tier: str | None, read: int
+) -> None:
+    assert read_priority(priority, tier) == read
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [(None, "default"), ("auto", "default"), ("scale", "default")]
+    + [(tier, tier) for tier in ("default", "priority", "flex")],
+)
+def test_the_tier_that_is_told_is_the_effective_one(asked: str | None, told: str) -> None:
+    assert effective_tier(asked) == told
 
 
 def test_a_top_k_of_minus_one_is_off() -> None:

@@ -143,12 +143,13 @@ async def test_options_reach_the_plan() -> None:
             seed=7,
             reasoning={"effort": "high"},
             prompt_cache_key="key",
+            service_tier="flex",
         )
     ).plan
     assert (plan.sampling.temperature, plan.sampling.top_p) == (0.5, 0.9)
     assert (plan.max_tokens, plan.stop, plan.seed) == (20, ("END",), 7)
     assert plan.effort is Effort.HIGH
-    assert plan.affinity == "key"
+    assert (plan.affinity, plan.priority) == ("key", 1)
 
 
 @pytest.mark.parametrize(

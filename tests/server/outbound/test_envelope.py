@@ -93,6 +93,7 @@ async def test_what_was_asked_for_is_echoed() -> None:
         "parallel_tool_calls": False,
         "prompt_cache_key": "k",
         "safety_identifier": "s",
+        "service_tier": "priority",
         "store": False,
         "temperature": 0.0,
         "top_logprobs": 3,

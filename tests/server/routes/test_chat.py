@@ -502,6 +502,8 @@ FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "s
         ({"logit_bias": {"5": 5}}, {"phases"}),
         ({"logprobs": True, "top_logprobs": 2}, {"logprobs"}),
         ({"prompt_cache_key": "k"}, {"affinity"}),
+        ({"priority": 5}, {"priority"}),
+        ({"service_tier": "flex"}, {"priority"}),
         ({"reasoning_effort": "high"}, {"prompt_token_ids"}),
         ({"reasoning": {"effort": "low"}}, {"prompt_token_ids"}),
         ({"verbosity": "low"}, {"prompt_token_ids", "max_tokens"}),
@@ -536,7 +538,7 @@ async def test_tool_choice_changes_the_grammar_alone(open_app: Any, choice_of_to
         {"parallel_tool_calls": False},
         {"user": "u"},
         {"safety_identifier": "u"},
-        {"service_tier": "flex"},
+        {"service_tier": "scale"},
         {"prediction": {"type": "content", "content": "Hello"}},
         {"modalities": ["text"]},
         {"metadata": {"a": "b"}},
@@ -548,6 +550,14 @@ async def test_tool_choice_changes_the_grammar_alone(open_app: Any, choice_of_to
 async def test_other_fields_do_not(open_app: Any, fields: dict[str, Any]) -> None:
     async with open_app(ANSWER) as app:
         assert await asked_of_the_engine(app) == await asked_of_the_engine(app, **fields)
+
+
+async def test_the_tier_that_served_is_told(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        body = completion(await app.post(PATH, request(service_tier="flex")))
+        told = chunks(await app.post(PATH, request(service_tier="auto", stream=True)))
+    assert body["service_tier"] == "flex"
+    assert {chunk["service_tier"] for chunk in told} == {"default"}
 
 
 async def test_tools_that_are_not_served_are_named(open_app: Any) -> None:

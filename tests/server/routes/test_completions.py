@@ -51,6 +51,12 @@ async def test_the_engine_gets_the_text_and_nothing_else(open_app: Any) -> None:
     assert body["usage"]["completion_tokens"] == len(encode(SAID))
 
 
+async def test_the_engine_gets_the_priority(open_app: Any) -> None:
+    async with open_app(SAID) as app:
+        completion(await app.post(PATH, request(priority=-3)))
+    assert app.backend.requests[0].priority == -3
+
+
 @pytest.mark.parametrize(
     ("fields", "param"), [({"n": 3}, "n"), ({"best_of": 3}, "n"), ({"prompt": ["a"] * 3}, "prompt")]
 )
