@@ -28,7 +28,7 @@ class SamplingPlan:
     stop: up to four strings that end the answer; they are not part of it.
     top_logprobs: None for no logprobs, n >= 0 for the answer's with the n likeliest.
     grammar: llguidance Lark text that masks the sampling, None where it is free.
-    affinity: requests with the same value share a prompt prefix.
+    affinity: requests with the same value share a prompt prefix; None where only the prompt tells.
     priority: lower is served earlier.
     prompt_param: the request's field that holds the prompt, named where that is too long.
     """

@@ -14,6 +14,7 @@ from harmony.grammar import final_headers
 from harmony.parser import ASSISTANT, Parser
 from harmony.render import render
 from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
+from server.affinity import conversation_key
 from server.completion import CompletionReader, TokenParser, TurnEvent, TurnFinished
 from server.errors import from_backend
 from server.plan import RawPlan, SamplingPlan, TurnPlan
@@ -126,7 +127,7 @@ def _fit(
         seed=plan.seed,
         logprobs=plan.top_logprobs,
         grammar=plan.grammar,
-        affinity=plan.affinity,
+        affinity=plan.affinity or conversation_key(ids),
         priority=plan.priority,
     )
 

@@ -134,7 +134,7 @@ def _compile(
         seed=request.seed,
         top_logprobs=_top_logprobs(request),
         effort=reasoning.effort,
-        affinity=request.prompt_cache_key or (*history, *given)[0].item["id"],
+        affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
     )
     wish = Wish(

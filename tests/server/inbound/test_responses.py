@@ -181,7 +181,6 @@ async def test_a_continuation_repeats_what_was_said() -> None:
     assert draft.past.start_date == "2025-12-31"
     assert [stored.item["id"] for stored in draft.past.items] == ["msg_1", "msg_2"]
     assert len(draft.input) == 1
-    assert draft.plan.affinity == "msg_1"
 
 
 async def test_instructions_of_the_previous_response_are_not_carried() -> None:
