@@ -10,6 +10,7 @@ import logging
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from typing import NoReturn
 
 import orjson
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
@@ -46,15 +47,20 @@ class Sealer:
         try:
             opened = orjson.loads(zlib.decompress(self._fernet.decrypt(sealed)))
         except (InvalidToken, ValueError) as error:
-            raise refusal(param) from error
+            raise _refused(param) from error
         if opened["owner"] != owner:
-            raise refusal(param)
+            raise _refused(param)
         tokens = opened["tokens"]
         message = codec.load_message(
             opened["message"], None if tokens is None else b64decode(tokens)
         )
         assert message is not None
         return message
+
+
+def refuse_seal(sealed: str, param: str) -> NoReturn:
+    """Opens nothing, in place of `Sealer.open`. Raises InvalidRequest naming `param`."""
+    raise _refused(param)
 
 
 def check_key(key: str) -> str:

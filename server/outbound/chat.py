@@ -6,6 +6,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for 
 `reasoning_details`, https://openrouter.ai/docs/use-cases/reasoning-tokens.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,15 @@ from server.completion import (
     Usage,
 )
 from server.errors import APIError
-from server.outbound.deltas import Content, Delta, Field, LegacyCall, Reasoning, ToolCall
+from server.outbound.deltas import (
+    Content,
+    Delta,
+    Field,
+    LegacyCall,
+    Reasoning,
+    ToolCall,
+    seal_detail,
+)
 from server.outbound.logprobs import entries
 from server.plan import TurnPlan
 from server.runs import WireEvent
@@ -33,7 +42,8 @@ class Manner:
     hide_reasoning: raw chain of thought is counted, and not shown. alias: it is shown as
     `reasoning_content` too. legacy: a call goes to the deprecated `function_call`. json: content
     is for a parser, so that preambles are told with the reasoning. show_ids: the last chunk has
-    the prompt's ids and the sampled ones.
+    the prompt's ids and the sampled ones. seal: makes sealed reasoning for the client to keep,
+    whether or not it is shown; None for none.
     """
 
     hide_reasoning: bool = False
@@ -41,6 +51,7 @@ class Manner:
     legacy: bool = False
     json: bool = False
     show_ids: bool = False
+    seal: Callable[[Message], str] | None = None
 
 
 PLAIN = Manner()
@@ -68,6 +79,7 @@ class ChatOutbound:
         self._manner = manner
         self._content = Content()
         self._reasoning = Reasoning(alias=manner.alias)
+        self._seals = 0
         self._calls = 0
         self._field: Field | None = None
         self._shows_logprobs = False
@@ -84,10 +96,7 @@ class ChatOutbound:
             case MessageOpened():
                 return self._opened(event.header)
             case MessageClosed():
-                self._said.append(event.message)
-                if isinstance(self._field, ToolCall):
-                    self.called[self._field.id] = tuple(self._said)
-                return []
+                return self._closed(event.message)
             case TurnFinished():
                 return self._finished(event)
 
@@ -120,6 +129,19 @@ class ChatOutbound:
             answers = header.channel is Channel.FINAL
             self._shows_logprobs = answers and self._plan.top_logprobs is not None
         return []
+
+    def _closed(self, message: Message) -> list[WireEvent]:
+        self._said.append(message)
+        if isinstance(self._field, ToolCall):
+            self.called[self._field.id] = tuple(self._said)
+        is_thought = message.recipient is None and message.channel is Channel.ANALYSIS
+        if self._manner.seal is None or not is_thought:
+            return []
+        # The first place is the text's, where that is shown.
+        index = self._seals + (not self._manner.hide_reasoning)
+        self._seals += 1
+        detail = seal_detail(self._manner.seal(message), index)
+        return [self._chunk({"reasoning_details": [detail]})]
 
     def _is_aside(self, header: Header) -> bool:
         return self._manner.json and header.channel is Channel.COMMENTARY

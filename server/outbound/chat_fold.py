@@ -27,6 +27,7 @@ class _Choice:
     def __init__(self) -> None:
         self._content: list[str] = []
         self._reasoning: list[str] = []
+        self._seals: list[dict[str, Any]] = []
         self._alias = False
         self._calls: dict[int, _Call] = {}
         self._legacy: _Call | None = None
@@ -40,6 +41,8 @@ class _Choice:
         if (text := delta.get("reasoning")) is not None:
             self._reasoning.append(text)
             self._alias = ALIAS in delta
+        else:
+            self._seals += delta.get("reasoning_details", ())
         for part in delta.get("tool_calls", ()):
             self._calls.setdefault(part["index"], _Call()).add(part)
         if (part := delta.get("function_call")) is not None:
@@ -66,10 +69,13 @@ class _Choice:
             "refusal": None,
             "annotations": [],
         }
+        details = list(self._seals)
         if self._reasoning:
             text = "".join(self._reasoning)
-            message |= {"reasoning": text, "reasoning_details": [reasoning_detail(text)]}
-            message |= {ALIAS: text} if self._alias else {}
+            details.insert(0, reasoning_detail(text))
+            message |= {"reasoning": text, ALIAS: text} if self._alias else {"reasoning": text}
+        if details:
+            message["reasoning_details"] = details
         if self._calls:
             message["tool_calls"] = [self._calls[index].whole() for index in sorted(self._calls)]
         if self._legacy is not None:

@@ -13,6 +13,7 @@ _OF_COMPLETION = frozenset({"prompt_token_ids"})
 _OF_CHOICE = frozenset({"token_ids"})
 _OF_RESPONSE = _OF_COMPLETION | _OF_CHOICE
 _OF_MESSAGE = frozenset({"reasoning", "reasoning_details", ALIAS})
+_SEALED = "reasoning.encrypted"
 
 
 def concealed_item(item: dict[str, Any]) -> dict[str, Any]:
@@ -45,8 +46,11 @@ def concealed_event(event: WireEvent) -> WireEvent:
 
 
 def concealed_message(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of a chat completion, or of its request."""
-    return _without(message, _OF_MESSAGE)
+    """A message of a chat completion, or of its request; sealed reasoning stays."""
+    details = message.get("reasoning_details")
+    sealed = [each for each in details or () if each.get("type") == _SEALED]
+    shown = _without(message, _OF_MESSAGE)
+    return {**shown, "reasoning_details": sealed} if sealed else shown
 
 
 def concealed_completion(completion: dict[str, Any]) -> dict[str, Any]:

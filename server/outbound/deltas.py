@@ -1,4 +1,7 @@
-"""The deltas of a chat message's fields: what a piece of text adds to which field."""
+"""The deltas of a chat message's fields: what a piece of text adds to which field.
+
+Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-tokens
+"""
 
 from typing import Any, Protocol
 
@@ -8,6 +11,8 @@ SEPARATOR = "\n\n"
 """Between messages that share a field: a preamble and the answer, two stretches of reasoning."""
 
 ALIAS = "reasoning_content"
+SEAL_FORMAT = "openai-responses-v1"
+"""The format of sealed reasoning: what Responses calls `encrypted_content`."""
 
 Delta = dict[str, Any]
 
@@ -103,4 +108,15 @@ def reasoning_detail(text: str) -> dict[str, Any]:
         "id": None,
         "format": "unknown",
         "index": 0,
+    }
+
+
+def seal_detail(seal: str, index: int) -> dict[str, Any]:
+    """OpenRouter's entry for sealed reasoning. index: its place among all details."""
+    return {
+        "type": "reasoning.encrypted",
+        "data": seal,
+        "id": new_id("rs"),
+        "format": SEAL_FORMAT,
+        "index": index,
     }

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -22,6 +23,7 @@ from server.ids import new_id
 from server.inbound.chat import ChatDraft, read
 from server.inbound.messages import Known, call_ids
 from server.inbound.options import effective_tier, today
+from server.inbound.sealed import INCLUDE
 from server.outbound.chat import ChatOutbound, Manner
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import encoder, head, usage_chunk
@@ -31,7 +33,6 @@ from server.respond import respond
 from server.runs import WireEvent
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
-from server.settings import Settings
 from server.store.base import StoreUnavailable
 from server.store.completion_journal import CompletionJournal
 from server.store.completions import StoredCompletion
@@ -57,6 +58,7 @@ async def create_chat_completion(request: Request) -> Response:
         today=today(),
         masking=context.masking,
         known=await said_before_calls(context, owner, wanted),
+        unseal=partial(context.sealer.open, owner),
         unsupported=context.settings.unsupported_input,
     )
     shared = head(
@@ -69,7 +71,7 @@ async def create_chat_completion(request: Request) -> Response:
     )
     if draft.tools.left_out:
         shared[LEFT_OUT] = list(draft.tools.left_out)
-    manner = _manner(wanted, draft, context.settings)
+    manner = _manner(wanted, draft, context, owner)
     outbounds = [
         ChatOutbound(shared, plan, manner, index=index) for index, plan in enumerate(draft.plans)
     ]
@@ -113,13 +115,18 @@ async def said_before_calls(context: Context, owner: str, wanted: CreateChatComp
         return recalled
 
 
-def _manner(wanted: CreateChatCompletion, draft: ChatDraft, settings: Settings) -> Manner:
+def _manner(wanted: CreateChatCompletion, draft: ChatDraft, context: Context, owner: str) -> Manner:
+    settings = context.settings
+    withheld = settings.raw_reasoning == "hide"
+    asked = (wanted.reasoning is not None or bool(wanted.include_reasoning)) and not draft.hidden
+    sealed = (asked and withheld) or INCLUDE in (wanted.include or ())
     return Manner(
-        hide_reasoning=draft.hidden or settings.raw_reasoning == "hide",
+        hide_reasoning=draft.hidden or withheld,
         alias=settings.reasoning_content,
         legacy=draft.legacy,
         json=draft.json,
         show_ids=bool(wanted.return_token_ids),
+        seal=partial(context.sealer.seal, owner) if sealed else None,
     )
 
 

@@ -4,6 +4,7 @@ The body is that of the request itself. Nothing is sampled and nothing is stored
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -44,6 +45,7 @@ async def render_chat_completion(request: Request) -> Response:
         today=today(),
         masking=context.masking,
         known=known,
+        unseal=partial(context.sealer.open, owner),
         unsupported=context.settings.unsupported_input,
     )
     return json_response(await _prompt(request, draft.plans[0]))

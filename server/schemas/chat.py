@@ -62,6 +62,9 @@ class CreateChatCompletion(SamplingFields):
     reasoning: Any = None
     include_reasoning: Any = None
 
+    # As in Responses.
+    include: list[Literal["reasoning.encrypted_content"]] | None = None
+
     # vLLM's.
     return_token_ids: bool | None = None
 

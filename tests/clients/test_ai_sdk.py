@@ -50,6 +50,11 @@ def base_url(serve: Callable[..., str]) -> str:
     return serve(SCRIPT, "--served-model-name", "gpt-oss-test")
 
 
+@pytest.fixture(scope="module")
+def hiding_url(serve: Callable[..., str]) -> str:
+    return serve(SCRIPT, "--served-model-name", "gpt-oss-test", "--raw-reasoning", "hide")
+
+
 def run(packages: Path, *arguments: str) -> dict[str, Any]:
     command = ["node", *arguments]
     done = subprocess.run(
@@ -76,3 +81,13 @@ def test_the_ai_sdk_reads_everything(packages: Path, base_url: str, provider: st
         assert round_trip == {"text": "It is warm!", "steps": 2, "preamble": "Looking it up."}
     assert told["asked"] == ["Paris", "Paris"]
     assert told["structured"] == {"name": "Fair", "day": 3}
+
+
+def test_openrouters_provider_gives_back_sealed_reasoning(packages: Path, hiding_url: str) -> None:
+    told = run(packages, "ai.mjs", "stateless", hiding_url, "gpt-oss-test")
+    for answer in (told["whole"], told["streamed"]):
+        assert answer["text"] == "Hello!"
+        assert "Greet." not in json.dumps(answer)
+    # Nothing is stored: only what the client gave back can have made the second prompt.
+    for round_trip in (told["tools"], told["streamedTools"]):
+        assert round_trip == {"text": "It is warm!", "steps": 2, "preamble": "Looking it up."}

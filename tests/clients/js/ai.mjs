@@ -15,6 +15,11 @@ const model = {
       supportsStructuredOutputs: true,
     })(name),
   openrouter: () => createOpenRouter({ baseURL, apiKey: "any" }).chat(name, { usage: { include: true } }),
+  stateless: () =>
+    createOpenRouter({ baseURL, apiKey: "any", extraBody: { store: false } }).chat(name, {
+      usage: { include: true },
+      reasoning: { enabled: true },
+    }),
   responses: () => createOpenAI({ baseURL, apiKey: "any" }).responses(name),
 }[provider]();
 
