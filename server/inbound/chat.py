@@ -98,6 +98,7 @@ def read(
         reasoning.effort,
         reasoning.budget,
         parallel_calls=request.parallel_tool_calls is not False,
+        effort_param=reasoning.param,
     )
     plan = constrained(plan, wish, masking)
     seeds = (derived_seed(request.seed, choice) for choice in range(request.n or 1))

@@ -57,6 +57,7 @@ class Wish:
     effort: None for no reasoning; budget: the most tokens of it, >= 1, None is free.
     enforce_unsaid: whether tools without `strict` are held to their schema where it compiles.
     parallel_calls: whether a turn may make several calls.
+    effort_param: the request's field that says the effort.
     """
 
     tools: Tools
@@ -66,6 +67,7 @@ class Wish:
     budget: int | None = None
     enforce_unsaid: bool = False
     parallel_calls: bool = True
+    effort_param: str = "reasoning.effort"
 
     @property
     def callable(self) -> tuple[Tool, ...]:
@@ -135,13 +137,13 @@ def _promised(wish: Wish) -> Iterator[str]:
     """The fields that can only be honoured by masks."""
     choice = wish.choice
     if wish.tools.served and (choice.mode != "auto" or choice.allowed is not None):
-        yield "tool_choice"
+        yield choice.param
     if wish.form is not None:
         yield wish.form.param
     if wish.budget is not None:
         yield "reasoning.max_tokens"
     if wish.effort is None and wish.callable:
-        yield "reasoning.effort"
+        yield wish.effort_param
     for tool in wish.callable:
         if tool.strict:
             yield f"{tool.param}.strict"
@@ -216,7 +218,7 @@ def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, bool]:
         return spec, in_time
     spec = _spec(wish, [each.least for each in wanted], parallel_calls)
     if problem := problem_of(spec):
-        param = "tools" if tools or wish.form is None else wish.form.param
+        param = wish.tools.param if tools or wish.form is None else wish.form.param
         raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar")
     return spec, in_time
 

@@ -5,7 +5,7 @@ https://openrouter.ai/docs/use-cases/reasoning-tokens for the `reasoning` object
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,12 +46,14 @@ _EFFORTS: Mapping[str, Effort | None] = {
 class Reasoning:
     """How hard to think, and whether the client wants to see it.
 
-    effort: None for no analysis at all. budget: the most analysis tokens, >= 1, None is free.
+    effort: None for no analysis at all; `param` is the request's field that says so. budget: the
+    most analysis tokens, >= 1, None is free.
     """
 
     effort: Effort | None = Effort.MEDIUM
     budget: int | None = None
     hidden: bool = False
+    param: str = field(default="reasoning.effort", compare=False)
 
 
 def read_sampling(request: SamplingFields) -> SamplingParams:
@@ -124,16 +126,20 @@ def read_reasoning(
     exclude = optional_boolean(given.get("exclude"), "reasoning.exclude")
     include = optional_boolean(include, "include_reasoning")
     budget = _budget(given.get("max_tokens"))
-    if enabled is False or budget == 0:
-        level = None
+    level: Effort | None = None
+    if enabled is False:
+        param = "reasoning.enabled"
+    elif budget == 0:
+        param = "reasoning.max_tokens"
     elif given.get("effort") is not None:
-        level = read_effort(given["effort"], "reasoning.effort")
+        level = read_effort(given["effort"], param := "reasoning.effort")
     elif budget is not None:
+        param = "reasoning.max_tokens"
         level = _nearest(budget / (max_tokens or ASSUMED_ANSWER_TOKENS))
     else:
-        level = read_effort(effort, "reasoning_effort")
+        level = read_effort(effort, param := "reasoning_effort")
     hidden = (include is False) if exclude is None else exclude
-    return Reasoning(level, budget or None, hidden)
+    return Reasoning(level, budget or None, hidden, param)
 
 
 def derived_seed(seed: int | None, choice: int) -> int | None:

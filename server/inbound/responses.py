@@ -145,6 +145,7 @@ def _compile(
         reasoning.budget,
         enforce_unsaid=True,
         parallel_calls=request.parallel_tool_calls is not False,
+        effort_param=reasoning.param,
     )
     return Draft(constrained(plan, wish, masking), tools, past, given)
 

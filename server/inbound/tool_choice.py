@@ -3,7 +3,7 @@
 Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from server.inbound.fields import array, invalid, mapping, optional_string, string
@@ -17,10 +17,12 @@ class ToolChoice:
     """mode: `none` forbids calls, `required` wants at least one.
 
     allowed: the recipients that may be called; None means all that are declared.
+    param: the request's field that holds it.
     """
 
     mode: Literal["none", "auto", "required"] = "auto"
     allowed: frozenset[str] | None = None
+    param: str = field(default="tool_choice", compare=False)
 
 
 def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> ToolChoice:
@@ -29,7 +31,7 @@ def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> To
     Raises InvalidRequest where it names a tool that the request does not have, or wants a call
     where there is nothing to call.
     """
-    choice = _read(value, tools, param)
+    choice = replace(_read(value, tools, param), param=param)
     if choice.mode == "required" and not tools.served:
         raise invalid(param, "a tool call is required, but there is no tool that can be called")
     return choice

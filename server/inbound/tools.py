@@ -45,10 +45,14 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """A request's tools in their order; `left_out` are the kinds that this server cannot run."""
+    """A request's tools in their order; `left_out` are the kinds that this server cannot run.
+
+    param: the request's field that holds them.
+    """
 
     served: tuple[Tool, ...] = ()
     left_out: tuple[str, ...] = ()
+    param: str = "tools"
 
     @property
     def declared(self) -> tuple[DeclaredTool, ...]:
@@ -103,7 +107,7 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
     if left_out:
         logger.info("tools of these kinds are not served: %s", ", ".join(left_out))
     _refuse_equal_names(served)
-    return Tools(tuple(served), tuple(dict.fromkeys(left_out)))
+    return Tools(tuple(served), tuple(dict.fromkeys(left_out)), param)
 
 
 def _read_namespace(item: dict[str, Any], where: str) -> Iterator[Tool]:

@@ -17,14 +17,18 @@ SCHEMA = {
 }
 
 
-def draft(**fields: Any) -> ChatDraft:
+TOOL = {"type": "function", "function": F}
+MASKED, UNMASKED = Masking(), Masking("never")
+
+
+def draft(masking: Masking = MASKED, **fields: Any) -> ChatDraft:
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "developer", "content": "Be kind."},
         {"role": "user", "content": "hi"},
     ]
     body = {"model": "m", "messages": messages} | fields
-    return read(CreateChatCompletion.model_validate(body), today="2026-01-02", masking=Masking())
+    return read(CreateChatCompletion.model_validate(body), today="2026-01-02", masking=masking)
 
 
 def told(drafted: ChatDraft) -> DeveloperContent:
@@ -141,3 +145,34 @@ def test_choices_differ_in_their_seeds_alone() -> None:
     ]
     one, two = draft(n=2, seed=1).plans
     assert one.conversation is two.conversation
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"reasoning_effort": "none", "tools": [TOOL]}, "reasoning_effort"),
+        ({"reasoning": {"effort": "none"}, "tools": [TOOL]}, "reasoning.effort"),
+        ({"reasoning": {"enabled": False}, "tools": [TOOL]}, "reasoning.enabled"),
+        ({"reasoning": {"max_tokens": 0}, "tools": [TOOL]}, "reasoning.max_tokens"),
+        ({"reasoning": {"max_tokens": 5}}, "reasoning.max_tokens"),
+        ({"tool_choice": "required", "tools": [TOOL]}, "tool_choice"),
+        ({"function_call": "none", "functions": [F]}, "function_call"),
+        ({"function_call": {"name": "f"}, "functions": [F]}, "function_call"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+    ],
+)
+def test_what_cannot_be_enforced_is_refused_by_the_clients_own_name_for_it(
+    fields: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        draft(masking=UNMASKED, **fields)
+    assert refused.value.param == param
+    assert f"'{param}'" in refused.value.message
+
+
+def test_functions_that_are_too_large_together_are_named_as_the_client_names_them() -> None:
+    schema = SCHEMA | {"description": "x" * 300_000}
+    functions = [F | {"name": name, "parameters": schema, "strict": True} for name in "fg"]
+    with pytest.raises(InvalidRequest) as refused:
+        draft(functions=functions)
+    assert refused.value.param == "functions"
