@@ -18,7 +18,7 @@ from adapters.errors import (
 )
 from adapters.http.options import Options
 from adapters.http.sse import EventLines
-from adapters.http.wire import JSON, Reader, Served, Wire
+from adapters.http.wire import JSON, Reader, Served, Wire, refusal
 from adapters.phases import split_by_phase
 
 logger = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class HTTPEngine:
         if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
             wait = response.headers.get("retry-after", "")
             return Overloaded("the engine is busy", float(wait) if wait.isdecimal() else 1.0)
-        return self._wire.refusal(status, f"{self.name} answered {status}: {message}", request)
+        return refusal(status, f"{self.name} answered {status}: {message}", request)
 
     def _running(self) -> httpx.AsyncClient:
         if self._client is None:

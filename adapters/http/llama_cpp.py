@@ -13,9 +13,8 @@ from collections.abc import Callable
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
-from adapters.errors import BackendError, EngineFault, InvalidGrammar, Rejected
 from adapters.http.engine import error_in
-from adapters.http.wire import JSON, Ending, Reader, Served
+from adapters.http.wire import JSON, Ending, Reader, Served, refusal
 from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
@@ -78,21 +77,13 @@ class LlamaCppWire:
         return body
 
     def reader(self, request: GenerationRequest) -> Reader:
-        return LlamaCppReader(self, request, self._encode)
-
-    def refusal(self, status: int, message: str, request: GenerationRequest) -> BackendError:
-        if status != httpx.codes.BAD_REQUEST:
-            return EngineFault(message)
-        if request.grammar is not None and "grammar" in message.lower():
-            return InvalidGrammar(message)
-        return Rejected(message)
+        return LlamaCppReader(request, self._encode)
 
 
 class LlamaCppReader:
     """Reads one event a token; the last event has none and says why it ended."""
 
-    def __init__(self, wire: LlamaCppWire, request: GenerationRequest, encode: Encode) -> None:
-        self._wire = wire
+    def __init__(self, request: GenerationRequest, encode: Encode) -> None:
         self._request = request
         self._encode = encode
         self._ending = Ending("llama.cpp")
@@ -101,7 +92,7 @@ class LlamaCppReader:
 
     def push(self, event: JSON) -> GenerationChunk | None:
         if (error := error_in(event)) is not None:
-            raise self._wire.refusal(*error, self._request)
+            raise refusal(*error, self._request)
         timings = event.get("timings", {})
         self._cached = timings.get("cache_n", self._cached)
         if event["stop"]:

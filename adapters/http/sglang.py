@@ -8,9 +8,8 @@ and SGLang's tokenizer manager; not run against a real server.
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
-from adapters.errors import BackendError, EngineFault, InvalidGrammar, Rejected
 from adapters.http.engine import error_in
-from adapters.http.wire import JSON, Ending, Reader, Served
+from adapters.http.wire import JSON, Ending, Reader, Served, refusal
 from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
@@ -69,21 +68,13 @@ class SGLangWire:
         return body
 
     def reader(self, request: GenerationRequest) -> Reader:
-        return SGLangReader(self, request)
-
-    def refusal(self, status: int, message: str, request: GenerationRequest) -> BackendError:
-        if status != httpx.codes.BAD_REQUEST:
-            return EngineFault(message)
-        if request.grammar is not None and "grammar" in message.lower():
-            return InvalidGrammar(message)
-        return Rejected(message)
+        return SGLangReader(request)
 
 
 class SGLangReader:
     """Each event brings all ids so far, or only the new ones (`--incremental-streaming-output`)."""
 
-    def __init__(self, wire: SGLangWire, request: GenerationRequest) -> None:
-        self._wire = wire
+    def __init__(self, request: GenerationRequest) -> None:
         self._request = request
         self._ending = Ending("SGLang")
         self._cached: int | None = None
@@ -91,7 +82,7 @@ class SGLangReader:
 
     def push(self, event: JSON) -> GenerationChunk | None:
         if (error := error_in(event)) is not None:
-            raise self._wire.refusal(*error, self._request)
+            raise refusal(*error, self._request)
         meta = event["meta_info"]
         token_ids = event["output_ids"]
         whole = len(token_ids) == meta["completion_tokens"]
@@ -111,7 +102,7 @@ class SGLangReader:
     def _last(self, chunk: GenerationChunk, reason: JSON) -> GenerationChunk:
         if reason["type"] == "abort":
             message = str(reason.get("message", "aborted"))
-            raise self._wire.refusal(int(reason.get("status_code") or 500), message, self._request)
+            raise refusal(int(reason.get("status_code") or 500), message, self._request)
         return GenerationChunk(
             chunk.token_ids, chunk.logprobs, finish_reason(reason["type"], "SGLang")
         )

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest
-from adapters.errors import BackendError, BackendFailed
+from adapters.errors import BackendError, BackendFailed, EngineFault, InvalidGrammar, Rejected
 
 JSON = dict[str, Any]
 
@@ -57,9 +57,14 @@ class Wire(Protocol):
         """A reader for the request's answer."""
         ...
 
-    def refusal(self, status: int, message: str, request: GenerationRequest) -> BackendError:
-        """What an error status of the server means; `message` is the server's."""
-        ...
+
+def refusal(status: int, message: str, request: GenerationRequest) -> BackendError:
+    """What an error status of a server means; `message` is the server's."""
+    if status not in (httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY):
+        return EngineFault(message)
+    if request.grammar is not None and "grammar" in message.lower():
+        return InvalidGrammar(message)
+    return Rejected(message)
 
 
 class Ending:

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 
 from adapters.base import FEATURES, GenerationChunk, GenerationRequest, TokenLogprobs
-from adapters.errors import BackendError, BackendFailed, EngineFault, InvalidGrammar, Rejected
+from adapters.errors import BackendFailed
 from adapters.http.engine import error_in
-from adapters.http.wire import JSON, Ending, Reader, Served
+from adapters.http.wire import JSON, Ending, Reader, Served, refusal
 from adapters.reasons import finish_reason
 from adapters.vllm.sampling import sampling_fields
 
@@ -62,28 +62,20 @@ class VLLMWire:
         return body | ({"priority": request.priority} if request.priority else {})
 
     def reader(self, request: GenerationRequest) -> Reader:
-        return VLLMReader(self, request)
-
-    def refusal(self, status: int, message: str, request: GenerationRequest) -> BackendError:
-        if status not in (httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY):
-            return EngineFault(message)
-        if request.grammar is not None and "grammar" in message.lower():
-            return InvalidGrammar(message)
-        return Rejected(message)
+        return VLLMReader(request)
 
 
 class VLLMReader:
     """Reads `GenerateTokensStreamResponse` events; the last one with tokens waits for the usage."""
 
-    def __init__(self, wire: VLLMWire, request: GenerationRequest) -> None:
-        self._wire = wire
+    def __init__(self, request: GenerationRequest) -> None:
         self._request = request
         self._ending = Ending("vLLM")
         self._cached: int | None = None
 
     def push(self, event: JSON) -> GenerationChunk | None:
         if (error := error_in(event)) is not None:
-            raise self._wire.refusal(*error, self._request)
+            raise refusal(*error, self._request)
         if usage := event.get("usage"):
             details = usage.get("prompt_tokens_details") or {}
             self._cached = details.get("cached_tokens")
