@@ -95,6 +95,22 @@ def messages(
     return read
 
 
+def unchanged(item: Item, stored: StoredItem, where: str) -> bool:
+    """Whether an item that came back is what the model said in the stored one.
+
+    Raises InvalidRequest whose `param` is under `where`.
+    """
+    if stored.message is None:
+        return False
+    if any(item.get(key) != stored.item.get(key) for key in ("type", "role", "name", "namespace")):
+        return False
+    if item["type"] == "message" and item.get("phase") not in (None, stored.item.get("phase")):
+        return False
+    read = _read(item, where, spoken_before_call=False)
+    # Reasoning that comes back without its text was hidden, or the client dropped it.
+    return read is None or read.content == stored.message.content
+
+
 def _normal(value: Any, where: str) -> Item:
     item = mapping(value, where)
     kind = optional_string(item.get("type"), f"{where}.type")
@@ -117,20 +133,9 @@ def _resolve(item: Item, stored: StoredItem | None, where: str) -> StoredItem:
         if stored is None:
             raise NotFound(f"Item with id '{item['id']}' not found.", param=f"{where}.id")
         return stored
-    if stored is None or stored.message is None or not _unchanged(item, stored, where):
+    if stored is None or not unchanged(item, stored, where):
         return StoredItem(item)
     return StoredItem(item, stored.message)
-
-
-def _unchanged(item: Item, stored: StoredItem, where: str) -> bool:
-    assert stored.message is not None
-    if any(item.get(key) != stored.item.get(key) for key in ("type", "role", "name", "namespace")):
-        return False
-    if item["type"] == "message" and item.get("phase") not in (None, stored.item.get("phase")):
-        return False
-    read = _read(item, where, spoken_before_call=False)
-    # Reasoning that comes back without its text was hidden, or the client dropped it.
-    return read is None or read.content == stored.message.content
 
 
 def _before_call(items: Sequence[Item]) -> Collection[int]:

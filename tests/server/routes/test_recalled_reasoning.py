@@ -24,6 +24,10 @@ LINES = (
     {"prompt_contains": "to=assistant", "completion": ANSWER},
     {"prompt_contains": None, "completion": THOUGHT + CALL},
 )
+PREAMBLE = "<|start|>assistant<|channel|>commentary <|constrain|>text<|message|>Let me see.<|end|>"
+AGAIN = "<|start|>assistant<|channel|>analysis<|message|>Now ask.<|end|>"
+SPOKEN = THOUGHT + PREAMBLE + AGAIN + CALL
+PREAMBLED = (LINES[0], {"prompt_contains": None, "completion": SPOKEN})
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 ASKED = {"role": "user", "content": "hi"}
 
@@ -55,6 +59,13 @@ def bare(call: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 def result(call: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call["call_id"], "output": "1"}
+
+
+def without_ids(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {name: value for name, value in item.items() if name not in ("id", "status", "phase")}
+        for item in items
+    ]
 
 
 async def test_the_prompt_repeats_what_was_sampled(open_app: OpenApp, store: Store) -> None:
@@ -114,3 +125,52 @@ async def test_what_was_deleted_is_not_known(open_app: OpenApp, store: Store) ->
         await app.client.delete(f"/v1/responses/{first['id']}")
         await respond(app, [ASKED, bare(call), result(call)])
     assert "Ask f." not in app.prompts[1]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param((0, 1, 2, 3), id="all"),
+        pytest.param((1, 3), id="no reasoning"),
+    ],
+)
+async def test_a_turn_that_came_back_is_repeated_as_it_was_said(
+    open_app: OpenApp, store: Store, kept: tuple[int, ...]
+) -> None:
+    async with open_app(*PREAMBLED, store=store) as app:
+        said = (await respond(app, [ASKED]))["output"]
+        back = without_ids([said[place] for place in kept])
+        await respond(app, [ASKED, *back, result(said[-1])])
+    assert app.prompts[1] == app.prompts[0] + SPOKEN + RESULT
+
+
+async def test_reasoning_without_its_text_is_put_back(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*PREAMBLED, store=store) as app:
+        said = (await respond(app, [ASKED]))["output"]
+        empty = {"type": "reasoning", "summary": []}
+        back = [empty, *without_ids([said[1], said[3]])]
+        await respond(app, [ASKED, *back, result(said[-1])])
+    assert app.prompts[1] == app.prompts[0] + SPOKEN + RESULT
+
+
+async def test_a_changed_preamble_stays_with_the_reasoning_around_it(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(*PREAMBLED, store=store) as app:
+        said = (await respond(app, [ASKED]))["output"]
+        changed = {"role": "assistant", "content": "Hm."}
+        await respond(app, [ASKED, changed, bare(said[3]), result(said[3])])
+        await respond(app, [ASKED, bare(said[3]), result(said[3])])
+    preamble = "<|start|>assistant<|channel|>commentary<|message|>Hm.<|end|>"
+    assert app.prompts[1] == app.prompts[0] + THOUGHT + preamble + AGAIN + CALL + RESULT
+    assert app.prompts[2] == app.prompts[0] + THOUGHT + AGAIN + CALL + RESULT
+
+
+async def test_reasoning_of_the_clients_own_stands_alone(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*PREAMBLED, store=store) as app:
+        said = (await respond(app, [ASKED]))["output"]
+        content = [{"type": "reasoning_text", "text": "Mine."}]
+        own = {"type": "reasoning", "summary": [], "content": content}
+        await respond(app, [ASKED, own, *without_ids([said[1], said[3]]), result(said[3])])
+    mine = "<|channel|>analysis<|message|>Mine.<|end|>"
+    assert app.prompts[1] == app.prompts[0] + mine + PREAMBLE + CALL + RESULT
