@@ -2,6 +2,8 @@
 
 Each message is a `response.create`; its events come back as on a stream, one to a message. What is
 not stored is remembered by the connection alone: the last response, until continuing it fails.
+A response that is stored and continues such a one can be retrieved by all, but continued on the
+connection alone: what the client wanted forgotten is not kept for its sake.
 
 Sources: the Open Responses specification (2026-04-24), "WebSocket transport", and
 https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and the error statuses.
@@ -131,7 +133,7 @@ class Connection:
     def _remember(self, creation: Creation, response: dict[str, Any], continued: Any) -> None:
         if response["status"] == "failed":
             self._forget(continued)
-        elif not response["store"]:
+        elif creation.started.detached or not response["store"]:
             self._remembered = creation.started.ended(response, creation.spoken)
 
     def _forget(self, response_id: Any) -> None:

@@ -14,11 +14,13 @@ class Past:
     """The items of the turns before, and how far these reach into a conversation.
 
     start_date: what the system message names, `YYYY-MM-DD`; it stays the first turn's.
+    kept: False where the store may not have it.
     """
 
     start_date: str
     items: tuple[StoredItem, ...] = ()
     seen: int | None = None
+    kept: bool = True
 
 
 def conversation_id(value: Any) -> str | None:
@@ -38,9 +40,9 @@ async def read_past(
 ) -> Past:
     """What the request continues, a new start where it names nothing.
 
-    remembered: a previous response that is not in the store. Raises PreviousNotFound, NotFound for
-    a conversation that `owner` lacks, and InvalidRequest for both at once, and for a response that
-    is still being made.
+    remembered: a previous response that is not in the store, or not with its history. Raises
+    PreviousNotFound, NotFound for a conversation that `owner` lacks, and InvalidRequest for both at
+    once, and for a response that is still being made.
     """
     previous_id, conversation = request.previous_response_id, conversation_id(request.conversation)
     if conversation is not None:
@@ -53,9 +55,9 @@ async def read_past(
     if previous_id is None:
         return Past(today)
     if remembered is not None and remembered.id == previous_id:
-        return Past(remembered.start_date, remembered.items)
+        return Past(remembered.start_date, remembered.items, kept=False)
     previous = await store.get(owner, previous_id)
-    if previous is None:
+    if previous is None or previous.detached:
         raise PreviousNotFound(previous_id)
     if (status := previous.response["status"]) in UNFINISHED:
         raise InvalidRequest(

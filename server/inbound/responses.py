@@ -58,7 +58,14 @@ class Draft:
         """What is kept of the response before its first token."""
         past = self.past
         return StoredResponse(
-            owner, response, past.start_date, past.items, self.input, (), past.seen
+            owner,
+            response,
+            past.start_date,
+            past.items,
+            self.input,
+            (),
+            past.seen,
+            detached=not past.kept,
         )
 
 

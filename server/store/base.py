@@ -50,6 +50,8 @@ class StoredResponse:
     start_date: what the system message names, `YYYY-MM-DD`. history: items of the turns before;
     input and output: of this one. What is kept of the history is where it is to be found: in the
     response's `previous_response_id`, or in its `conversation` up to the place `seen`.
+    detached: what it continues may not be kept, and so its history is not; only who has that
+    history can continue it.
     """
 
     owner: str
@@ -59,6 +61,7 @@ class StoredResponse:
     input: tuple[StoredItem, ...]
     output: tuple[StoredItem, ...]
     seen: int | None = None
+    detached: bool = False
 
     @property
     def id(self) -> str:

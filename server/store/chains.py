@@ -20,15 +20,16 @@ async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
         side = history if found.depth else given if found.side == INPUT else made
         side.append(rows.stored_item(found))
     before = await _of_conversation(connection, chained[0] if chained else row)
-    output = [stored.item for stored in made]
+    body = codec.load(row.body)
     return StoredResponse(
         owner=row.owner,
-        response=codec.load(row.body) | {"output": output},
+        response=body | {"output": [stored.item for stored in made]},
         start_date=row.start_date,
         history=(*before, *history),
         input=tuple(given),
         output=tuple(made),
         seen=row.seen,
+        detached=row.previous_id is None and body.get("previous_response_id") is not None,
     )
 
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from server.store import codec
@@ -152,7 +152,7 @@ class MemoryStore:
     def _keep(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)
         self._forget(key)
-        self._responses[key] = stored
+        self._responses[key] = replace(stored, history=()) if stored.detached else stored
         for position, kept in enumerate(stored.output, 1):
             self._items[(stored.owner, kept.item["id"])] = kept
             if call_id := kept.item.get("call_id"):

@@ -36,7 +36,7 @@ def response(stored: StoredResponse) -> dict[str, Any]:
     return {
         "id": stored.id,
         "owner": stored.owner,
-        "previous_id": stored.response.get("previous_response_id"),
+        "previous_id": None if stored.detached else stored.response.get("previous_response_id"),
         "conversation_id": stored.conversation_id,
         "seen": stored.seen,
         "start_date": stored.start_date,

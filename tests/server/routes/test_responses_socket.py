@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from starlette.types import Message
 
 from server import websocket
 from server.routes import responses_socket
+from server.store.memory import MemoryStore
+from server.store.sql import SqlStore
 from server.websocket import Connection
 
 ANSWER = (
@@ -155,6 +158,30 @@ async def test_what_is_stored_is_known_to_all(open_app: Any) -> None:
             "/v1/responses", {"input": "two", "previous_response_id": first["id"]}
         )
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_what_continues_the_unstored_can_be_shown_but_continued_here_alone(
+    open_app: Any, tmp_path: Path, kind: str
+) -> None:
+    store = MemoryStore() if kind == "memory" else SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    async with open_app(ANSWER, store=store) as app:
+        async with connect(app) as socket:
+            first = await socket.answer(input="one", store=False)
+            second = await socket.answer(input="two", previous_response_id=first["id"])
+            third = await socket.answer(input="three", previous_response_id=second["id"])
+        shown = await app.client.get(f"/v1/responses/{third['id']}")
+        given = await app.client.get(f"/v1/responses/{third['id']}/input_items")
+        for response in (first, second, third):
+            more = {"input": "four", "previous_response_id": response["id"]}
+            answer = await app.post("/v1/responses", more)
+            assert answer.status_code == 404
+            assert answer.json()["error"]["code"] == "previous_response_not_found"
+    await store.stop()
+    assert [word in app.prompts[2] for word in ("one", "two", "three")] == [True] * 3
+    assert shown.json() == third
+    assert [item["content"][0]["text"] for item in given.json()["data"]] == ["three"]
 
 
 async def test_a_failed_continuation_is_forgotten(open_app: Any) -> None:

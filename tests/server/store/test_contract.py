@@ -1,6 +1,7 @@
 """What every store does, in memory and in databases alike."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ def turn(
     previous: StoredResponse | None = None,
     given: tuple[StoredItem, ...] | None = None,
     made: tuple[StoredItem, ...] | None = None,
+    detached: bool = False,
     **fields: Any,
 ) -> StoredResponse:
     """A response `name` with one input item and one that the model made."""
@@ -37,7 +39,7 @@ def turn(
         "output": [stored.item for stored in made],
     }
     history = previous.items if previous else ()
-    return StoredResponse(owner, response, "2026-01-31", history, given, made)
+    return StoredResponse(owner, response, "2026-01-31", history, given, made, detached=detached)
 
 
 def running(name: str, **fields: Any) -> StoredResponse:
@@ -54,6 +56,17 @@ async def test_what_is_put_is_got(store: Store) -> None:
     assert await store.get("a", "one") == one
     assert await store.show("a", "one") == one.response
     assert await store.items("a", ["out_one", "out_two"]) == {"out_one": one.output[0]}
+
+
+async def test_what_continues_what_may_not_be_kept_is_kept_without_its_history(
+    store: Store,
+) -> None:
+    two = running("two", previous=turn("one"), detached=True)
+    await store.begin(two)
+    await store.end(turn("two", previous=turn("one"), detached=True), numbered(0))
+    kept = await store.get("a", "two")
+    assert kept == replace(turn("two", previous=turn("one"), detached=True), history=())
+    assert await store.items("a", ["in_one", "out_one"]) == {}
 
 
 @pytest.mark.parametrize("message", [THOUGHT, CALL, None])
