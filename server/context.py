@@ -1,5 +1,6 @@
 """What every route needs, made once by the application."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -16,7 +17,10 @@ from server.store.recall import Recall
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The server's parts. `created` is when the model was loaded, in Unix seconds."""
+    """The server's parts. `created` is when the model was loaded, in Unix seconds.
+
+    stopping: set once the server takes nothing new, and only finishes what it has begun.
+    """
 
     settings: Settings
     gateway: Gateway
@@ -24,6 +28,7 @@ class Context:
     store: Store
     recall: Recall = field(default_factory=Recall)
     sealer: Sealer = field(default_factory=Sealer)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from types import FrameType
 
 import uvicorn
 from sse_starlette.sse import AppStatus
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from adapters.base import Backend
 from adapters.errors import BackendError
@@ -82,6 +83,7 @@ def _listen(
         log_level="warning",
         access_log=False,
         server_header=False,
+        ws=Socket,
         ws_max_size=settings.max_body_bytes,
         ws_max_queue=1,
     )
@@ -102,6 +104,15 @@ def _listen(
         return
 
 
+class Socket(WebSocketsSansIOProtocol):
+    """A WebSocket that is not closed as soon as the server stops, but by the application."""
+
+    def shutdown(self) -> None:
+        """Close what no client has been accepted on."""
+        if not self.handshake_complete:
+            super().shutdown()
+
+
 class Server(uvicorn.Server):
     """Says where it listens; ends what is still running in good order."""
 
@@ -109,22 +120,22 @@ class Server(uvicorn.Server):
         self, config: uvicorn.Config, context: Context, loop: asyncio.AbstractEventLoop
     ) -> None:
         super().__init__(config)
-        self._models = context.models
+        self._context = context
         self._gateway = context.gateway
-        self._drain_seconds = context.settings.drain_seconds
         self._loop = loop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Print the address once connections are accepted."""
         await super().startup(sockets)
         for listener in sockets or ():
-            print(f"Serving {', '.join(self._models)} on {_url(listener)}", flush=True)
+            print(f"Serving {', '.join(self._context.models)} on {_url(listener)}", flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers finish for the drain's time, then end them."""
         if admitted := self._gateway.admission.admitted:
             logger.info("answers to finish first: %d; Ctrl-C ends them", admitted)
-        drained = self._loop.call_later(self._drain_seconds, self._end_answers)
+        self._context.stopping.set()
+        drained = self._loop.call_later(self._context.settings.drain_seconds, self._end_answers)
         try:
             await super().shutdown(sockets)
         finally:

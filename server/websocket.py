@@ -37,6 +37,9 @@ LIFETIME = 3600.0
 WAITING = 2
 """Messages that are read ahead of their turn; each may be as large as a body."""
 
+GOING_AWAY = 1001
+"""The code of a close that the server's end is the reason for (RFC 6455, 7.4.1)."""
+
 _TRANSPORTS = ("type", "stream", "stream_options", "generate")
 
 
@@ -60,22 +63,25 @@ class Connection:
         self._lifetime = lifetime
         self._messages: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
         self._remembered: StoredResponse | None = None
+        self._turning = asyncio.Lock()
 
     async def serve(self) -> None:
-        """Return when the client has left, or the connection has had its time.
+        """Return when the client has left, the connection has had its time, or the server stops.
 
-        A client that leaves takes the response in progress with it.
+        A client that leaves takes the response in progress with it; a server that stops finishes it
+        first.
         """
         reading = asyncio.ensure_future(self._read())
-        answering = asyncio.ensure_future(self._answer())
+        ours = {asyncio.ensure_future(work) for work in (self._answer(), self._leave())}
+        tasks = {reading, *ours}
         try:
-            await asyncio.wait({reading, answering}, return_when=asyncio.FIRST_COMPLETED)
-            if answering.done():
-                answering.result()
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done & ours:
+                task.result()
         finally:
-            reading.cancel()
-            answering.cancel()
-            await asyncio.wait({reading, answering})
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     async def _read(self) -> None:
         while (message := await self._websocket.receive())["type"] == "websocket.receive":
@@ -87,11 +93,18 @@ class Connection:
             while True:
                 async with asyncio.timeout_at(deadline):
                     message = await self._messages.get()
-                await self._turn(message)
+                async with self._turning:
+                    await self._turn(message)
         except TimeoutError:
             told = "This connection has reached its time limit. Open a new one to continue."
             await self._send(envelope(ConnectionExpired(told)))
             await self._websocket.close()
+
+    async def _leave(self) -> None:
+        await self._context.stopping.wait()
+        # Who waits for a lock gets it in turn: no other message comes before.
+        async with self._turning:
+            await self._websocket.close(GOING_AWAY, "The server is stopping.")
 
     async def _turn(self, message: bytes) -> None:
         began = time.perf_counter()

@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
 
 from adapters.errors import BackendFailed
 from server.serve import Progress, StartUpFailed, _bind, _listen, _url, serve
@@ -242,6 +244,63 @@ def test_after_the_drain_running_answers_are_ended(scripted: Start) -> None:
     stream = Stream(process.url())
     process.send(signal.SIGINT)
     assert stream.rest()[-1] == "[DONE]"
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+
+
+def begin_turn(url: str) -> ClientConnection:
+    """A WebSocket on which a turn is in progress."""
+    socket = connect(f"ws{url.removeprefix('http')}/v1/responses")
+    socket.send(json.dumps({"type": "response.create", "input": "A secret question"}))
+    socket.recv(PATIENCE)
+    return socket
+
+
+def rest_of_turn(socket: ClientConnection) -> tuple[dict[str, Any], int | None]:
+    """The turn's last event, and the code that the server closes the connection with."""
+    event: dict[str, Any] = {}
+    try:
+        while True:
+            event = json.loads(socket.recv(PATIENCE))
+    except ConnectionClosed as closed:
+        return event, closed.rcvd and closed.rcvd.code
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_running_turn_of_a_websocket_is_finished_first(
+    scripted: Start, number: signal.Signals
+) -> None:
+    process = scripted(delay_ms=SLOW)
+    url = process.url()
+    socket = begin_turn(url)
+    process.send(number)
+    await_closed(url)
+    event, code = rest_of_turn(socket)
+    assert event["type"] == "response.completed"
+    assert event["response"]["output"][0]["content"][0]["text"] == WORDS
+    assert code == 1001
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+    assert "answers to finish first: 1; Ctrl-C ends them" in err
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_after_the_drain_or_a_second_signal_a_running_turn_is_ended(
+    scripted: Start, signals: int
+) -> None:
+    drain = "0.2" if signals == 1 else "3600"
+    process = scripted("--drain-seconds", drain, delay_ms=NEVER)
+    url = process.url()
+    socket = begin_turn(url)
+    idle = connect(f"ws{url.removeprefix('http')}/v1/responses")
+    process.send(signal.SIGINT)
+    assert rest_of_turn(idle) == ({}, 1001)
+    if signals == 2:
+        process.send(signal.SIGINT)
+    event, code = rest_of_turn(socket)
+    assert (event["response"]["status"], code) == ("cancelled", 1001)
     status, err = process.end()
     assert status == 0
     assert "Traceback" not in err

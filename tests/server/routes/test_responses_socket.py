@@ -321,6 +321,21 @@ async def test_a_client_that_leaves_frees_its_slot(open_app: Any) -> None:
         await app.backend.until_running(0)
 
 
+async def test_a_server_that_stops_finishes_the_turn_and_takes_no_other(open_app: Any) -> None:
+    slow = {"completion": ANSWER, "delay_ms": 1}
+    async with open_app(slow) as app, connect(app) as socket, connect(app) as idle:
+        socket.create(input="hi")
+        socket.create(input="more")
+        await socket.receive()
+        app.app.state.context.stopping.set()
+        *_, last = await socket.events()
+        closed = await socket.message()
+        assert closed == await idle.message()
+    assert last["response"]["status"] == "completed"
+    assert (closed["type"], closed["code"]) == ("websocket.close", 1001)
+    assert len(app.prompts) == 1
+
+
 async def test_a_connection_has_its_time(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Brief(Connection):
         def __init__(self, *arguments: Any) -> None:
