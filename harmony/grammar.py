@@ -155,18 +155,28 @@ def _lasts(spec: GrammarSpec) -> Iterable[str]:
 
 
 def _call_rules(spec: GrammarSpec) -> Iterable[str]:
-    yield "call: " + " | ".join(f"call_{number}" for number in range(len(spec.tools)))
+    """Few symbols for each tool: engines bound how many there may be, and each takes its time."""
     channels = " | ".join(_ids(_words(channel)) for channel in _CALL_CHANNELS)
     yield f"in_channel: {_id(CHANNEL)} ({channels})"
-    yield "type: " + " | ".join(map(_ids, _content_types()))
-    for number, tool in enumerate(spec.tools):
-        name = f"to_{number}"
-        yield f"{name}: {_ids(_words(f' to={tool.recipient}'))}"
-        yield (
-            f"call_{number}: ({name} in_channel | in_channel {name}) type? {_id(MESSAGE)} "
-            f"input_{number} {_id(CALL)}"
-        )
-        yield _rule(f"input_{number}", tool.body)
+    types = " | ".join(map(_ids, _content_types()))
+    yield f"opened: ({types})? {_id(MESSAGE)}"
+    bodies: dict[str, str] = {}
+    inputs = [bodies.setdefault(_body(tool.body), f"input_{len(bodies)}") for tool in spec.tools]
+    yield from (f"{name}: {body}" for body, name in bodies.items())
+    recipients = [_words(f" to={tool.recipient}") for tool in spec.tools]
+    common = _common(recipients)
+    to, names = _ids(recipients[0][:common]), [_ids(each[common:]) for each in recipients]
+    yield f"call: (in_channel {to} after | {to} before) {_id(CALL)}"
+    for way, between in (("after", "opened"), ("before", "in_channel opened")):
+        calls = (f"{name} {between} {body}" for name, body in zip(names, inputs, strict=True))
+        yield f"{way}: {' | '.join(calls)}"
+
+
+def _common(sequences: Sequence[tuple[int, ...]]) -> int:
+    """How many ids all begin with."""
+    first, last = min(sequences), max(sequences)
+    differing = (place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+    return next(differing, len(first))
 
 
 _CALL_CHANNELS = (Channel.COMMENTARY, Channel.ANALYSIS)

@@ -253,5 +253,27 @@ def test_a_schema_too_deep_to_write_is_refused() -> None:
         turn_grammar(GrammarSpec((CallableTool("functions.f", SchemaJson(schema)),)))
 
 
+@pytest.mark.parametrize("way", [" to={}<|channel|>analysis", "<|channel|>commentary to={}"])
+def test_any_of_very_many_tools_can_be_called(way: str) -> None:
+    """Engines bound the rules that may go on at one place: at 2,000, where none says otherwise."""
+    tools = tuple(CallableTool(f"functions.f_{number}") for number in range(1_000))
+    for name in ("functions.f_0", "functions.f_1", "functions.f_10", "functions.f_999"):
+        completion = f"{way.format(name)} json<|message|>{{}}<|call|>"
+        assert refused_at(turn_grammar(GrammarSpec(tools)), completion) is None
+    assert refused_at(turn_grammar(GrammarSpec(tools)), way.format("functions.f_1000")) is not None
+
+
+def test_tools_with_one_name_in_another_have_their_own_arguments() -> None:
+    numbers = CallableTool("functions.f.f", SchemaJson({"type": "integer"}))
+    grammar = turn_grammar(GrammarSpec((CallableTool("functions.f"), numbers)))
+    for completion in (
+        "<|channel|>commentary to={}<|message|>",
+        " to={}<|channel|>analysis<|message|>",
+    ):
+        for name, said, other in (("functions.f", "{}", "1"), ("functions.f.f", "1", "{}")):
+            assert refused_at(grammar, f"{completion.format(name)}{said}<|call|>") is None
+            assert refused_at(grammar, f"{completion.format(name)}{other}") is not None
+
+
 def test_equal_specs_have_equal_grammars() -> None:
     assert turn_grammar(GrammarSpec(TOOLS)) == turn_grammar(GrammarSpec(tuple(TOOLS)))

@@ -171,8 +171,10 @@ def test_what_cannot_be_enforced_is_refused_by_the_clients_own_name_for_it(
 
 
 def test_functions_that_are_too_large_together_are_named_as_the_client_names_them() -> None:
-    schema = SCHEMA | {"description": "x" * 300_000}
-    functions = [F | {"name": name, "parameters": schema, "strict": True} for name in "fg"]
+    functions = [
+        {"name": name, "parameters": SCHEMA | {"description": name * 300_000}, "strict": True}
+        for name in "fg"
+    ]
     with pytest.raises(InvalidRequest) as refused:
         draft(functions=functions)
     assert refused.value.param == "functions"

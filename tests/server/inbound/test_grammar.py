@@ -309,7 +309,7 @@ def test_one_schema_that_fails_leaves_the_others_enforced() -> None:
 
 
 def long_tool(number: int, **more: Any) -> dict[str, Any]:
-    parameters = SCHEMA | {"description": "x" * (MAX_CHARACTERS // 3)}
+    parameters = SCHEMA | {"description": str(number) * (MAX_CHARACTERS // 3)}
     return F | {"name": f"f{number}", "parameters": parameters} | more
 
 
