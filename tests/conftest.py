@@ -6,6 +6,8 @@ import tempfile
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.postgres"]
+
 # Read when the libraries are first imported; processes that tests start inherit them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Servers that tests start keep what they are told in here, not in the home folder.

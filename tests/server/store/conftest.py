@@ -1,109 +1,19 @@
 """Stores of every kind, each test with a fresh one; PostgreSQL is a real server of our own."""
 
 import asyncio
-import os
-import pwd
-import shutil
-import socket
-import subprocess
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from server.store.base import Store
 from server.store.memory import MemoryStore
 from server.store.sql import SqlStore
+from tests.postgres import Postgres
 
 KINDS = ("sqlite", "postgresql")
-
-
-class Postgres:
-    """A PostgreSQL server on a free port; it refuses to run as root."""
-
-    def __init__(self, programs: Path, folder: Path) -> None:
-        self._programs = programs
-        self._folder = folder
-        self.port = _free_port()
-        self._run(
-            "initdb", "--username=test", "--auth=trust", "--no-sync", f"--pgdata={folder}/data"
-        )
-        self.start()
-
-    def start(self) -> None:
-        settings = f"-h 127.0.0.1 -p {self.port} -k {self._folder} -c fsync=off"
-        self._control("start", "-w", "-o", settings, "-l", f"{self._folder}/log")
-        self.running = True
-
-    def kill(self) -> None:
-        """End it at once, as a crash would."""
-        self._control("stop", "-m", "immediate")
-        self.running = False
-
-    def new_database(self) -> str:
-        """The URL of an empty database, the one before emptied: making one takes 8 MB."""
-        url = f"postgresql://test@127.0.0.1:{self.port}/postgres"
-        asyncio.run(_empty(url))
-        return url
-
-    def _control(self, *arguments: str) -> None:
-        self._run("pg_ctl", "-D", f"{self._folder}/data", *arguments)
-
-    def _run(self, program: str, *arguments: str) -> None:
-        as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
-        command = [*as_user, str(self._programs / program), *arguments]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/")
-
-
-async def _empty(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    await connection.execute("DROP SCHEMA public CASCADE")
-    await connection.execute("CREATE SCHEMA public")
-    await connection.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-def _programs() -> Path | None:
-    """Where initdb is: on the PATH, or where Debian puts it; the newest."""
-    on_path = [Path(found).parent] if (found := shutil.which("initdb")) else []
-    return next(iter([*on_path, *sorted(Path("/usr/lib/postgresql").glob("*/bin"))[::-1]]), None)
-
-
-@pytest.fixture(scope="session")
-def start_postgres() -> Iterator[Callable[[], Postgres]]:
-    programs = _programs()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed")
-    started: list[tuple[Postgres, Path]] = []
-
-    def start() -> Postgres:
-        # Not pytest's folder: only its owner may look into that.
-        folder = Path(tempfile.mkdtemp(prefix="gpt-oss-postgres-"))
-        if os.getuid() == 0:
-            os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
-        server = Postgres(programs, folder)
-        started.append((server, folder))
-        return server
-
-    yield start
-    for server, folder in started:
-        if server.running:
-            server.kill()
-        shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="session")
-def postgres(start_postgres: Callable[[], Postgres]) -> Postgres:
-    return start_postgres()
 
 
 @dataclass(slots=True)

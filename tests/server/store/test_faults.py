@@ -18,7 +18,7 @@ from server.settings import Settings
 from server.store.base import Event, Store, StoredResponse, StoreUnavailable
 from server.store.memory import MemoryStore
 from server.store.sql import SqlStore
-from tests.server.store.conftest import Postgres
+from tests.postgres import Postgres
 from tests.server.store.test_sql import limit_pages
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"

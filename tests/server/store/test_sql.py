@@ -17,7 +17,8 @@ from server.store.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailab
 from server.store.engine import migrate, open_engine, parse_url
 from server.store.sql import SqlStore
 from server.store.tables import metadata
-from tests.server.store.conftest import Database, Postgres
+from tests.postgres import Postgres
+from tests.server.store.conftest import Database
 from tests.server.store.test_contract import numbered, running, turn
 
 SILENT = -1.0

@@ -1,0 +1,125 @@
+"""Several gateways, real processes, over one PostgreSQL: each speaks for all."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.postgres import Postgres
+
+Start = Callable[..., Any]
+Event = dict[str, Any]
+
+PATIENCE = 60
+ENDLESS = {
+    "prompt_contains": "at length",
+    "completion": "<|channel|>final<|message|>" + "word " * 20_000,
+    "delay_ms": 20,
+}
+BRIEF = {"prompt_contains": None, "completion": "<|channel|>final<|message|>Done.<|return|>"}
+
+
+class Gateway:
+    """A server process, and a client for it."""
+
+    def __init__(self, start: Start, store: str) -> None:
+        self.process, url = start([ENDLESS, BRIEF], "--store", store)
+        self.client = httpx.Client(base_url=url, timeout=PATIENCE)
+
+    def create(self, text: str) -> str:
+        """Ask in the background; the response's id."""
+        answer = self.client.post("/responses", json={"input": text, "background": True})
+        return str(answer.json()["id"])
+
+    def show(self, response_id: str) -> dict[str, Any]:
+        response: dict[str, Any] = self.client.get(f"/responses/{response_id}").json()
+        return response
+
+    def events(self, response_id: str) -> Iterator[Event]:
+        """The events from the first on, as they come."""
+        path, query = f"/responses/{response_id}", {"stream": "true"}
+        with self.client.stream("GET", path, params=query) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: {"):
+                    yield json.loads(line.removeprefix("data: "))
+
+
+@pytest.fixture(scope="module")
+def store(start_postgres: Callable[[], Postgres]) -> str:
+    return start_postgres().new_database()
+
+
+@pytest.fixture(scope="module")
+def open_gateway(start: Start, store: str) -> Iterator[Callable[[], Gateway]]:
+    with ExitStack() as clients:
+
+        def open_gateway() -> Gateway:
+            gateway = Gateway(start, store)
+            clients.enter_context(gateway.client)
+            return gateway
+
+        yield open_gateway
+
+
+@pytest.fixture(scope="module")
+def here(open_gateway: Callable[[], Gateway]) -> Gateway:
+    return open_gateway()
+
+
+@pytest.fixture(scope="module")
+def there(open_gateway: Callable[[], Gateway]) -> Gateway:
+    return open_gateway()
+
+
+def test_a_response_is_known_at_every_gateway(here: Gateway, there: Gateway) -> None:
+    first = here.client.post("/responses", json={"input": "one"}).json()
+    assert there.show(first["id"]) == first
+    more = {"input": "two", "previous_response_id": first["id"]}
+    assert there.client.post("/responses", json=more).json()["status"] == "completed"
+
+
+def test_live_events_are_followed_and_a_cancel_is_given_at_another_gateway(
+    here: Gateway, there: Gateway
+) -> None:
+    response_id = here.create("at length")
+    events = there.events(response_id)
+    followed = [next(events) for _ in range(40)]
+    assert followed[-1]["type"] == "response.output_text.delta"
+    assert here.show(response_id)["status"] == "in_progress"
+    cancelled = there.client.post(f"/responses/{response_id}/cancel").json()
+    followed += events
+    assert followed[-1]["response"] == cancelled
+    assert cancelled["status"] == "cancelled"
+    assert here.show(response_id) == cancelled
+    assert list(here.events(response_id)) == followed
+
+
+def test_of_a_gateway_that_was_killed_another_ends_the_runs(
+    open_gateway: Callable[[], Gateway], store: str, there: Gateway
+) -> None:
+    doomed = open_gateway()
+    response_id = doomed.create("at length")
+    events = doomed.events(response_id)
+    seen = [next(events) for _ in range(40)]
+    doomed.process.kill()
+    doomed.process.wait()
+    asyncio.run(_let_time_pass(store))
+    kept = list(there.events(response_id))
+    assert kept[: len(seen)] == seen
+    assert [event["type"] for event in kept[-2:]] == ["error", "response.failed"]
+    assert [event["sequence_number"] for event in kept] == list(range(len(kept)))
+    shown = there.show(response_id)
+    assert shown == kept[-1]["response"]
+    assert "stopped before" in shown["error"]["message"]
+
+
+async def _let_time_pass(store: str) -> None:
+    """The dead gateway's silence is long enough to be believed."""
+    connection = await asyncpg.connect(store)
+    await connection.execute("UPDATE runs SET beat_at = 0")
+    await connection.close()
