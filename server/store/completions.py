@@ -1,11 +1,13 @@
 """Chat completions that clients asked to store, and the seam to where they are kept."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 from server.store.recall import Said
+from server.store.weights import MOST_BYTES, Part, Weights
 
 CAPACITY = 10_000
 
@@ -95,18 +97,26 @@ class CompletionStore(Protocol):
 
 
 class MemoryCompletions:
-    """Keeps up to `capacity` completions, >= 1, in this process; the oldest are forgotten first."""
+    """Keeps up to `capacity` completions, >= 1, in this process; the oldest are forgotten first.
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    most: bytes that they may take in all, roughly; the last one is kept in any case.
+    """
+
+    def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
         self._capacity = capacity
+        self._most = most
+        self._weights = Weights()
         self._kept: OrderedDict[_Key, StoredCompletion] = OrderedDict()
         self._calls: dict[_Key, Said] = {}
 
     async def put(self, stored: StoredCompletion) -> None:
         """Keep it, and forget the oldest where there is no room."""
         self._kept[(stored.owner, stored.id)] = stored
+        self._weights.hold(_parts(stored))
         self._calls |= {(stored.owner, name): said for name, said in stored.called.items()}
-        if len(self._kept) > self._capacity:
+        while len(self._kept) > 1 and (
+            len(self._kept) > self._capacity or self._weights.total > self._most
+        ):
             self._forget(next(iter(self._kept)))
 
     async def get(self, owner: str, completion_id: str) -> StoredCompletion | None:
@@ -133,7 +143,9 @@ class MemoryCompletions:
         if stored is None:
             return None
         changed = replace(stored, completion={**stored.completion, "metadata": dict(metadata)})
+        self._weights.hold(_parts(changed))
         self._kept[(owner, completion_id)] = changed
+        self._weights.release(_parts(stored))
         return changed
 
     async def delete(self, owner: str, completion_id: str) -> bool:
@@ -147,6 +159,13 @@ class MemoryCompletions:
 
     def _forget(self, key: _Key) -> bool:
         stored = self._kept.pop(key, None)
-        for call_id in stored.called if stored else ():
+        if stored is None:
+            return False
+        self._weights.release(_parts(stored))
+        for call_id in stored.called:
             self._calls.pop((key[0], call_id), None)
-        return stored is not None
+        return True
+
+
+def _parts(stored: StoredCompletion) -> Iterator[Part]:
+    return chain((stored.completion,), stored.messages, *stored.called.values())

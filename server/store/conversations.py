@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from server.store.items import StoredItem
+from server.store.weights import MOST_BYTES, Weights
 
 CAPACITY = 10_000
 
@@ -83,18 +84,23 @@ class ConversationStore(Protocol):
 
 
 class MemoryConversations:
-    """Keeps up to `capacity` conversations, >= 1; the least recently used are forgotten first."""
+    """Keeps up to `capacity` conversations, >= 1; the least recently used are forgotten first.
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    most: bytes that their items may take, roughly; the last one is kept in any case.
+    """
+
+    def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
         self._capacity = capacity
+        self._most = most
+        self._weights = Weights()
         self._kept: OrderedDict[_Key, Read] = OrderedDict()
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
         """Keep it, and forget another where there is no room."""
         key = (conversation.owner, conversation.id)
         self._kept[key] = Read(conversation, tuple(items), 0)
-        if len(self._kept) > self._capacity:
-            self._kept.popitem(last=False)
+        self._weights.hold(items)
+        self._make_room()
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
         """The conversation; it counts as used."""
@@ -125,6 +131,8 @@ class MemoryConversations:
         if read is None:
             return False
         self._kept[(owner, conversation_id)] = replace(read, items=(*read.items, *items))
+        self._weights.hold(items)
+        self._make_room()
         return True
 
     async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
@@ -134,8 +142,20 @@ class MemoryConversations:
         if read is None or len(left) == len(read.items):
             return False
         self._kept[(owner, conversation_id)] = replace(read, items=left)
+        self._weights.release(kept for kept in read.items if kept.item["id"] == item_id)
         return True
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
         """Forget it."""
-        return self._kept.pop((owner, conversation_id), None) is not None
+        return self._forget((owner, conversation_id))
+
+    def _make_room(self) -> None:
+        while len(self._kept) > 1 and (
+            len(self._kept) > self._capacity or self._weights.total > self._most
+        ):
+            self._forget(next(iter(self._kept)))
+
+    def _forget(self, key: _Key) -> bool:
+        read = self._kept.pop(key, None)
+        self._weights.release(read.items if read else ())
+        return read is not None

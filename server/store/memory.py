@@ -18,6 +18,7 @@ from server.store.base import (
 from server.store.bells import Bell, Bells
 from server.store.completions import MemoryCompletions
 from server.store.conversations import MemoryConversations
+from server.store.weights import MOST_BYTES, Part, Weights
 
 CAPACITY = 10_000
 
@@ -34,14 +35,19 @@ class _Run:
 
 
 class MemoryStore:
-    """Keeps up to `capacity` responses, >= 1; they are gone when the process ends."""
+    """Keeps up to `capacity` responses, >= 1; they are gone when the process ends.
+
+    most: bytes that all responses may take, roughly; the last one is kept in any case.
+    """
 
     sealing_key = None
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self.completions = MemoryCompletions(capacity)
-        self.conversations = MemoryConversations(capacity)
+    def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
+        self.completions = MemoryCompletions(capacity, most)
+        self.conversations = MemoryConversations(capacity, most)
         self._capacity = capacity
+        self._most = most
+        self._weights = Weights()
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._items: dict[_Key, StoredItem] = {}
         self._led_to: dict[_Key, Sequence[StoredItem]] = {}
@@ -57,12 +63,16 @@ class MemoryStore:
 
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
+        ledger = codec.pack(events)
         self._keep(stored)
-        self._ledgers[(stored.owner, stored.id)] = codec.pack(events)
+        self._ledgers[(stored.owner, stored.id)] = ledger
+        self._weights.hold([ledger])
+        self._make_room()
 
     async def begin(self, stored: StoredResponse) -> None:
         """Keep a response in progress."""
         self._keep(stored)
+        self._make_room()
         self._runs[stored.id] = _Run(stored.owner)
 
     async def append(self, response_id: str, events: Sequence[Event]) -> None:
@@ -152,7 +162,8 @@ class MemoryStore:
     def _keep(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)
         self._forget(key)
-        self._responses[key] = replace(stored, history=()) if stored.detached else stored
+        self._responses[key] = stored = replace(stored, history=()) if stored.detached else stored
+        self._weights.hold(_parts(stored))
         for position, kept in enumerate(stored.output, 1):
             self._items[(stored.owner, kept.item["id"])] = kept
             if call_id := kept.item.get("call_id"):
@@ -160,14 +171,20 @@ class MemoryStore:
         for kept in stored.input:
             # A client may send an item back changed: its first form is the one that has the id.
             self._items.setdefault((stored.owner, kept.item["id"]), kept)
-        if len(self._responses) > self._capacity:
+
+    def _make_room(self) -> None:
+        while len(self._responses) > 1 and (
+            len(self._responses) > self._capacity or self._weights.total > self._most
+        ):
             self._forget(next(iter(self._responses)))
 
     def _forget(self, key: _Key) -> bool:
         stored = self._responses.pop(key, None)
         if stored is None:
             return False
-        self._ledgers.pop(key, None)
+        self._weights.release(_parts(stored))
+        if (ledger := self._ledgers.pop(key, None)) is not None:
+            self._weights.release([ledger])
         for kept in stored.output:
             self._led_to.pop((stored.owner, kept.item.get("call_id", "")), None)
         for kept in (*stored.input, *stored.output):
@@ -175,3 +192,7 @@ class MemoryStore:
             if self._items.get(item_key) is kept:
                 del self._items[item_key]
         return True
+
+
+def _parts(stored: StoredResponse) -> tuple[Part, ...]:
+    return (stored.response, *stored.items)

@@ -1,5 +1,6 @@
 """What holds for chat completions in every kind of store."""
 
+from dataclasses import replace
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -106,6 +107,16 @@ async def test_what_is_old_is_swept(store: Store) -> None:
     swept = await store.sweep(-1)
     kept = await listed(store)
     assert (swept, kept) in ((1, []), (0, ["a"]))
+
+
+async def test_memory_forgets_the_oldest_where_bytes_are_short() -> None:
+    completions = MemoryCompletions(most=50_000)
+    long = {"id": "m", "content": "x" * 20_000}
+    for name in "abc":
+        await completions.put(replace(stored(name), messages=({**long},)))
+        await completions.annotate("ann", name, {"named": name})
+    kept = [name for name in "abc" if await completions.get("ann", name)]
+    assert kept == ["b", "c"]
 
 
 async def test_memory_forgets_the_oldest_with_their_calls() -> None:

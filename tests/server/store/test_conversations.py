@@ -134,3 +134,15 @@ async def test_memory_forgets_the_least_recently_used() -> None:
     await store.conversations.create(replace(TALK, id="three"), one)
     kept = [await store.conversations.get("a", name) for name in ("one", "two", "three")]
     assert [each is None for each in kept] == [False, True, False]
+
+
+async def test_memory_forgets_the_least_recently_used_where_bytes_are_short() -> None:
+    conversations = MemoryStore(most=50_000).conversations
+    for name in ("one", "two"):
+        await conversations.create(replace(TALK, id=name), [])
+    await conversations.add("a", "two", [item("in", content="x" * 20_000)])
+    await conversations.remove("a", "two", "in")
+    for number in range(3):
+        await conversations.add("a", "one", [item(f"in_{number}", content="x" * 20_000)])
+    assert await conversations.get("a", "two") is None
+    assert await conversations.get("a", "one") is not None

@@ -1,5 +1,8 @@
 """The store in memory."""
 
+from dataclasses import replace
+from random import Random
+
 from server.store.base import StoredItem, StoredResponse
 from server.store.memory import MemoryStore
 
@@ -59,6 +62,56 @@ async def test_the_least_recently_used_is_forgotten() -> None:
         False,
     ]
     assert list(await store.items("a", ["msg_one", "msg_two"])) == ["msg_one"]
+
+
+LONG = StoredItem({"id": "long", "type": "message", "content": "x" * 10_000})
+
+
+async def test_the_least_recently_used_is_forgotten_where_bytes_are_short() -> None:
+    store = MemoryStore(most=30_000)
+    for name in ("one", "two"):
+        given = replace(LONG, item=LONG.item | {"id": f"in_{name}"})
+        await store.put(stored(name, given=(given,)))
+    await store.get("a", "one")
+    await store.put(stored("three", given=(LONG,)))
+    kept = [name for name in ("one", "two", "three") if await store.get("a", name)]
+    assert kept == ["one", "three"]
+
+
+async def test_what_a_chain_shares_weighs_once() -> None:
+    store = MemoryStore(most=60_000)
+    history: tuple[StoredItem, ...] = (LONG,)
+    for number in range(10):
+        response = replace(stored(f"r{number}"), history=history)
+        await store.put(response)
+        history = response.items
+    assert await store.get("a", "r0") is not None
+
+
+async def test_a_response_that_is_too_large_is_kept_until_the_next() -> None:
+    store = MemoryStore(most=5_000)
+    await store.put(stored("one", given=(LONG,)))
+    assert await store.get("a", "one") is not None
+    await store.put(stored("two"))
+    assert await store.get("a", "one") is None
+    assert await store.get("a", "two") is not None
+
+
+async def test_a_ledger_weighs_too() -> None:
+    store = MemoryStore(most=20_000)
+    noise = Random(0).randbytes(20_000).hex()
+    await store.put(stored("one"), [{"type": "x", "delta": noise}])
+    await store.put(stored("two"))
+    assert await store.get("a", "one") is None
+
+
+async def test_what_is_deleted_weighs_nothing() -> None:
+    store = MemoryStore(most=30_000)
+    for number in range(10):
+        await store.put(stored("big", given=(LONG,)), [{"type": "x"}])
+        await store.put(stored(f"small_{number}"))
+        await store.delete("a", "big")
+    assert await store.get("a", "small_5") is not None
 
 
 async def test_an_item_that_comes_back_keeps_its_first_form() -> None:

@@ -1,0 +1,58 @@
+"""How much memory takes what is kept there: roughly, for a bound."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from harmony.messages import Message
+from server.store.items import StoredItem
+
+MOST_BYTES = 2**28
+"""What a store in memory may weigh of each kind: responses, conversations, completions."""
+
+_OBJECT_BYTES = 1000
+_TOKEN_BYTES = 40
+
+Part = StoredItem | Message | dict[str, Any] | bytes
+
+
+class Weights:
+    """The bytes of all parts that are held; a part that several hold counts once.
+
+    Parts are told apart by identity: hold none that is not kept until it is released.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._held: dict[int, tuple[int, int]] = {}
+
+    def hold(self, parts: Iterable[Part]) -> None:
+        """Count the parts, once more for each time that they are given."""
+        for part in parts:
+            holders, weight = self._held.get(id(part), (0, 0))
+            if not holders:
+                weight = _weight(part)
+                self.total += weight
+            self._held[id(part)] = (holders + 1, weight)
+
+    def release(self, parts: Iterable[Part]) -> None:
+        """Take back what `hold` was given."""
+        for part in parts:
+            holders, weight = self._held.pop(id(part))
+            if holders > 1:
+                self._held[id(part)] = (holders - 1, weight)
+            else:
+                self.total -= weight
+
+
+def _weight(part: Part) -> int:
+    match part:
+        case StoredItem(item, message):
+            return _weight(item) + (0 if message is None else _weight(message))
+        case Message(content=content, tokens=tokens):
+            return _OBJECT_BYTES + len(str(content)) + _TOKEN_BYTES * len(tokens or ())
+        case bytes():
+            return len(part)
+        case _:
+            return _OBJECT_BYTES + len(orjson.dumps(part))
