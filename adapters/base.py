@@ -181,8 +181,9 @@ class Backend(Protocol):
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         """Sample. Closing the generator (`aclose`) cancels: the slot is free within a step.
 
-        Raises Overloaded, ContextTooLong, Unsupported, Rejected or InvalidGrammar before the first
-        chunk, BackendFailed at any point.
+        Raises Overloaded, ContextTooLong, Unsupported or Rejected before the first chunk,
+        InvalidGrammar then or where the grammar proves too complex to be followed, BackendFailed
+        at any point.
         """
         ...
 

@@ -7,7 +7,7 @@ BackendError
   + Rejected         the engine refused the request for another reason; it would again
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
   |   + EngineFault  as a foreign engine puts it
-  + InvalidGrammar   the request's grammar does not compile; says why
+  + InvalidGrammar   the request's grammar does not compile or cannot be followed; says why
   + UnknownBackend   no backend has that name; lists those that exist
 """
 
@@ -60,7 +60,7 @@ class EngineFault(BackendFailed):
 
 
 class InvalidGrammar(BackendError):
-    """The request's grammar does not compile, or not in reasonable time; the message says why."""
+    """The request's grammar cannot be compiled or followed, or not soon; the message says why."""
 
 
 class UnknownBackend(BackendError):

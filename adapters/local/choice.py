@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from adapters.errors import BackendError, BackendFailed
 from adapters.local import sampling
 from adapters.local.masks import TokenMask
 from adapters.local.row import Row
@@ -51,7 +52,7 @@ class Choice:
         self._scratch = scratch
         self.batch = batch
         self.tokens = [0] * len(batch)
-        self.errors: dict[int, str] = {}
+        self.errors: dict[int, BackendError] = {}
         self.logprobs: dict[int, tuple[Tensor, list[tuple[int, float]]]] = {}
 
     def make(self) -> None:
@@ -74,7 +75,8 @@ class Choice:
             yield
         except Exception as error:
             logger.exception("sampling failed")
-            self.errors.update(dict.fromkeys(places, f"sampling failed: {error}"))
+            failure = BackendFailed(f"sampling failed: {error}")
+            self.errors.update(dict.fromkeys(places, failure))
 
     def _prepare(self, place: int, row: Row) -> None:
         """Take the model's own logprobs, then apply penalties and bias in place."""
@@ -111,13 +113,13 @@ class Choice:
         if mask.complete or place in self.errors:
             return []
         if mask.error is not None:
-            self.errors[place] = f"the grammar cannot go on: {mask.error}"
+            self.errors[place] = mask.error
             return []
         if not _must_mask_first(row) and mask.allows(max(self.tokens[place], 0)):
             return []
         allowed = mask.allowed() if mask.few is None else mask.few
         if len(allowed) == 0:
-            self.errors[place] = "the grammar allows no token"
+            self.errors[place] = BackendFailed("the grammar allows no token")
             return []
         if len(allowed) == 1:
             self.tokens[place] = int(allowed[0])

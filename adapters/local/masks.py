@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
-from llguidance import LLExecutor, LLMatcher, LLTokenizer
+from llguidance import LLExecutor, LLMatcher, LLParserLimits, LLTokenizer
 from llguidance.numpy import (
     allocate_token_bitmask,
     fill_next_token_bitmask,
@@ -14,11 +14,14 @@ from llguidance.numpy import (
 )
 from numpy.typing import NDArray
 
-from adapters.errors import BackendFailed, InvalidGrammar
+from adapters.errors import BackendError, BackendFailed, InvalidGrammar
 
 _COMPILE_SECONDS = 10.0
 _KEPT_GRAMMARS = 256
 _KEPT_CHARACTERS = 4_000_000
+# A step waits for its slowest mask: these take 5 to 40 ms. Ordinary schemas need a tenth of it, and
+# 500 optional properties of one object fit.
+_LIMITS = LLParserLimits(step_max_items=5_000, step_lexer_fuel=100_000, verbose_errors=False)
 _FEW_WORDS = 1024  # of 6,284; a token or more in each
 
 
@@ -28,12 +31,13 @@ class TokenMask:
     bits: [words]; bit i of the whole says whether token i is allowed.
     few: their ids, ascending, where they are so few that to look at them alone is cheapest, else
     None.
-    error: set once the grammar cannot go on; complete: once it allows nothing but the end.
+    error: set once the grammar cannot go on, InvalidGrammar where it is too complex to be followed;
+    complete: once it allows nothing but the end.
     """
 
     def __init__(self, matcher: LLMatcher, bits: NDArray[np.int32]) -> None:
         self.matcher = matcher
-        self.error: str | None = None
+        self.error: BackendError | None = None
         self.complete = False
         self.renew(bits)
 
@@ -118,14 +122,23 @@ class GrammarCompiler:
 
 
 def _compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
-    matcher = LLMatcher(tokenizer, grammar, log_level=0)
+    matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=_LIMITS)
     if matcher.is_error():
-        raise InvalidGrammar(matcher.get_error())
+        raise InvalidGrammar(_reason(matcher))
     bits = allocate_token_bitmask(1, vocab_size)
     fill_next_token_bitmask(matcher, bits)
     if matcher.is_error():
-        raise InvalidGrammar(matcher.get_error())
+        raise _too_complex(matcher)
     return TokenMask(matcher, bits[0])
+
+
+def _reason(matcher: LLMatcher) -> str:
+    """What comes first; the rest shows the parser's state."""
+    return str(matcher.get_error()).partition("\n<")[0]
+
+
+def _too_complex(matcher: LLMatcher) -> InvalidGrammar:
+    return InvalidGrammar(f"the grammar is too complex to be followed: {_reason(matcher)}")
 
 
 class MaskWorker:
@@ -151,12 +164,15 @@ class MaskWorker:
 
     def _advance(self, sampled: Sequence[tuple[TokenMask, int]]) -> None:
         for mask, token_id in sampled:
+            if not mask.allows(token_id):
+                mask.error = BackendFailed(f"the grammar forbids the token {token_id}")
             mask.matcher.consume_token(token_id)
         bank = np.zeros((len(sampled), len(sampled[0][0].bits)), np.int32)
         matchers = [(mask.matcher, place) for place, (mask, _) in enumerate(sampled)]
         fill_next_token_bitmask_par(self._executor, matchers, bank)
         for (mask, _), bits in zip(sampled, bank, strict=True):
             mask.renew(bits)
-            mask.complete = mask.matcher.is_stopped()
-            if mask.matcher.is_error():
-                mask.error = mask.matcher.get_error()
+            if mask.error is None and mask.matcher.is_error():
+                mask.error = _too_complex(mask.matcher)
+            # A matcher that failed says that it has stopped, too.
+            mask.complete = mask.error is None and mask.matcher.is_stopped()

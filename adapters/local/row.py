@@ -16,7 +16,7 @@ from adapters.base import (
     SamplingPhase,
     TokenLogprobs,
 )
-from adapters.errors import BackendFailed
+from adapters.errors import BackendError
 from adapters.local.masks import TokenMask
 from adapters.local.sampling import Tally, uniform
 
@@ -30,7 +30,7 @@ class Sampled:
     token_id: int | None = None
     logprobs: TokenLogprobs | None = None
     finish_reason: FinishReason | None = None
-    error: BackendFailed | None = None
+    error: BackendError | None = None
 
 
 class Inbox:

@@ -68,7 +68,7 @@ class Step:
 def _outcome(choice: Choice, place: int, row: Row) -> Sampled:
     error = choice.errors.get(place)
     if error is not None:
-        return Sampled(error=BackendFailed(error))
+        return Sampled(error=error)
     if row.mask is not None and row.mask.complete:
         return Sampled(finish_reason="stop")
     token_id = choice.tokens[place]

@@ -236,6 +236,16 @@ async def test_a_bad_grammar_is_refused_before_it_runs(local: LocalBackend) -> N
         await run(local, ask(grammar="start: nowhere"))
 
 
+async def test_a_grammar_that_grows_too_complex_ends_its_own_request(local: LocalBackend) -> None:
+    grammar = f'start: <[{CHANNEL}]> s\ns: s s s | s s | /[a-z]/ | " " | ""'
+    bad, good = await asyncio.gather(
+        sample(local, ask(grammar=grammar)), sample(local, ask()), return_exceptions=True
+    )
+    assert isinstance(bad, InvalidGrammar)
+    assert isinstance(good, list)
+    assert len(good) == 12
+
+
 async def test_a_cancelled_request_frees_its_slot(opened: Opener) -> None:
     async with opened(batch_requests="1") as backend, asyncio.timeout(60):
         hog = backend.generate(ask(max_tokens=900))

@@ -176,8 +176,31 @@ async def test_a_token_that_the_grammar_forbids_is_an_error_of_that_mask_alone(
 ) -> None:
     good, bad = await compiler.compile(TEXT), await compiler.compile(TEXT)
     step(worker, (bad, END), (good, CHANNEL))
-    assert bad.error is not None
-    assert "grammar" in bad.error
+    assert isinstance(bad.error, BackendFailed)
+    assert "grammar" in str(bad.error)
+    assert good.error is None
+    assert good.allows(END)
+
+
+MUCH = 's: s s s | s s | /[a-z]/ | " " | ""'
+"""So ambiguous that masks take a step hundreds of milliseconds, were they not bounded."""
+
+
+async def test_a_grammar_too_complex_to_begin_with_is_refused(compiler: GrammarCompiler) -> None:
+    with pytest.raises(InvalidGrammar, match="too complex") as refused:
+        await compiler.compile(f"start: s\n{MUCH}")
+    assert "\n" not in str(refused.value)
+
+
+async def test_a_grammar_that_grows_too_complex_is_an_error_of_that_mask_alone(
+    compiler: GrammarCompiler, worker: MaskWorker
+) -> None:
+    bad = await compiler.compile(f"start: <[{CHANNEL}]> s\n{MUCH}")
+    good = await compiler.compile(TEXT)
+    step(worker, (bad, CHANNEL), (good, CHANNEL))
+    assert isinstance(bad.error, InvalidGrammar)
+    assert "too complex" in str(bad.error)
+    assert not bad.complete
     assert good.error is None
     assert good.allows(END)
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from adapters.base import GenerationRequest, SamplingParams
+from adapters.errors import InvalidGrammar
 from adapters.local import sampling
 from adapters.local.masks import TokenMask
 from adapters.local.row import Row, Sampled
@@ -213,12 +214,13 @@ def test_a_grammar_that_is_complete_ends_the_row_without_a_token(bench: Bench) -
 @pytest.mark.parametrize("broken", ["allows nothing", "error"])
 def test_a_grammar_that_cannot_go_on_fails_its_row(bench: Bench, broken: str) -> None:
     mask = mask_of()
-    mask.error = "too complex" if broken == "error" else None
+    mask.error = InvalidGrammar("too complex") if broken == "error" else None
     row, other = bench.add(mask), bench.add()
     bench.run(noise(2))
     error = bench.item(row).error
     assert error is not None
     assert ("too complex" if broken == "error" else "no token") in str(error)
+    assert isinstance(error, InvalidGrammar) == (broken == "error")
     assert bench.item(other).error is None
 
 

@@ -1,12 +1,16 @@
 """What a request wants of the samples, through HTTP: the grammar that the engine gets, or a 400."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from adapters.base import GenerationChunk, GenerationRequest
+from adapters.errors import InvalidGrammar
 from harmony.grammar import (
     AnyObject,
     CallableTool,
@@ -310,3 +314,29 @@ async def test_an_engine_without_grammars_is_asked_for_nothing_that_needs_one(
         assert answer.status_code == 400
         assert field in answer.json()["error"]["param"]
         assert (await ask(app, path)).status_code == 200
+
+
+@APIS
+async def test_a_grammar_that_proves_too_complex_is_the_requests_own_error(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    sample = RecordingBackend.generate
+
+    async def fail(
+        backend: RecordingBackend, request: GenerationRequest
+    ) -> AsyncGenerator[GenerationChunk, None]:
+        async with aclosing(sample(backend, request)) as chunks:
+            yield await anext(chunks)
+        raise InvalidGrammar("the grammar is too complex to be followed")
+
+    async with open_app(ANSWER) as app:
+        monkeypatch.setattr(RecordingBackend, "generate", fail)
+        answer = await ask(app, path)
+        streamed = await ask(app, path, stream=True)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_grammar")
+    assert "too complex" in error["message"]
+    assert streamed.status_code == 200
+    assert '"code":"invalid_grammar"' in streamed.text
+    assert streamed.text.endswith("data: [DONE]\n\n")
