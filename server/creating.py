@@ -8,18 +8,18 @@ from typing import Any
 
 from harmony.messages import Message
 from server.context import Context
+from server.envelope import created
 from server.errors import InvalidRequest
 from server.hidden import refuse_where_hidden
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.responses import Draft, read
 from server.inbound.sealed import INCLUDE
-from server.outbound.envelope import created
+from server.journal import ResponseJournal
 from server.outbound.responses import ResponsesOutbound
 from server.runs import Run
 from server.schemas.responses import CreateResponse
 from server.store.base import StoredResponse
-from server.store.journal import ResponseJournal
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from server.context import Context
 from server.inbound.trial import shared
 from server.settings import Settings
 from server.store.base import Store, StoreUnavailable
-from server.store.opening import open_store
+from server.stores import open_store
 
 logger = logging.getLogger(__name__)
 

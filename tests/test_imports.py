@@ -24,6 +24,15 @@ FORBIDDEN = {
 SEAM = {"adapters", "adapters.base", "adapters.errors", "adapters.registry"}
 KNOWS_BACKENDS = {"server/app.py", "server/backends.py", "server/cli.py"}
 
+# The folders of server/ and what each may know of the server beside itself. Modules beside the
+# folders put these together.
+LAYERS = {
+    "schemas": {"errors"},
+    "store": {"errors", "ids"},
+    "inbound": {"errors", "ids", "plan", "schemas", "sealing", "store"},
+    "outbound": {"completion", "errors", "ids", "plan", "runs", "schemas", "sse", "store"},
+}
+
 MOST_FILE_LINES = 500
 MOST_FUNCTION_LINES = 60
 
@@ -76,6 +85,26 @@ def test_only_what_puts_the_server_together_knows_backends_and_the_demo(path: Pa
         for line, module in imported_modules(path)
         if module.split(".")[0] == "demo"
         or (module.split(".")[0] == "adapters" and module not in SEAM)
+    ] == []
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_folder_of_the_server_imports_only_what_it_may(layer: str) -> None:
+    assert [
+        f"{relative(path)}:{line} imports {module}"
+        for path in sorted((ROOT / "server" / layer).rglob("*.py"))
+        for line, module in imported_modules(path)
+        if module.startswith("server.") and module.split(".")[1] not in {layer, *LAYERS[layer]}
+    ] == []
+
+
+def test_only_the_application_knows_routes() -> None:
+    assert [
+        f"{relative(path)}:{line} imports {module}"
+        for path in SOURCES
+        if relative(path) != "server/app.py"
+        for line, module in imported_modules(path)
+        if module.split(".")[:2] == ["server", "routes"]
     ] == []
 
 

@@ -3,24 +3,15 @@
 Source: https://platform.openai.com/docs/api-reference/chat/list
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from starlette.datastructures import QueryParams
 
 from server.inbound.fields import digits, invalid
+from server.schemas.paging import Paging
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Paging:
-    """limit: 1 to 100. after: the id of the last entry that the client has."""
-
-    limit: int
-    order: Literal["asc", "desc"]
-    after: str | None
 
 
 def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") -> Paging:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from harmony.messages import Channel, Message
-from server.outbound.deltas import SEPARATOR
+from server.schemas.chat import SEPARATOR
 
 
 def restored(given: Sequence[Message], said: Sequence[Message]) -> Sequence[Message]:

@@ -9,7 +9,7 @@ from typing import Any
 from harmony.messages import Author, Channel, Message, Role
 from server.inbound.fields import array, mapping, optional_string, string
 from server.inbound.sealed import Unseal
-from server.outbound.deltas import ALIAS, SEAL_FORMAT, SEPARATOR
+from server.schemas.chat import ALIAS, SEAL_FORMAT, SEPARATOR
 
 
 def thoughts(message: dict[str, Any], where: str, unseal: Unseal) -> list[Message]:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from server.outbound.deltas import ALIAS, reasoning_detail
+from server.outbound.deltas import reasoning_detail
 from server.runs import WireEvent
+from server.schemas.chat import ALIAS
 
 _END = ("finish_reason", "token_ids")
 

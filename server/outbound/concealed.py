@@ -6,8 +6,8 @@ clients can go on from any of them.
 
 from typing import Any
 
-from server.outbound.deltas import ALIAS
 from server.runs import WireEvent
+from server.schemas.chat import ALIAS
 
 _OF_COMPLETION = frozenset({"prompt_token_ids"})
 _OF_CHOICE = frozenset({"token_ids"})

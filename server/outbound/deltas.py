@@ -6,13 +6,7 @@ Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-to
 from typing import Any, Protocol
 
 from server.ids import new_id
-
-SEPARATOR = "\n\n"
-"""Between messages that share a field: a preamble and the answer, two stretches of reasoning."""
-
-ALIAS = "reasoning_content"
-SEAL_FORMAT = "openai-responses-v1"
-"""The format of sealed reasoning: what Responses calls `encrypted_content`."""
+from server.schemas.chat import ALIAS, SEAL_FORMAT, SEPARATOR
 
 Delta = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from server.inbound.paging import Paging
+from server.schemas.paging import Paging
 
 
 def whole_page(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:

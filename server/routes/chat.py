@@ -3,8 +3,6 @@
 Source: https://platform.openai.com/docs/api-reference/chat
 """
 
-import asyncio
-import logging
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -17,28 +15,26 @@ from starlette.responses import Response
 
 from server import body, choices
 from server.auth import authenticate
+from server.completion_journal import CompletionJournal
 from server.context import Context, context_of
+from server.drafting import compile_chat
+from server.envelope import LEFT_OUT
 from server.hidden import refuse_where_hidden
 from server.ids import new_id
-from server.inbound.chat import ChatDraft, read
-from server.inbound.messages import Known, call_ids
-from server.inbound.options import effective_tier, today
+from server.inbound.chat import ChatDraft
+from server.inbound.options import effective_tier
 from server.inbound.sealed import INCLUDE
 from server.outbound.chat import ChatOutbound, Manner
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import encoder, head, usage_chunk
-from server.outbound.envelope import LEFT_OUT
 from server.outbound.stored_chat import stored_completion
 from server.respond import respond
 from server.runs import WireEvent
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
-from server.store.base import StoreUnavailable
-from server.store.completion_journal import CompletionJournal
 from server.store.completions import StoredCompletion
 from server.store.recall import Said
 
-logger = logging.getLogger(__name__)
 router = APIRouter()
 
 
@@ -52,15 +48,7 @@ async def create_chat_completion(request: Request) -> Response:
     model = context.model(wanted.model)
     if wanted.return_token_ids:
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    draft = await asyncio.to_thread(
-        read,
-        wanted,
-        today=today(),
-        masking=context.masking,
-        known=await said_before_calls(context, owner, wanted),
-        unseal=partial(context.sealer.open, owner),
-        unsupported=context.settings.unsupported_input,
-    )
+    draft = await compile_chat(context, owner, wanted)
     shared = head(
         "chat.completion.chunk",
         new_id("chatcmpl"),
@@ -97,22 +85,6 @@ async def create_chat_completion(request: Request) -> Response:
     )
     encode = encoder(include_usage=wanted.include_usage)
     return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold)
-
-
-async def said_before_calls(context: Context, owner: str, wanted: CreateChatCompletion) -> Known:
-    """What the model said up to the calls that the messages hold, where the server has it.
-
-    A request that is not to be stored does without, as does any while the store is away.
-    """
-    ids = call_ids(wanted.messages)
-    if not ids or wanted.store is False:
-        return {}
-    recalled = context.recall.find(owner, ids)
-    try:
-        return {**recalled, **await context.store.completions.called(owner, ids)}
-    except StoreUnavailable as error:
-        logger.warning("what was said before calls cannot be looked up: %s", error)
-        return recalled
 
 
 def _manner(wanted: CreateChatCompletion, draft: ChatDraft, context: Context, owner: str) -> Manner:

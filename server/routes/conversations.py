@@ -21,7 +21,7 @@ from server.ids import new_id
 from server.inbound import items
 from server.inbound.fields import invalid
 from server.inbound.options import today
-from server.inbound.paging import Paging, read_paging
+from server.inbound.paging import read_paging
 from server.inbound.past import conversation_not_found
 from server.inbound.sealed import unsealed
 from server.outbound.concealed import concealed_item
@@ -29,6 +29,7 @@ from server.outbound.listing import full, page
 from server.respond import json_response
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
+from server.schemas.paging import Paging
 from server.store.base import StoredItem
 from server.store.conversations import Conversation, ConversationStore, Read
 

@@ -3,8 +3,6 @@
 The body is that of the request itself. Nothing is sampled and nothing is stored.
 """
 
-import asyncio
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -16,13 +14,11 @@ from server import body
 from server.auth import authenticate
 from server.context import context_of
 from server.creating import compile_request
+from server.drafting import compile_chat
 from server.hidden import refuse_where_hidden
 from server.ids import new_id
-from server.inbound import chat
-from server.inbound.options import today
 from server.plan import TurnPlan
 from server.respond import json_response
-from server.routes.chat import said_before_calls
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
 from server.turn import prepare
@@ -38,16 +34,7 @@ async def render_chat_completion(request: Request) -> Response:
     wanted = await body.parse(request, CreateChatCompletion)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    known = await said_before_calls(context, owner, wanted)
-    draft = await asyncio.to_thread(
-        chat.read,
-        wanted,
-        today=today(),
-        masking=context.masking,
-        known=known,
-        unseal=partial(context.sealer.open, owner),
-        unsupported=context.settings.unsupported_input,
-    )
+    draft = await compile_chat(context, owner, wanted)
     return json_response(await _prompt(request, draft.plans[0]))
 
 

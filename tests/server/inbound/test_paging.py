@@ -2,7 +2,8 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from server.errors import InvalidRequest
-from server.inbound.paging import DEFAULT_LIMIT, Paging, read_metadata, read_model, read_paging
+from server.inbound.paging import DEFAULT_LIMIT, read_metadata, read_model, read_paging
+from server.schemas.paging import Paging
 
 
 def test_what_the_query_leaves_out_is_the_lists_own() -> None:

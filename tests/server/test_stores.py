@@ -7,7 +7,7 @@ import pytest
 
 from server.settings import Settings
 from server.store.memory import MemoryStore
-from server.store.opening import open_store
+from server.stores import open_store
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from server.journal import ResponseJournal
 from server.store.base import Event, RunLost, StoredResponse, StoreUnavailable
-from server.store.journal import ResponseJournal
 from server.store.memory import MemoryStore
 from tests.server.store.test_contract import THOUGHT, running
 

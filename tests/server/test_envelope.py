@@ -5,9 +5,9 @@ from typing import Any
 from openai.types.responses import Response
 
 from server.body import validate
+from server.envelope import created
 from server.inbound.grammar import Masking
 from server.inbound.responses import read
-from server.outbound.envelope import created
 from server.schemas.responses import CreateResponse
 from server.sealing import Sealer
 from server.store.memory import MemoryStore
