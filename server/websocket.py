@@ -12,11 +12,11 @@ https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and 
 import asyncio
 import logging
 import time
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import orjson
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from server import body
 from server.context import Context
@@ -77,7 +77,9 @@ class Connection:
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done & ours:
-                task.result()
+                # Who has left cannot be told any more.
+                with suppress(WebSocketDisconnect):
+                    task.result()
         finally:
             for task in tasks:
                 task.cancel()

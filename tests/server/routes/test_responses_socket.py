@@ -38,7 +38,8 @@ class Socket:
             "subprotocols": [],
             "extensions": {"websocket.http.response": {}},
         }
-        self.task = asyncio.ensure_future(app(scope, self._to_app.get, self._from_app.put))
+        self.lost = False
+        self.task = asyncio.ensure_future(app(scope, self._to_app.get, self._get))
         self._to_app.put_nowait({"type": "websocket.connect"})
 
     @property
@@ -48,6 +49,11 @@ class Socket:
 
     async def message(self) -> Message:
         return await self._from_app.get()
+
+    async def _get(self, message: Message) -> None:
+        if self.lost:
+            raise OSError
+        await self._from_app.put(message)
 
     async def receive(self) -> dict[str, Any]:
         message = await self.message()
@@ -319,6 +325,17 @@ async def test_a_client_that_leaves_frees_its_slot(open_app: Any) -> None:
             socket.create(input="hi")
             await app.backend.until_running(1)
         await app.backend.until_running(0)
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+async def test_a_client_that_cannot_be_told_has_left(open_app: Any, stopping: bool) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        socket.lost = True
+        if stopping:
+            app.app.state.context.stopping.set()
+        else:
+            socket.create(input="hi")
+        await socket.task
 
 
 async def test_a_server_that_stops_finishes_the_turn_and_takes_no_other(open_app: Any) -> None:
