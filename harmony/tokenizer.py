@@ -68,22 +68,24 @@ class Utf8Decoder:
     The pieces' texts, with `finish()` last, join to the whole's `bytes.decode(errors="replace")`.
     """
 
-    __slots__ = ("_decode", "_state")
+    __slots__ = ("_decode", "_state", "held")
 
     def __init__(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._decode = decoder.decode
         self._state = decoder.getstate
+        self.held = 0
+        """How many of the last bytes await the rest of their character: 0 to 3."""
 
     def push(self, data: bytes) -> str:
         """The characters that `data` completes."""
-        return self._decode(data)
-
-    @property
-    def held(self) -> int:
-        """How many of the last bytes await the rest of their character: 0 to 3."""
-        return len(self._state()[0])
+        if not self.held and data.isascii():
+            return data.decode()
+        text = self._decode(data)
+        self.held = len(self._state()[0])
+        return text
 
     def finish(self) -> str:
         """What an unfinished character leaves: U+FFFD or nothing. The decoder is new again."""
+        self.held = 0
         return self._decode(b"", True)

@@ -116,7 +116,7 @@ class _Answer:
         if events := [wire for event in batch for wire in self._outbound.push(event)]:
             await emit(events)
         # From its last event on the answer is whole, whatever happens to the engine after it.
-        self._finished = any(isinstance(event, TurnFinished) for event in batch)
+        self._finished = isinstance(batch[-1], TurnFinished)
 
     def _told(self, error: Exception) -> APIError:
         request_id = self._turn.request.request_id

@@ -89,6 +89,17 @@ async def test_what_has_piled_up_goes_out_in_one_write(client: Client) -> None:
     ]
 
 
+async def test_a_write_is_sent_without_more_ado(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a cancel scope")
+
+    monkeypatch.setattr("sse_starlette.sse.anyio.move_on_after", refuse)
+    await client.get(Run(two))
+    assert client.body.endswith(b"[DONE]\n\n")
+
+
 @pytest.mark.parametrize("reads", [True, False])
 async def test_a_client_that_leaves_cancels_the_run(reads: bool) -> None:
     client = Client(reads=reads)
