@@ -14,7 +14,7 @@ import httpx
 from tests.adapters.fake_engine import closed_port
 
 ENGINE_ARGUMENTS = {"max_model_len": "2048", "enforce_eager": "true"}
-_START_SECONDS = 300
+_START_SECONDS = 600
 
 
 class Process:
