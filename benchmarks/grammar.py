@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import statistics
 import time
+from typing import Any
 
 from adapters.local.masks import GrammarCompiler
 from harmony.vocab import VOCAB_SIZE
@@ -24,27 +25,32 @@ TOOLS = 10
 
 
 def wish(number: int, *, plain: bool) -> Wish:
-    """Ten strict tools that no other number has."""
+    """Ten strict tools that no other number has, each with a schema of its own."""
+    tools = read_tools(
+        [
+            {"type": "function", "name": f"tool_{number}_{one}", "strict": True}
+            | {"description": "Tells the weather.", "parameters": schema(one, plain=plain)}
+            for one in range(TOOLS)
+        ]
+    )
+    return Wish(tools, read_tool_choice("auto", tools))
+
+
+def schema(number: int, *, plain: bool) -> dict[str, Any]:
+    """Four properties, of names that no other number has."""
+    days = {"type": "integer"} if plain else {"type": "integer", "minimum": 1, "maximum": 14}
     properties = {
-        "city": {"type": "string", "description": "Where."},
-        "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
-        "days": {"type": "integer"} if plain else {"type": "integer", "minimum": 1, "maximum": 14},
-        "tags": {"type": "array", "items": {"type": "string"}},
+        f"city_{number}": {"type": "string", "description": "Where."},
+        f"unit_{number}": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+        f"days_{number}": days,
+        f"tags_{number}": {"type": "array", "items": {"type": "string"}},
     }
-    schema = {
+    return {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
-    tools = read_tools(
-        [
-            {"type": "function", "name": f"tool_{number}_{one}", "parameters": schema}
-            | {"description": "Tells the weather.", "strict": True}
-            for one in range(TOOLS)
-        ]
-    )
-    return Wish(tools, read_tool_choice("auto", tools))
 
 
 async def delay(compiler: GrammarCompiler, asked: Wish) -> tuple[float, float]:

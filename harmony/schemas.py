@@ -42,7 +42,8 @@ _VALUES = frozenset(
 )
 _SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_SCHEMAS = ("items", "additionalProperties")
+_INNER = (*_SCHEMA_MAPS, *_SCHEMA_LISTS, "items", "additionalProperties")
+_COUNTED = frozenset({"properties", "$defs", "enum", "const"})
 _NESTING = frozenset({"properties", "patternProperties", "items", "prefixItems"})
 
 
@@ -94,15 +95,18 @@ def _places(root: Mapping[str, Any]) -> Iterator[_Place]:
 
 
 def _inner(place: _Place) -> Iterator[tuple[Path, Any]]:
-    for word in _SCHEMA_MAPS:
-        for name, value in _of_kind(place, word, Mapping, {}).items():
-            yield (word, name), value
-    for word in _SCHEMA_LISTS:
-        for index, value in enumerate(_of_kind(place, word, list, [])):
-            yield (word, index), value
-    for word in _SCHEMAS:
-        if word in place.schema:
-            yield (word,), place.schema[word]
+    schema = place.schema
+    for word in _INNER:
+        if word not in schema:
+            continue
+        if word in _SCHEMA_MAPS:
+            for name, value in _of_kind(place, word, Mapping, {}).items():
+                yield (word, name), value
+        elif word in _SCHEMA_LISTS:
+            for index, value in enumerate(_of_kind(place, word, list, [])):
+                yield (word, index), value
+        else:
+            yield (word,), schema[word]
 
 
 def _place(outer: _Place, steps: Path, value: Any) -> _Place | None:
@@ -135,6 +139,8 @@ class _Sizes:
 
     def add(self, place: _Place) -> None:
         """Count one more schema. Raises UnsupportedSchema at the one that is too much."""
+        if _COUNTED.isdisjoint(place.schema):
+            return
         properties = _of_kind(place, "properties", Mapping, {})
         names = [*properties, *_of_kind(place, "$defs", Mapping, {})]
         values = _of_kind(place, "enum", list, [])

@@ -4,6 +4,7 @@ What was promised (strict schemas, custom tools' grammars) is enforced or refuse
 what only helps (a schema that nobody called strict) gives way to any JSON object.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,13 +48,16 @@ class Wanted:
 
     def settled(self, *, in_time: bool) -> Body:
         """What of it compiles; not in_time: no more is tried. Raises InvalidRequest."""
-        late = None if in_time else "the request's schemas take too long to compile"
-        problem = late or problem_of(GrammarSpec(answer=self.body), alone=True)
-        if problem is None:
-            return self.body
-        if self.promised is None:
-            return self.least
-        raise invalid(self.promised, f"it cannot be enforced: {problem}", "invalid_grammar")
+        try:
+            if not in_time:
+                raise InvalidConstraint("the request's schemas take too long to compile")
+            compiling(GrammarSpec(answer=self.body), answer_grammar)
+        except InvalidConstraint as problem:
+            if self.promised is None:
+                return self.least
+            reason = f"it cannot be enforced: {problem}"
+            raise invalid(self.promised, reason, "invalid_grammar") from problem
+        return self.body
 
 
 def wanted_input(tool: Tool, *, enforce_unsaid: bool) -> Wanted:
@@ -82,18 +86,17 @@ def wanted_answer(form: AnswerFormat | None) -> Wanted:
     return Wanted(SchemaJson(form.told.schema))
 
 
-def problem_of(spec: GrammarSpec, *, alone: bool = False) -> str | None:
-    """Why a turn (alone: its answer) cannot be enforced, as a clause; None where it can."""
-    try:
-        text = answer_grammar(spec) if alone else turn_grammar(spec)
-    except InvalidConstraint as error:
-        return str(error)
-    if len(text) > MAX_CHARACTERS:
-        return f"it makes a grammar of more than {MAX_CHARACTERS:,} characters"
+def compiling(spec: GrammarSpec, write: Callable[[GrammarSpec], str] = turn_grammar) -> str:
+    """What `write` makes of the spec. Raises InvalidConstraint where that does not compile."""
+    grammar = write(spec)
+    if len(grammar) > MAX_CHARACTERS:
+        raise InvalidConstraint(f"it makes a grammar of more than {MAX_CHARACTERS:,} characters")
     bodies = (spec.answer, *(tool.body for tool in spec.tools))
-    if len(text) <= _PLAIN_CHARACTERS and all(map(_is_plain, bodies)):
-        return None
-    return shared().problem(text)
+    if len(grammar) <= _PLAIN_CHARACTERS and all(map(_is_plain, bodies)):
+        return grammar
+    if problem := shared().problem(grammar):
+        raise InvalidConstraint(problem)
+    return grammar
 
 
 def _is_plain(body: Body) -> bool:

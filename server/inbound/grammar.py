@@ -6,6 +6,7 @@ asked for; what cannot be is refused with the field that wants it.
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal
@@ -16,13 +17,13 @@ from harmony.grammar import (
     Body,
     CallableTool,
     GrammarSpec,
+    InvalidConstraint,
     answer_grammar,
     final_headers,
-    turn_grammar,
 )
 from harmony.messages import Effort
 from server.errors import InvalidRequest
-from server.inbound.bodies import problem_of, wanted_answer, wanted_input
+from server.inbound.bodies import compiling, wanted_answer, wanted_input
 from server.inbound.fields import invalid
 from server.inbound.formats import AnswerFormat
 from server.inbound.tool_choice import ToolChoice
@@ -186,10 +187,10 @@ def _compile_kept(asked: _Asked, parallel_calls: bool) -> Constraint:
 
 
 def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
-    spec, in_time = _compilable(wish, parallel_calls)
+    spec, turn, in_time = _compilable(wish, parallel_calls)
     answer, prefill = answer_grammar(spec), _prefill(wish)
     constraint = Constraint(
-        grammar=answer if prefill else turn_grammar(spec),
+        grammar=answer if prefill else turn,
         answer_grammar=answer,
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
@@ -199,28 +200,29 @@ def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
     return constraint
 
 
-def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, bool]:
+def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, str, bool]:
     """The wish as far as it compiles: first all at once, then one by one, then the promises.
 
-    And whether there was time for all that.
+    And its Lark text, and whether there was time for all that.
     """
     tools = wish.callable
     wanted = [wanted_input(tool, enforce_unsaid=wish.enforce_unsaid) for tool in tools]
     wanted.append(wanted_answer(wish.form))
     spec = _spec(wish, [each.body for each in wanted], parallel_calls)
-    if problem_of(spec) is None:
-        return spec, True
+    with suppress(InvalidConstraint):
+        return spec, compiling(spec), True
     until = time.monotonic() + SETTLE_SECONDS
     settled = [each.settled(in_time=time.monotonic() < until) for each in wanted]
     in_time = time.monotonic() < until
     spec = _spec(wish, settled, parallel_calls)
-    if problem_of(spec) is None:
-        return spec, in_time
+    with suppress(InvalidConstraint):
+        return spec, compiling(spec), in_time
     spec = _spec(wish, [each.least for each in wanted], parallel_calls)
-    if problem := problem_of(spec):
+    try:
+        return spec, compiling(spec), in_time
+    except InvalidConstraint as problem:
         param = wish.tools.param if tools or wish.form is None else wish.form.param
-        raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar")
-    return spec, in_time
+        raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar") from problem
 
 
 def _spec(wish: Wish, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:

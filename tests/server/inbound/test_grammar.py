@@ -294,7 +294,12 @@ def test_calls_may_follow_calls_where_the_server_and_the_request_let_them() -> N
 @pytest.mark.parametrize("filler", ["x", "x" * (1 << 16), 1 << 64])
 def test_equal_wishes_are_compiled_once(filler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[GrammarSpec] = []
-    monkeypatch.setattr(grammar, "problem_of", tried.append)
+
+    def record(spec: GrammarSpec) -> str:
+        tried.append(spec)
+        return turn_grammar(spec)
+
+    monkeypatch.setattr(grammar, "compiling", record)
     tool = F | {"name": "once", "parameters": SCHEMA | {"description": filler}}
     first, second = (constrain(wish([tool]), NEEDED) for _ in range(2))
     assert first == second
