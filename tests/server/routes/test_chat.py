@@ -32,6 +32,7 @@ LONG = {
 }
 F = {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
 TOOL = {"type": "function", "function": F}
+SQL = {"type": "custom", "custom": {"name": "sql", "description": "Runs SQL."}}
 
 
 def request(**fields: Any) -> dict[str, Any]:
@@ -488,6 +489,10 @@ SCHEMA = {
 FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
 
 
+TOLD = {"prompt_token_ids", "affinity"}
+"""What the model is told: its prompt, and where the cache of that may be."""
+
+
 @pytest.mark.parametrize(
     ("fields", "changed"),
     [
@@ -506,12 +511,17 @@ FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "s
         ({"prompt_cache_key": "k"}, {"affinity"}),
         ({"priority": 5}, {"priority"}),
         ({"service_tier": "flex"}, {"priority"}),
-        ({"reasoning_effort": "high"}, {"prompt_token_ids"}),
-        ({"reasoning": {"effort": "low"}}, {"prompt_token_ids"}),
-        ({"verbosity": "low"}, {"prompt_token_ids", "max_tokens"}),
+        ({"reasoning_effort": "high"}, TOLD),
+        ({"reasoning": {"effort": "low"}}, TOLD),
+        ({"verbosity": "low"}, TOLD | {"max_tokens"}),
         ({"reasoning": {"max_tokens": 8000, "effort": "medium"}}, {"grammar"}),
-        ({"response_format": FORM}, {"prompt_token_ids", "max_tokens", "grammar"}),
-        ({"tools": [TOOL]}, {"prompt_token_ids", "max_tokens", "grammar"}),
+        ({"response_format": FORM}, TOLD | {"max_tokens", "grammar"}),
+        ({"response_format": {"type": "json_object"}}, TOLD | {"max_tokens", "grammar"}),
+        ({"tools": [TOOL]}, TOLD | {"max_tokens", "grammar"}),
+        ({"tools": [SQL]}, TOLD | {"max_tokens", "grammar"}),
+        ({"functions": [F]}, TOLD | {"max_tokens", "grammar"}),
+        ({"reasoning_effort": "none"}, TOLD | {"max_tokens", "grammar"}),
+        ({"reasoning": {"enabled": False}}, TOLD | {"max_tokens", "grammar"}),
     ],
 )
 async def test_a_field_changes_what_is_asked_of_the_engine(
@@ -534,10 +544,21 @@ async def test_tool_choice_changes_the_grammar_alone(open_app: Any, choice_of_to
     assert {name for name in asked if asked[name] != plain[name]} == {"grammar"}
 
 
+@pytest.mark.parametrize("call", ["none", {"name": "f"}])
+async def test_function_call_changes_the_grammar_alone(open_app: Any, call: Any) -> None:
+    async with open_app(ANSWER) as app:
+        plain = await asked_of_the_engine(app, functions=[F])
+        asked = await asked_of_the_engine(app, functions=[F], function_call=call)
+    assert {name for name in asked if asked[name] != plain[name]} == {"grammar"}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {"parallel_tool_calls": False},
+        {"response_format": {"type": "text"}},
+        {"prompt_cache_options": {"mode": "explicit"}},
+        {"prompt_cache_retention": "24h"},
         {"user": "u"},
         {"safety_identifier": "u"},
         {"service_tier": "scale"},
