@@ -166,7 +166,10 @@ async def measure(server: Server, bodies: list[dict[str, Any]], path: str) -> Me
 
 
 async def compare(pair: tuple[Server, Server], options: argparse.Namespace) -> None:
-    print(f"{'api':10} {'masked':7} {'streams':>7}  tokens/s: ours   vLLM  ratio   CPU/token ratio")
+    print(
+        f"{'api':10} {'masked':7} {'streams':>7}  tokens/s: ours   vLLM  ratio"
+        "   CPU us/token: ours   vLLM  ratio"
+    )
     for kind in [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]:
         for streams in options.streams:
             rounds = []
@@ -183,12 +186,13 @@ async def compare(pair: tuple[Server, Server], options: argparse.Namespace) -> N
 def show(kind: Kind, streams: int, rounds: list[tuple[Measured, Measured]]) -> None:
     median = statistics.median
     ours, theirs = (median(pair[side].tokens_per_second for pair in rounds) for side in (0, 1))
-    speed = median(one.tokens_per_second / other.tokens_per_second for one, other in rounds)
-    cpu = median(one.cpu_per_token / max(other.cpu_per_token, 1e-9) for one, other in rounds)
+    mine, other = (median(pair[side].cpu_per_token for pair in rounds) * 1e6 for side in (0, 1))
+    speed = median(pair[0].tokens_per_second / pair[1].tokens_per_second for pair in rounds)
+    cpu = median(pair[0].cpu_per_token / max(pair[1].cpu_per_token, 1e-9) for pair in rounds)
     masked = "yes" if kind.masked else "no"
     print(
         f"{kind.api:10} {masked:7} {streams:7}  {ours:14.0f} {theirs:6.0f}  {speed:5.2f}"
-        f"   {cpu:15.2f}",
+        f"   {mine:18.0f} {other:6.0f}  {cpu:5.2f}",
         flush=True,
     )
 
