@@ -46,9 +46,13 @@ def concealed_event(event: WireEvent) -> WireEvent:
 
 
 def concealed_message(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of a chat completion, or of its request; sealed reasoning stays."""
-    details = message.get("reasoning_details")
-    sealed = [each for each in details or () if each.get("type") == _SEALED]
+    """A message of a chat completion, or of its request; sealed reasoning stays.
+
+    A request's messages are as clients sent them: where nothing reads a field it may hold anything.
+    """
+    given = message.get("reasoning_details")
+    details = given if isinstance(given, list) else []
+    sealed = [each for each in details if isinstance(each, dict) and each.get("type") == _SEALED]
     shown = _without(message, _OF_MESSAGE)
     return {**shown, "reasoning_details": sealed} if sealed else shown
 

@@ -16,6 +16,7 @@ CALL = (
     "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
 )
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+SEAL = {"type": "reasoning.encrypted", "data": "x"}
 
 
 def request(**fields: Any) -> dict[str, Any]:
@@ -221,3 +222,23 @@ async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(ope
         assert "Ask f." not in answer.text
         assert "token_ids" not in answer.text
     assert one.json()["choices"][0]["message"]["tool_calls"] == message["tool_calls"]
+
+
+@pytest.mark.parametrize(
+    ("details", "shown"),
+    [
+        (["x", SEAL, {"type": "reasoning.text", "text": "Ask f."}, {"type": ["x"]}], [SEAL]),
+        ("x", None),
+        ({"type": "reasoning.encrypted"}, None),
+        (5, None),
+    ],
+)
+async def test_hiding_reasoning_passes_over_fields_that_nobody_reads(
+    open_app: Any, details: Any, shown: Any
+) -> None:
+    asked = {"role": "user", "content": "hi", "reasoning_details": details}
+    async with open_app(ANSWER, raw_reasoning="hide") as app:
+        made = await create(app, messages=[asked])
+        (message,) = read(await app.client.get(f"{PATH}/{made['id']}/messages"))["data"]
+    assert message["content"] == "hi"
+    assert message.get("reasoning_details") == shown
