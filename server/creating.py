@@ -62,8 +62,8 @@ async def create(
 ) -> Creation:
     """Start to make a response. Raises APIError for all that can be known before sampling.
 
-    remembered: a previous response that is not in the store. generate: False makes a response
-    that says nothing, to be continued.
+    remembered: a previous response that is not in the store, or not with its history. generate:
+    False makes a response that says nothing, to be continued.
     """
     background = bool(wanted.background)
     if background and wanted.store is False:

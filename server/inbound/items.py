@@ -100,15 +100,34 @@ def unchanged(item: Item, stored: StoredItem, where: str) -> bool:
 
     Raises InvalidRequest whose `param` is under `where`.
     """
-    if stored.message is None:
+    return alike(item, stored) and says(stored, text_in(item, where))
+
+
+def alike(item: Item, stored: StoredItem) -> bool:
+    """Whether an item may be what the model said in the stored one, whatever its text is."""
+    said = stored.item
+    if stored.message is None or item["type"] != said["type"]:
         return False
-    if any(item.get(key) != stored.item.get(key) for key in ("type", "role", "name", "namespace")):
+    if any(item.get(key) != said.get(key) for key in ("role", "name", "namespace")):
         return False
-    if item["type"] == "message" and item.get("phase") not in (None, stored.item.get("phase")):
-        return False
+    return item["type"] != "message" or item.get("phase") in (None, said.get("phase"))
+
+
+def text_in(item: Item, where: str) -> str | None:
+    """What an assistant's message, reasoning or call says, None for reasoning without its text.
+
+    Raises InvalidRequest whose `param` is under `where`.
+    """
     read = _read(item, where, spoken_before_call=False)
-    # Reasoning that comes back without its text was hidden, or the client dropped it.
-    return read is None or read.content == stored.message.content
+    return None if read is None else str(read.content)
+
+
+def says(stored: StoredItem, text: str | None) -> bool:
+    """Whether the model said `text` in the stored item.
+
+    Reasoning that comes back without its text was hidden, or the client dropped it.
+    """
+    return stored.message is not None and text in (None, stored.message.content)
 
 
 def _normal(value: Any, where: str) -> Item:

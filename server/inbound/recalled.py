@@ -1,4 +1,4 @@
-"""Reasoning that a client dropped: put back where the calls come back that it led to.
+"""A turn that comes back with its call, as the model said it: sampled tokens, dropped reasoning.
 
 A client that sends calls and their results without the reasoning before them would have the model
 go on without its own plan. The server finds both by the call's id, in its owner's responses alone.
@@ -6,7 +6,7 @@ go on without its own plan. The server finds both by the call's id, in its owner
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from server.inbound.items import CALLS, unchanged
+from server.inbound.items import CALLS, alike, says, text_in
 from server.store.base import Item, StoredItem
 
 LedTo = Mapping[str, Sequence[StoredItem]]
@@ -21,34 +21,33 @@ def call_ids(items: Iterable[Item]) -> list[str]:
     return [item["call_id"] for item in items if _is_call(item)]
 
 
-def with_reasoning(
-    given: Sequence[StoredItem], led_to: LedTo, param: str = "input"
-) -> tuple[StoredItem, ...]:
-    """The items, with the reasoning that is missing before calls that came back unchanged.
+def as_said(given: Sequence[StoredItem], led_to: LedTo) -> tuple[StoredItem, ...]:
+    """A request's input, with turns whose call came back unchanged as the model said them.
 
-    What else came back unchanged of what led to such a call gets its own message, as the call does,
-    so that its sampled tokens are repeated. `param` is the field that holds the items.
+    In such a turn what came back unchanged gets the message behind it, so that its sampled tokens
+    are repeated, and reasoning is put back where none came back. What the client changed or added
+    stays in its place. Raises InvalidRequest whose `param` names a given item's field.
     """
     present = {stored.item["id"] for stored in given}
     result: list[StoredItem] = []
     turn: list[_Given] = []
     for index, stored in enumerate(given):
         item = stored.item
-        turn.append((stored, f"{param}.{index}"))
+        turn.append((stored, f"input.{index}"))
         if _is_said(item) and not _is_call(item):
             continue
-        said = _since_last_call(led_to.get(item["call_id"], ())) if _is_call(item) else []
+        said = _since_last_call(led_to.get(item["call_id"], ())) if _is_call(item) else ()
         if said and _same_call(item, said[-1].item):
             thought = any(_is_thought(each) for each, _ in turn)
             dropped = set() if thought else {each.item["id"] for each in said} - present
-            result += _as_said(turn, said, dropped)
+            result += _repeated(turn, said, dropped)
         else:
             result += (each for each, _ in turn)
         turn = []
     return (*result, *(each for each, _ in turn))
 
 
-def _as_said(
+def _repeated(
     turn: Sequence[_Given], said: Sequence[StoredItem], dropped: Collection[str]
 ) -> Iterator[StoredItem]:
     """What is given of a turn, in place of it what was said, where that is the same.
@@ -57,9 +56,7 @@ def _as_said(
     """
     heard = 0
     for stored, where in turn:
-        place = next(
-            (at for at in range(heard, len(said)) if unchanged(stored.item, said[at], where)), None
-        )
+        place = _place(stored.item, where, said, heard)
         until = _end_of_thoughts(said, heard) if place is None else place
         thoughts = (each for each in said[heard:until] if each.item["type"] == "reasoning")
         yield from (each for each in thoughts if each.item["id"] in dropped)
@@ -71,6 +68,16 @@ def _as_said(
             yield StoredItem(stored.item, said[place].message)
 
 
+def _place(item: Item, where: str, said: Sequence[StoredItem], start: int) -> int | None:
+    """Where an item stands in what was said, from `start` on; None where it is not the same.
+
+    The item is read once, however much was said: requests may hold a hundred thousand of them.
+    """
+    text = text_in(item, where)
+    places = range(start, len(said))
+    return next((at for at in places if says(said[at], text) and alike(item, said[at])), None)
+
+
 def _end_of_thoughts(said: Sequence[StoredItem], start: int) -> int:
     """The position after the reasoning that stands at `start`."""
     while said[start].item["type"] == "reasoning":
@@ -78,10 +85,10 @@ def _end_of_thoughts(said: Sequence[StoredItem], start: int) -> int:
     return start
 
 
-def _since_last_call(said: Sequence[StoredItem]) -> list[StoredItem]:
+def _since_last_call(said: Sequence[StoredItem]) -> Sequence[StoredItem]:
     """The call that `said` ends in, and what led to it from the call before on."""
-    calls = [place for place, stored in enumerate(said[:-1]) if _is_call(stored.item)]
-    return list(said[calls[-1] + 1 if calls else 0 :])
+    starts = range(len(said) - 1, 0, -1)
+    return said[next((start for start in starts if _is_call(said[start - 1].item)), 0) :]
 
 
 def _is_thought(stored: StoredItem) -> bool:
@@ -96,7 +103,9 @@ def _is_call(item: Item) -> bool:
 
 def _is_said(item: Item) -> bool:
     """Whether an assistant's turn goes on with it."""
-    return item["type"] in ("reasoning", *CALLS) or item.get("role") == "assistant"
+    if item["type"] == "message":
+        return bool(item.get("role") == "assistant")
+    return item["type"] in ("reasoning", *CALLS)
 
 
 def _same_call(item: Item, said: Item) -> bool:

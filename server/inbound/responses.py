@@ -22,7 +22,7 @@ from server.inbound.options import (
     verbosity_hint,
 )
 from server.inbound.past import Past, read_past
-from server.inbound.recalled import LedTo, call_ids, with_reasoning
+from server.inbound.recalled import LedTo, as_said, call_ids
 from server.inbound.sealed import unsealed
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
@@ -82,7 +82,7 @@ async def read(
 ) -> Draft:
     """Compile a request. `today` is `YYYY-MM-DD`; a conversation keeps its first one.
 
-    remembered: a previous response that is not in the store.
+    remembered: a previous response that is not in the store, or not with its history.
     Raises InvalidRequest, and NotFound for a previous response or an item that `owner` lacks.
     """
     for name in UNSERVED:
@@ -95,9 +95,14 @@ async def read(
     if not given and not past.items:
         raise InvalidRequest("The request has no input.", param="input", code="missing_input")
     known, led_to = await _remembered(request, given, store, owner)
-    resolved = items.resolve(given, {**unsealed(given, partial(sealer.open, owner)), **known})
-    whole = with_reasoning(resolved, led_to)
-    return await asyncio.to_thread(_compile, request, past, whole, masking)
+
+    def compiled() -> Draft:
+        behind = {**unsealed(given, partial(sealer.open, owner)), **known}
+        whole = as_said(items.resolve(given, behind), led_to)
+        return _compile(request, past, whole, masking)
+
+    # Requests may hold many thousands of items: all that goes through them waits in a thread.
+    return await asyncio.to_thread(compiled)
 
 
 async def _remembered(

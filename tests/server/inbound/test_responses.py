@@ -1,5 +1,6 @@
 """A Responses request as a plan."""
 
+import threading
 from collections.abc import Collection
 from typing import Any
 
@@ -17,6 +18,7 @@ from harmony.messages import (
 from harmony.tokenizer import encode_with_control
 from server.body import validate
 from server.errors import InvalidRequest, NotFound
+from server.inbound import responses
 from server.inbound.grammar import Masking
 from server.inbound.responses import Draft, read
 from server.schemas.responses import CreateResponse
@@ -288,3 +290,18 @@ async def test_unsupported_input_leaves_a_note_or_is_refused(item: Any, param: s
             unsupported="error",
         )
     assert caught.value.param == param
+
+
+async def test_what_comes_back_is_compared_where_it_delays_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[int] = []
+
+    def compare(given: Any, led_to: Any) -> Any:
+        threads.append(threading.get_ident())
+        return given
+
+    monkeypatch.setattr(responses, "as_said", compare)
+    await compiled()
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
