@@ -6,7 +6,7 @@ BackendError
   + Unsupported      the request needs what this engine lacks; names it
   + Rejected         the engine refused the request for another reason; it would again
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
-  |   + EngineFault  as a foreign engine puts it
+  |   + EngineFault  in words that are not for clients
   + InvalidGrammar   the request's grammar does not compile or cannot be followed; says why
   + UnknownBackend   no backend has that name; lists those that exist
 """
@@ -56,7 +56,7 @@ class BackendFailed(BackendError):
 
 
 class EngineFault(BackendFailed):
-    """A foreign engine failed; the message holds its own words, which may quote the prompt."""
+    """A foreign engine failed; the message names its host or quotes it, and may quote prompts."""
 
 
 class InvalidGrammar(BackendError):

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import Any
 
 from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
-from adapters.errors import BackendError, BackendFailed, Overloaded
+from adapters.errors import BackendError, BackendFailed, EngineFault, Overloaded
 
 _FAILURES_TO_OPEN = 3
 _OPEN_SECONDS = 10.0
@@ -98,9 +98,9 @@ class Member:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return waiting.result()
-            raise BackendFailed(f"{self.name} does not answer any more")
+            raise EngineFault(f"{self.name} does not answer any more")
         except StopAsyncIteration:
-            raise BackendFailed(f"{self.name} ended without a token") from None
+            raise EngineFault(f"{self.name} ended without a token") from None
         finally:
             if not waiting.done():
                 waiting.cancel()

@@ -10,7 +10,6 @@ import orjson
 from adapters.base import BackendInfo, GenerationChunk, GenerationRequest
 from adapters.errors import (
     BackendError,
-    BackendFailed,
     ContextTooLong,
     EngineFault,
     Overloaded,
@@ -44,7 +43,7 @@ class HTTPEngine:
     def info(self) -> BackendInfo:
         served = self._served
         if served is None:
-            raise BackendFailed(f"{self.name} has not been reached")
+            raise EngineFault(f"{self.name} has not been reached")
         return BackendInfo(
             self._wire.name, served.model, served.context_length, VOCAB_SIZE, served.features
         )
@@ -57,11 +56,11 @@ class HTTPEngine:
             self._served = await self._wire.describe(self._client)
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
-            raise BackendFailed(f"{self.name} answered {status} to {error.request.url}") from error
+            raise EngineFault(f"{self.name} answered {status} to {error.request.url}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failed(error) from error
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise BackendFailed(f"{self.name} is no {self._wire.name} server: {error!r}") from error
+            raise EngineFault(f"{self.name} is no {self._wire.name} server: {error!r}") from error
 
     def _connect(self) -> httpx.AsyncClient:
         options = self._options
@@ -80,7 +79,7 @@ class HTTPEngine:
                 trust_env=False,
             )
         except httpx.InvalidURL as error:
-            raise BackendFailed(f"{self.name} is no URL: {error}") from error
+            raise EngineFault(f"{self.name} is no URL: {error}") from error
 
     async def stop(self) -> None:
         client, self._client = self._client, None
@@ -95,7 +94,7 @@ class HTTPEngine:
         except httpx.HTTPError as error:
             raise self._failed(error) from error
         if answer.status_code != httpx.codes.OK:
-            raise BackendFailed(f"{self.name} is not healthy: it answered {answer.status_code}")
+            raise EngineFault(f"{self.name} is not healthy: it answered {answer.status_code}")
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         if request.phases:
@@ -161,19 +160,19 @@ class HTTPEngine:
         if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
             wait = response.headers.get("retry-after", "")
             return Overloaded("the engine is busy", float(wait) if wait.isdecimal() else 1.0)
-        return refusal(status, f"{self.name} answered {status}: {message}", request)
+        return refusal(status, message, request, self._wire.refused)
 
     def _running(self) -> httpx.AsyncClient:
         if self._client is None:
-            raise BackendFailed(f"the connection to {self.name} is closed")
+            raise EngineFault(f"the connection to {self.name} is closed")
         return self._client
 
-    def _failed(self, error: Exception) -> BackendFailed:
+    def _failed(self, error: Exception) -> EngineFault:
         if self._client is None:
-            return BackendFailed(f"the connection to {self.name} was closed")
+            return EngineFault(f"the connection to {self.name} was closed")
         reason = f"{self.name} cannot be reached: {type(error).__name__}: {error}"
         logger.warning("%s", reason)
-        return BackendFailed(reason)
+        return EngineFault(reason)
 
 
 def message_of(body: bytes) -> str:

@@ -14,7 +14,7 @@ import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.http.engine import error_in
-from adapters.http.wire import JSON, Ending, Reader, Served, refusal
+from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusal
 from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
@@ -33,6 +33,7 @@ class LlamaCppWire:
 
     name = "llama-cpp"
     path = "/completion"
+    refused = BAD_REQUEST
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode

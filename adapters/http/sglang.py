@@ -9,7 +9,7 @@ import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.http.engine import error_in
-from adapters.http.wire import JSON, Ending, Reader, Served, refusal
+from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusal
 from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
@@ -22,6 +22,7 @@ class SGLangWire:
 
     name = "sglang"
     path = "/generate"
+    refused = BAD_REQUEST
 
     async def describe(self, client: httpx.AsyncClient) -> Served:
         listed = await client.get("/v1/models")

@@ -39,11 +39,13 @@ class Reader(Protocol):
 class Wire(Protocol):
     """One kind of server: where to ask, how, and how to read the answer.
 
-    name: the backend's. path: where completions are asked for.
+    name: the backend's. path: where completions are asked for. refused: statuses that mean that
+    the request is at fault, and would be everywhere.
     """
 
     name: str
     path: str
+    refused: frozenset[int]
 
     async def describe(self, client: httpx.AsyncClient) -> Served:
         """Ask what is served. Raises BackendFailed where it cannot be used, httpx's errors."""
@@ -58,13 +60,24 @@ class Wire(Protocol):
         ...
 
 
-def refusal(status: int, message: str, request: GenerationRequest) -> BackendError:
-    """What an error status of a server means; `message` is the server's."""
-    if status not in (httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY):
-        return EngineFault(message)
+BAD_REQUEST = frozenset({int(httpx.codes.BAD_REQUEST)})
+"""`Wire.refused` of most: a 422 says that the body is not what this server's version reads."""
+
+
+def refusal(
+    status: int,
+    message: str,
+    request: GenerationRequest,
+    refused: frozenset[int] = BAD_REQUEST,
+) -> BackendError:
+    """What an error status of a server means; `message` is the server's, `refused` the wire's."""
+    told = f"the engine answered {status}: {message}"
+    if status not in refused:
+        return EngineFault(told)
     if request.grammar is not None and "grammar" in message.lower():
-        return InvalidGrammar(message)
-    return Rejected(message)
+        # Clients are told this; a server's own words name hosts, and may quote prompts.
+        return InvalidGrammar("the engine does not take the request's grammar")
+    return Rejected(told)
 
 
 class Ending:

@@ -25,6 +25,7 @@ from adapters.base import (
 from adapters.errors import (
     BackendFailed,
     ContextTooLong,
+    EngineFault,
     InvalidGrammar,
     Overloaded,
     Rejected,
@@ -183,6 +184,6 @@ def _reported(request: GenerationRequest) -> Iterator[None]:
     except EngineGenerateError as error:
         if isinstance(error.__cause__, BackendFailed):
             raise error.__cause__ from None
-        raise BackendFailed(f"vLLM failed: {error.__cause__ or error}") from error
+        raise EngineFault(f"vLLM failed: {error.__cause__ or error}") from error
     except EngineDeadError as error:
         raise BackendFailed("the vLLM engine died") from error

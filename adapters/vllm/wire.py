@@ -12,7 +12,7 @@ import httpx
 from adapters.base import FEATURES, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendFailed
 from adapters.http.engine import error_in
-from adapters.http.wire import JSON, Ending, Reader, Served, refusal
+from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusal
 from adapters.reasons import finish_reason
 from adapters.vllm.sampling import sampling_fields
 
@@ -24,6 +24,7 @@ class VLLMWire:
 
     name = "vllm-http"
     path = "/inference/v1/generate"
+    refused = BAD_REQUEST | {422}
 
     def __init__(self, model: str = "") -> None:
         self._model = model
@@ -75,7 +76,7 @@ class VLLMReader:
 
     def push(self, event: JSON) -> GenerationChunk | None:
         if (error := error_in(event)) is not None:
-            raise refusal(*error, self._request)
+            raise refusal(*error, self._request, VLLMWire.refused)
         if usage := event.get("usage"):
             details = usage.get("prompt_tokens_details") or {}
             self._cached = details.get("cached_tokens")

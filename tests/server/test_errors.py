@@ -1,5 +1,6 @@
 import pytest
 
+from adapters.base import GenerationRequest
 from adapters.errors import (
     BackendError,
     BackendFailed,
@@ -10,6 +11,7 @@ from adapters.errors import (
     Rejected,
     Unsupported,
 )
+from adapters.http.wire import refusal
 from server.errors import (
     APIError,
     AuthenticationFailed,
@@ -22,6 +24,8 @@ from server.errors import (
     Unavailable,
     from_backend,
 )
+
+MASKED = GenerationRequest("r", (1,), 1, frozenset(), grammar="start: <[1]>")
 
 
 def test_the_body_is_openais_error_object() -> None:
@@ -96,6 +100,8 @@ def test_other_errors_of_backends_are_told_in_their_own_words(
     [
         (Rejected("http://inner says: secret"), InvalidRequest, "engine_refused"),
         (EngineFault("http://inner says: secret"), ServerFailed, "server_error"),
+        (refusal(400, "inner: bad grammar", MASKED), InvalidRequest, "invalid_grammar"),
+        (refusal(400, "inner: bad seed", MASKED), InvalidRequest, "engine_refused"),
     ],
 )
 def test_a_foreign_engines_own_words_are_not_for_clients(

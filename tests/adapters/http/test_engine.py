@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.base import GenerationChunk, GenerationRequest
-from adapters.errors import BackendFailed, Overloaded
+from adapters.errors import BackendFailed, EngineFault, Overloaded, Rejected
 from adapters.http.engine import HTTPEngine, message_of
 from adapters.http.options import Options
 from adapters.vllm.wire import VLLMWire
@@ -54,9 +54,9 @@ async def sample(client: HTTPEngine) -> list[GenerationChunk]:
 
 async def test_nobody_listens() -> None:
     client = HTTPEngine(f"http://127.0.0.1:{closed_port()}", VLLMWire(), Options())
-    with pytest.raises(BackendFailed, match="cannot be reached: ConnectError"):
+    with pytest.raises(EngineFault, match="cannot be reached: ConnectError"):
         await client.start()
-    with pytest.raises(BackendFailed, match="cannot be reached"):
+    with pytest.raises(EngineFault, match="cannot be reached"):
         await client.check()
     await client.stop()
     await client.stop()
@@ -64,7 +64,7 @@ async def test_nobody_listens() -> None:
 
 async def test_a_url_that_is_none_is_named() -> None:
     client = HTTPEngine("http://[", VLLMWire(), Options())
-    with pytest.raises(BackendFailed, match=r"http://\["):
+    with pytest.raises(EngineFault, match=r"http://\["):
         await client.start()
     await client.stop()
 
@@ -99,6 +99,7 @@ async def test_the_key_goes_along(engine: FakeEngine) -> None:
     ("answer", "told"),
     [
         (status(500, '{"error": {"message": "boom"}}'), "answered 500: boom"),
+        (status(500, "grammar"), "answered 500: grammar"),
         (status(404, '{"detail": "Not Found"}'), "answered 404: Not Found"),
         (breaks_off(), "cannot be reached: RemoteProtocolError"),
         (sends("data: {nonsense\n\n"), "sent what cannot be read: {nonsense"),
@@ -150,6 +151,15 @@ async def test_what_arrives_at_once_is_one_chunk(engine: FakeEngine) -> None:
     ]
 
 
+async def test_an_engines_address_says_nothing_about_grammars(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    client.name = "http://grammar-pool:8000"
+    engine.will(GENERATE, status(400, "bad seed"))
+    with pytest.raises(Rejected, match="answered 400: bad seed"):
+        await anext(client.generate(ask(grammar="start: <[1]>")))
+    await client.stop()
+
+
 @pytest.mark.parametrize("code", [429, 503])
 async def test_a_busy_engine_says_when_to_come_back(engine: FakeEngine, code: int) -> None:
     client = await connect(engine)
@@ -162,7 +172,7 @@ async def test_a_busy_engine_says_when_to_come_back(engine: FakeEngine, code: in
 async def test_an_engine_that_says_nothing_fails_in_time(engine: FakeEngine) -> None:
     client = await connect(engine, timeout_seconds=0.05)
     engine.will(GENERATE, engine.hangs())
-    with pytest.raises(BackendFailed, match="ReadTimeout"):
+    with pytest.raises(EngineFault, match="ReadTimeout"):
         await sample(client)
 
 
@@ -184,11 +194,11 @@ async def test_stopping_fails_what_is_in_flight(engine: FakeEngine) -> None:
     rest = asyncio.ensure_future(anext(chunks))
     await asyncio.sleep(0)
     await client.stop()
-    with pytest.raises(BackendFailed, match="was closed"):
+    with pytest.raises(EngineFault, match="was closed"):
         await rest
-    with pytest.raises(BackendFailed, match="is closed"):
+    with pytest.raises(EngineFault, match="is closed"):
         await anext(client.generate(ask()))
-    with pytest.raises(BackendFailed, match="is closed"):
+    with pytest.raises(EngineFault, match="is closed"):
         await client.check()
 
 
@@ -196,13 +206,13 @@ async def test_health_is_the_engines(engine: FakeEngine) -> None:
     client = await connect(engine)
     await client.check()
     engine.will("/health", status(503))
-    with pytest.raises(BackendFailed, match="is not healthy: it answered 503"):
+    with pytest.raises(EngineFault, match="is not healthy: it answered 503"):
         await client.check()
     await client.stop()
 
 
 async def test_before_it_was_reached_there_is_no_info() -> None:
-    with pytest.raises(BackendFailed, match="has not been reached"):
+    with pytest.raises(EngineFault, match="has not been reached"):
         _ = HTTPEngine("http://localhost", VLLMWire(), Options()).info
 
 

@@ -12,7 +12,7 @@ from adapters.base import (
     SamplingParams,
     TokenLogprobs,
 )
-from adapters.errors import BackendFailed, InvalidGrammar, Rejected, Unsupported
+from adapters.errors import BackendFailed, EngineFault, InvalidGrammar, Rejected, Unsupported
 from adapters.http.engine import HTTPEngine
 from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options
@@ -129,7 +129,7 @@ async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("unmasked"))
-    with pytest.raises(InvalidGrammar, match="Failed to parse grammar"):
+    with pytest.raises(InvalidGrammar, match="does not take the request's grammar"):
         await sample(client, ask(grammar="start: nonsense("))
 
 
@@ -142,6 +142,14 @@ async def test_a_refusal_is_the_requests(client: HTTPEngine, engine: FakeEngine)
 async def test_an_error_in_the_stream_is_read(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("error"))
     with pytest.raises(BackendFailed, match="Compute error"):
+        await sample(client, ask())
+
+
+async def test_a_body_of_another_version_is_no_fault_of_the_request(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/completion", status(422, '{"detail": "field required"}'))
+    with pytest.raises(EngineFault, match="field required"):
         await sample(client, ask())
 
 

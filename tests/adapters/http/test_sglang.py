@@ -12,7 +12,7 @@ from adapters.base import (
     SamplingParams,
     TokenLogprobs,
 )
-from adapters.errors import BackendFailed, InvalidGrammar, Rejected, Unsupported
+from adapters.errors import BackendFailed, EngineFault, InvalidGrammar, Rejected, Unsupported
 from adapters.http.engine import HTTPEngine
 from adapters.http.options import Options
 from adapters.http.sglang import SGLangWire
@@ -120,7 +120,7 @@ async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/generate", engine.recorded("abort"))
-    with pytest.raises(InvalidGrammar, match="Failed to compile ebnf"):
+    with pytest.raises(InvalidGrammar, match="does not take the request's grammar"):
         await sample(client, ask(grammar="start: nonsense("))
 
 
@@ -138,6 +138,14 @@ async def test_an_error_says_whose_it_is(
 async def test_an_error_in_the_stream_is_read(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/generate", status(200, 'data: {"error": {"message": "boom"}}\n\n'))
     with pytest.raises(BackendFailed, match="boom"):
+        await sample(client, ask())
+
+
+async def test_a_body_of_another_version_is_no_fault_of_the_request(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/generate", status(422, '{"detail": "field required"}'))
+    with pytest.raises(EngineFault, match="field required"):
         await sample(client, ask())
 
 

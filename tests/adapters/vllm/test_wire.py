@@ -186,6 +186,12 @@ async def test_what_the_engine_refuses_is_no_failure_of_the_engine(
         await sample(client, ask(**fields))
 
 
+async def test_a_422_is_the_requests_fault(client: HTTPEngine, engine: FakeEngine) -> None:
+    engine.will(GENERATE, status(422, '{"error": {"message": "no such adapter"}}'))
+    with pytest.raises(Rejected, match="no such adapter"):
+        await sample(client, ask())
+
+
 @pytest.mark.parametrize("reason", ["abort", "error"])
 async def test_an_aborted_generation_is_a_failure(
     client: HTTPEngine, engine: FakeEngine, reason: str
