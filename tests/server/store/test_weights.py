@@ -1,5 +1,10 @@
 """What weighs how much in memory."""
 
+import tracemalloc
+
+import orjson
+import pytest
+
 from harmony.messages import Author, Message, Role
 from server.store.items import StoredItem
 from server.store.weights import Weights
@@ -31,3 +36,17 @@ def test_what_several_hold_counts_once_until_all_have_released_it() -> None:
     assert weights.total == once
     weights.release([part])
     assert weights.total == 0
+
+
+@pytest.mark.parametrize(
+    "value", ["[]", "{}", "[[[]]]", "1.5", "123456", '"é"', '"ж"', '"x"', '{"key": "a long value"}']
+)
+def test_json_weighs_what_it_takes_in_memory(value: str) -> None:
+    text = f'{{"junk": [{", ".join([value] * 10_000)}]}}'.encode()
+    tracemalloc.start()
+    try:
+        item = orjson.loads(text)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.95 * taken <= weight(item) <= 8 * len(text) + 3 * taken
