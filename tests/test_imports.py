@@ -29,8 +29,18 @@ KNOWS_BACKENDS = {"server/app.py", "server/backends.py", "server/cli.py"}
 LAYERS = {
     "schemas": {"errors"},
     "store": {"errors", "ids"},
-    "inbound": {"errors", "ids", "plan", "schemas", "sealing", "store"},
-    "outbound": {"completion", "errors", "ids", "plan", "runs", "schemas", "sse", "store"},
+    "inbound": {"errors", "ids", "joining", "plan", "schemas", "sealing", "store"},
+    "outbound": {
+        "completion",
+        "errors",
+        "ids",
+        "joining",
+        "plan",
+        "runs",
+        "schemas",
+        "sse",
+        "store",
+    },
 }
 
 MOST_FILE_LINES = 500

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from harmony.messages import Channel, Message
-from server.schemas.chat import SEPARATOR
+from server.joining import joined
 
 
 def restored(given: Sequence[Message], said: Sequence[Message]) -> Sequence[Message]:
@@ -19,7 +19,11 @@ def restored(given: Sequence[Message], said: Sequence[Message]) -> Sequence[Mess
         thoughts = [message for message in said if _is_text(message, Channel.ANALYSIS)]
         return said if _same(given, said, Channel.COMMENTARY) else [*thoughts, *given]
     both = (Channel.ANALYSIS, Channel.COMMENTARY)
-    return said if all(_same(given, said, channel) for channel in both) else given
+    if all(_same(given, said, channel) for channel in both):
+        return said
+    # Where the content had to be JSON, preambles were told with the reasoning.
+    told_as_one = not _text(given, Channel.COMMENTARY)
+    return said if told_as_one and _text(given, *both) == _text(said, *both) else given
 
 
 def _calls(messages: Iterable[Message]) -> list[tuple[str, object]]:
@@ -30,11 +34,10 @@ def _same(given: Sequence[Message], said: Sequence[Message], channel: Channel) -
     return _text(given, channel) == _text(said, channel)
 
 
-def _text(messages: Iterable[Message], channel: Channel) -> str:
+def _text(messages: Iterable[Message], *channels: Channel) -> str:
     """As an answer shows it: all of a channel is one field there."""
-    texts = (str(message.content) for message in messages if _is_text(message, channel))
-    return SEPARATOR.join(text for text in texts if text)
+    return joined(str(each.content) for each in messages if _is_text(each, *channels))
 
 
-def _is_text(message: Message, channel: Channel) -> bool:
-    return message.recipient is None and message.channel is channel
+def _is_text(message: Message, *channels: Channel) -> bool:
+    return message.recipient is None and message.channel in channels

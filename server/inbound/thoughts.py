@@ -9,11 +9,12 @@ from typing import Any
 from harmony.messages import Author, Channel, Message, Role
 from server.inbound.fields import array, mapping, optional_string, string
 from server.inbound.sealed import Unseal
-from server.schemas.chat import ALIAS, SEAL_FORMAT, SEPARATOR
+from server.joining import joined
+from server.schemas.chat import ALIAS, SEAL_FORMAT
 
 
 def thoughts(message: dict[str, Any], where: str, unseal: Unseal) -> list[Message]:
-    """The raw chain of thought; none where the message has none.
+    """The raw chain of thought, and what was told with it; none where the message has none.
 
     What was sealed is repeated token by token, unless text beside it says something else: then
     the client changed it, and the text counts. Raises InvalidRequest naming the field.
@@ -24,7 +25,7 @@ def thoughts(message: dict[str, Any], where: str, unseal: Unseal) -> list[Messag
     details = [(param, mapping(item, param)) for param, item in zip(params, listed, strict=True)]
     sealed = [unseal(data, param) for data, param in _seals(details).items()]
     text = _text(message, where, details)
-    if sealed and text in ("", SEPARATOR.join(str(each.content) for each in sealed)):
+    if sealed and text in ("", joined(str(each.content) for each in sealed)):
         return sealed
     return [Message(Author(Role.ASSISTANT), text, Channel.ANALYSIS)] if text else []
 

@@ -96,7 +96,7 @@ class ChatOutbound:
             case MessageOpened():
                 return self._opened(event.header)
             case MessageClosed():
-                return self._closed(event.message)
+                return self._closed(event.header, event.message)
             case TurnFinished():
                 return self._finished(event)
 
@@ -120,7 +120,7 @@ class ChatOutbound:
         self._shows_logprobs = False
         if header.recipient is not None:
             return [self._chunk(self._open_call(header.recipient))]
-        if header.channel is Channel.ANALYSIS or self._is_aside(header):
+        if self._is_thought(header):
             self._reasoning.next_message()
             self._field = None if self._manner.hide_reasoning else self._reasoning
         else:
@@ -130,12 +130,11 @@ class ChatOutbound:
             self._shows_logprobs = answers and self._plan.top_logprobs is not None
         return []
 
-    def _closed(self, message: Message) -> list[WireEvent]:
+    def _closed(self, header: Header, message: Message) -> list[WireEvent]:
         self._said.append(message)
         if isinstance(self._field, ToolCall):
             self.called[self._field.id] = tuple(self._said)
-        is_thought = message.recipient is None and message.channel is Channel.ANALYSIS
-        if self._manner.seal is None or not is_thought:
+        if self._manner.seal is None or not self._is_thought(header):
             return []
         # The first place is the text's, where that is shown.
         index = self._seals + (not self._manner.hide_reasoning)
@@ -143,8 +142,12 @@ class ChatOutbound:
         detail = seal_detail(self._manner.seal(message), index)
         return [self._chunk({"reasoning_details": [detail]})]
 
-    def _is_aside(self, header: Header) -> bool:
-        return self._manner.json and header.channel is Channel.COMMENTARY
+    def _is_thought(self, header: Header) -> bool:
+        """Whether it is told as reasoning: analysis, and preambles beside JSON."""
+        if header.recipient is not None:
+            return False
+        is_aside = self._manner.json and header.channel is Channel.COMMENTARY
+        return header.channel is Channel.ANALYSIS or is_aside
 
     def _open_call(self, recipient: str) -> Delta:
         tool = self._plan.tool(recipient)

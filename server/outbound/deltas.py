@@ -6,7 +6,8 @@ Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-to
 from typing import Any, Protocol
 
 from server.ids import new_id
-from server.schemas.chat import ALIAS, SEAL_FORMAT, SEPARATOR
+from server.joining import BETWEEN_MESSAGES
+from server.schemas.chat import ALIAS, SEAL_FORMAT
 
 Delta = dict[str, Any]
 
@@ -28,7 +29,7 @@ class Joined:
 
     def next_message(self) -> None:
         """What follows is another message's."""
-        self._gap = SEPARATOR if self.said else ""
+        self._gap = BETWEEN_MESSAGES if self.said else ""
 
     def push(self, text: str) -> str:
         """`text`, after the gap where one is due."""

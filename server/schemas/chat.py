@@ -12,9 +12,6 @@ from pydantic import Field
 from server.schemas.base import Choices, Metadata, WireModel
 from server.schemas.sampling import SamplingFields
 
-SEPARATOR = "\n\n"
-"""Between messages that share a field: a preamble and the answer, two stretches of reasoning."""
-
 ALIAS = "reasoning_content"
 """The name that some clients know `reasoning` by."""
 SEAL_FORMAT = "openai-responses-v1"

@@ -30,6 +30,11 @@ def test_what_comes_back_as_it_was_is_repeated_as_it_was_said() -> None:
     assert restored(GIVEN, SAID) is SAID
 
 
+def test_preambles_that_were_told_with_the_reasoning_are_preambles_again() -> None:
+    together = (text(ANALYSIS, "One.\n\nLook.\n\nTwo."), call("{}"))
+    assert restored(together, SAID) is SAID
+
+
 def test_reasoning_that_does_not_come_back_is_restored() -> None:
     assert restored(GIVEN[1:], SAID) is SAID
 

@@ -10,6 +10,7 @@ from server.inbound.thoughts import thoughts
 
 SEALED = {
     "one": Message(Author(Role.ASSISTANT), "One.", Channel.ANALYSIS, tokens=(1, 2)),
+    "empty": Message(Author(Role.ASSISTANT), "", Channel.ANALYSIS, tokens=()),
     "two": Message(Author(Role.ASSISTANT), "Two.", Channel.ANALYSIS, tokens=(3,)),
 }
 FORMAT = "openai-responses-v1"
@@ -64,6 +65,10 @@ def test_text_that_says_the_same_is_not_said_again(details: Any, fields: Any) ->
 )
 def test_two_stretches_are_two_messages(details: Any) -> None:
     assert read(*details) == [SEALED["one"], SEALED["two"]]
+
+
+def test_reasoning_that_says_nothing_leaves_no_gap() -> None:
+    assert read(text("One."), seal("empty"), seal("one")) == [SEALED["empty"], SEALED["one"]]
 
 
 @pytest.mark.parametrize("fields", [{}, {"reasoning": "Other."}])

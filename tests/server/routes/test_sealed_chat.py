@@ -117,6 +117,28 @@ async def test_what_comes_back_sealed_repeats_the_sampled_tokens(
     assert whole.index("More.") < whole.index("Looking.") < whole.index("to=functions.f")
 
 
+@pytest.mark.parametrize("raw", ["show", "hide"])
+async def test_preambles_beside_json_come_back_sealed_with_the_reasoning(
+    open_app: OpenApp, raw: str
+) -> None:
+    form = {"include": INCLUDE, "response_format": {"type": "json_object"}}
+    async with open_app(SAID, raw_reasoning=raw) as app:
+        message = await ask(app, **form)
+        await ask(app, message, result_of(message), **form)
+    until_call = SAID[: SAID.rindex(START)]
+    assert app.prompts[1].startswith(app.prompts[0] + until_call)
+    assert app.prompts[1].count("Looking.") == 1
+
+
+async def test_an_empty_thought_keeps_the_next_one_sealed(open_app: OpenApp) -> None:
+    said = f"<|channel|>analysis<|message|><|end|>{START}{SAID}"
+    async with open_app(said) as app:
+        message = await ask(app, include=INCLUDE)
+        await ask(app, message, result_of(message))
+    prompt = app.prompts[0] + "<|channel|>analysis<|message|><|end|>" + START + THOUGHT
+    assert app.prompts[1].startswith(prompt)
+
+
 async def test_reasoning_is_dropped_once_it_was_answered(open_app: OpenApp) -> None:
     async with open_app(ANSWER, raw_reasoning="hide") as app:
         message = await ask(app, include=INCLUDE)
