@@ -240,6 +240,61 @@ def _resolved(reference: Any, root: Mapping[str, Any]) -> Any:
     return value
 
 
+MAX_OPEN = 400
+"""The most optional properties that a value may begin with, all its alternatives together.
+
+llguidance keeps some four items for each, of at most 2,000 for what may come next (its default):
+where there are more the schema compiles, and fails as soon as such a value is opened.
+"""
+
+
+def is_wide(schema: Mapping[str, Any]) -> bool:
+    """Whether some value of a schema may begin with more than `MAX_OPEN` optional properties."""
+    choices = _Choices(schema)
+    try:
+        return any(choices.open(place.schema) > MAX_OPEN for place in _places(schema))
+    except UnsupportedSchema:  # whether it compiles is not asked here
+        return False
+
+
+class _Choices:
+    """Counts the optional properties of values; root: what references are resolved in."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._known: dict[int, int] = {}
+
+    def open(self, schema: Any, depth: int = 0) -> int:
+        """How many a value may begin with; what is nested too deep, or in itself, counts nothing.
+
+        What stands beside alternatives is part of each.
+        """
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+            return 0
+        if id(schema) in self._known:
+            return self._known[id(schema)]
+        self._known[id(schema)] = 0
+        common = _optional(schema) + self.open(_resolved(schema.get("$ref"), self._root), depth + 1)
+        common += sum(self.open(each, depth + 1) for each in _listed(schema, "allOf"))
+        ways = [*_listed(schema, "anyOf"), *_listed(schema, "oneOf")]
+        count = sum(common + self.open(each, depth + 1) for each in ways) if ways else common
+        self._known[id(schema)] = count
+        return count
+
+
+def _optional(schema: Mapping[str, Any]) -> int:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return 0
+    required = {name for name in _listed(schema, "required") if isinstance(name, str)}
+    return len(properties.keys() - required)
+
+
+def _listed(schema: Mapping[str, Any], word: str) -> list[Any]:
+    value = schema.get(word)
+    return value if isinstance(value, list) else []
+
+
 _PLAIN_WORDS = frozenset(
     {
         *("type", "properties", "required", "additionalProperties", "items", "enum"),

@@ -12,7 +12,8 @@ APIError
   + ServerFailed             500  the server, the engine or the model; never the client
   + Unavailable              503
 
-4xx is only ever for the request: what the model samples cannot cause one.
+4xx is only ever for the request: what the model samples cannot cause one, but for a grammar of the
+request's own that proves, while it is followed, to be one that cannot be.
 Source: https://platform.openai.com/docs/guides/error-codes
 """
 

@@ -19,8 +19,8 @@ from adapters.errors import BackendError, BackendFailed, InvalidGrammar
 _COMPILE_SECONDS = 10.0
 _KEPT_GRAMMARS = 256
 _KEPT_CHARACTERS = 4_000_000
-# A step waits for its slowest mask: these take 5 to 40 ms. Ordinary schemas need a tenth of it, and
-# 500 optional properties of one object fit.
+# A step waits for its slowest mask: these take 5 to 40 ms, and ordinary schemas need a tenth of it.
+# Objects of many optional properties end sooner, at llguidance's default of 2,000 items in a row.
 _LIMITS = LLParserLimits(step_max_items=5_000, step_lexer_fuel=100_000, verbose_errors=False)
 _FEW_WORDS = 1024  # of 6,284; a token or more in each
 

@@ -4,7 +4,7 @@ What was promised (strict schemas, custom tools' grammars) is enforced or refuse
 what only helps (a schema that nobody called strict) gives way to any JSON object.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from harmony.grammar import (
     answer_grammar,
     turn_grammar,
 )
-from harmony.schemas import UnsupportedSchema, check_strict, is_plain
+from harmony.schemas import UnsupportedSchema, check_strict, is_plain, is_wide
 from server.inbound.fields import invalid
 from server.inbound.formats import JSON_OBJECT, AnswerFormat
 from server.inbound.tools import Tool
@@ -71,7 +71,7 @@ def wanted_input(tool: Tool, *, enforce_unsaid: bool) -> Wanted:
     if tool.strict:
         return _strict(parameters, f"{tool.param}.parameters")
     if tool.strict is None and enforce_unsaid:
-        return Wanted(SchemaJson({"type": "object", **parameters}))
+        return _wished({"type": "object", **parameters})
     return Wanted(AnyObject())
 
 
@@ -83,7 +83,7 @@ def wanted_answer(form: AnswerFormat | None) -> Wanted:
         return Wanted(AnyObject())
     if form.strict:
         return _strict(form.told.schema, f"{form.param}.schema")
-    return Wanted(SchemaJson(form.told.schema))
+    return _wished(form.told.schema)
 
 
 def compiling(spec: GrammarSpec, write: Callable[[GrammarSpec], str] = turn_grammar) -> str:
@@ -117,6 +117,11 @@ def _wanted_text(tool: Tool) -> Wanted:
     definition = grammar["definition"]
     body = RegexText(definition) if grammar["syntax"] == "regex" else LarkText(definition)
     return Wanted(body, f"{tool.param}.format.definition")
+
+
+def _wished(schema: Mapping[str, Any]) -> Wanted:
+    """Any object where the schema compiles, but would fail the answer when that comes to it."""
+    return Wanted(AnyObject() if is_wide(schema) else SchemaJson(schema))
 
 
 def _strict(schema: Any, param: str) -> Wanted:

@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llguidance import LLMatcher
+from llguidance import LLMatcher, LLTokenizer
 
 from harmony import schemas
 from harmony.grammar import GrammarSpec, SchemaJson, answer_grammar
-from harmony.schemas import UnsupportedSchema, check_strict, is_plain, path_text
+from harmony.schemas import UnsupportedSchema, check_strict, is_plain, is_wide, path_text
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -204,3 +204,84 @@ def test_a_plain_schema_compiles(schema: dict[str, Any]) -> None:
         if is_plain(candidate):
             text = answer_grammar(GrammarSpec(answer=SchemaJson(candidate)))
             assert not LLMatcher.validate_grammar(text)
+
+
+def loose(count: int, prefix: str = "p", **more: Any) -> dict[str, Any]:
+    """An object of optional properties."""
+    properties = {f"{prefix}{number}": {"type": "string"} for number in range(count)}
+    return {"type": "object", "properties": properties, **more}
+
+
+def shapes(count: int) -> dict[str, tuple[dict[str, Any], str]]:
+    """Schemas with a place where `count` optional properties are open; what to say to get there."""
+    tenths = [loose(count // 10, f"p{number}_") for number in range(10)]
+    shut: dict[str, Any] = {"additionalProperties": False}
+    kinds = [
+        loose(count // 10 + 1, prefix, required=[f"{prefix}{count // 10}"], **shut)
+        for prefix in (f"p{number}_" for number in range(10))
+    ]
+    union = {"anyOf": [{"$ref": f"#/$defs/{number}"} for number in range(10)]}
+    definitions = {str(number): each for number, each in enumerate(tenths)}
+    return {
+        "an object": (loose(count), "{"),
+        "an object that requires others": (
+            loose(count + 9, required=[f"p{number}" for number in range(count, count + 9)]),
+            "{",
+        ),
+        "a closed object": (loose(count, **shut), "{"),
+        "a union": ({"anyOf": tenths}, "{"),
+        "one of several": ({"oneOf": kinds}, "{"),
+        "all of several": ({"allOf": tenths}, "{"),
+        "a union beside properties": (
+            {**loose(count // 10), "anyOf": [loose(0, required=[f"p{n}"]) for n in range(10)]},
+            "{",
+        ),
+        "inside an optional property": (loose(1, properties={"a": loose(count)}), '{"a":{'),
+        "inside an array": ({"type": "array", "items": loose(count)}, "[{},{"),
+        "behind references": (closed(a=union) | {"$defs": definitions}, '{"a":{'),
+    }
+
+
+def follows(schema: dict[str, Any], text: str) -> bool:
+    grammar = answer_grammar(GrammarSpec(answer=SchemaJson(schema)))
+    matcher = LLMatcher(LLTokenizer("byte"), grammar.replace(" <[200002]>", ""), log_level=0)
+    assert not matcher.is_error()
+    return matcher.try_consume_tokens(list(text.encode())) == len(text) and not matcher.is_error()
+
+
+@pytest.mark.parametrize("shape", shapes(0))
+def test_what_is_not_wide_can_be_followed(shape: str) -> None:
+    schema, text = shapes(schemas.MAX_OPEN)[shape]
+    assert not is_wide(schema)
+    assert follows(schema, text)
+
+
+@pytest.mark.parametrize("shape", shapes(0))
+def test_what_is_wide_is_told(shape: str) -> None:
+    assert is_wide(shapes(schemas.MAX_OPEN + 10)[shape][0])
+
+
+def test_objects_of_a_thousand_optional_properties_cannot_be_followed() -> None:
+    """Else there would be no need to look for them."""
+    assert not follows(loose(1000), "{")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        loose(2000, required=[f"p{number}" for number in range(2000)]),
+        {"properties": 7, "required": "a", "anyOf": {}},
+        {"anyOf": [7, True, {"$ref": "#/nowhere"}]},
+        {"properties": {"a": 7}},
+        {"anyOf": [{"$ref": "#"}, loose(9)]},
+        {"$defs": {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(2000)}, "$ref": "#/$defs/0"},
+    ],
+    ids=["required", "malformed", "no schemas", "no schema", "itself", "a long way"],
+)
+def test_few_properties_are_not_wide(schema: dict[str, Any]) -> None:
+    assert not is_wide(schema)
+
+
+@given(st.dictionaries(WORDS, ANY_JSON))
+def test_anything_can_be_measured(schema: dict[str, Any]) -> None:
+    assert is_wide(schema) in (True, False)

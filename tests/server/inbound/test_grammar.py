@@ -117,6 +117,15 @@ def test_a_schema_that_nobody_called_strict_may_fail_to_compile() -> None:
     assert_spec(wish([tool]), GrammarSpec(tools=(call("f", AnyObject()),)))
 
 
+@pytest.mark.parametrize("strict", [None, False])
+def test_a_schema_too_wide_to_be_followed_gives_way(strict: bool | None) -> None:
+    wide = {"type": "object", "properties": {f"p{number}": {} for number in range(1000)}}
+    tools = [{"type": "function", "name": "f", "parameters": wide}]
+    form = {"type": "json_schema", "name": "n", "schema": wide, "strict": strict}
+    spec = GrammarSpec((call("f", AnyObject()),), answer=AnyObject())
+    assert_spec(wish(tools, form=form), spec)
+
+
 def test_a_huge_schema_that_nobody_called_strict_is_not_tried() -> None:
     tool = F | {"parameters": {"type": "object", "description": "x" * MAX_CHARACTERS}}
     assert_spec(wish([tool]), GrammarSpec(tools=(call("f", AnyObject()),)))
