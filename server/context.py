@@ -19,7 +19,7 @@ from server.store.recall import Recall
 class Context:
     """The server's parts. `created` is when the model was loaded, in Unix seconds.
 
-    stopping: set once the server takes nothing new, and only finishes what it has begun.
+    draining: set once the server takes nothing new, and only finishes what it has begun.
     """
 
     settings: Settings
@@ -28,7 +28,7 @@ class Context:
     store: Store
     recall: Recall = field(default_factory=Recall)
     sealer: Sealer = field(default_factory=Sealer)
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    draining: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class Gateway:
         except BaseException:
             ticket.leave()
             raise
-        answer = _Answer(turn, outbound, ticket, lambda: background and self.runs.stopping)
+        answer = _Answer(turn, outbound, ticket, lambda: background and self.runs.ending)
         run = self.runs.start(answer, request_id, journal=journal, background=background)
         run.when_done(ticket.leave)
         return run

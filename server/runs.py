@@ -155,7 +155,7 @@ class Runs:
 
     def __init__(self) -> None:
         self._ids: dict[Run, str] = {}
-        self.stopping = False
+        self.ending = False
         """True once all runs are ended because the server is."""
 
     @property
@@ -183,7 +183,7 @@ class Runs:
 
     def cancel(self) -> None:
         """Cancel what still runs, since the server stops."""
-        self.stopping = True
+        self.ending = True
         for run in self._ids:
             run.cancel()
 

@@ -134,7 +134,7 @@ class Server(uvicorn.Server):
         """Let running answers finish for the drain's time, then end them."""
         if admitted := self._gateway.admission.admitted:
             logger.info("answers to finish first: %d; Ctrl-C ends them", admitted)
-        self._context.stopping.set()
+        self._context.draining.set()
         drained = self._loop.call_later(self._context.settings.drain_seconds, self._end_answers)
         try:
             await super().shutdown(sockets)

@@ -2,8 +2,9 @@
 
 Each message is a `response.create`; its events come back as on a stream, one to a message. What is
 not stored is remembered by the connection alone: the last response, until continuing it fails.
-A response that is stored and continues such a one can be retrieved by all, but continued on the
-connection alone: what the client wanted forgotten is not kept for its sake.
+A response that is stored and continues such a one can be retrieved by its id from any connection
+of its API key, but continued on this one alone: what the client wanted forgotten is not kept for
+its sake.
 
 Sources: the Open Responses specification (2026-04-24), "WebSocket transport", and
 https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and the error statuses.
@@ -103,7 +104,7 @@ class Connection:
             await self._websocket.close()
 
     async def _leave(self) -> None:
-        await self._context.stopping.wait()
+        await self._context.draining.wait()
         # Who waits for a lock gets it in turn: no other message comes before.
         async with self._turning:
             await self._websocket.close(GOING_AWAY, "The server is stopping.")

@@ -327,12 +327,12 @@ async def test_a_client_that_leaves_frees_its_slot(open_app: Any) -> None:
         await app.backend.until_running(0)
 
 
-@pytest.mark.parametrize("stopping", [False, True])
-async def test_a_client_that_cannot_be_told_has_left(open_app: Any, stopping: bool) -> None:
+@pytest.mark.parametrize("draining", [False, True])
+async def test_a_client_that_cannot_be_told_has_left(open_app: Any, draining: bool) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         socket.lost = True
-        if stopping:
-            app.app.state.context.stopping.set()
+        if draining:
+            app.app.state.context.draining.set()
         else:
             socket.create(input="hi")
         await socket.task
@@ -344,7 +344,7 @@ async def test_a_server_that_stops_finishes_the_turn_and_takes_no_other(open_app
         socket.create(input="hi")
         socket.create(input="more")
         await socket.receive()
-        app.app.state.context.stopping.set()
+        app.app.state.context.draining.set()
         *_, last = await socket.events()
         closed = await socket.message()
         assert closed == await idle.message()
