@@ -1,4 +1,5 @@
 import asyncio
+import gc
 
 import pytest
 
@@ -113,3 +114,86 @@ async def test_one_who_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
     third.go.set()
     await asyncio.wait([first.task, second.task, third.task])
     assert admission.admitted == 0
+
+
+def cancelled_futures() -> int:
+    gc.collect()
+    return sum(type(each) is asyncio.Future and each.cancelled() for each in gc.get_objects())
+
+
+async def test_those_who_stop_waiting_are_forgotten() -> None:
+    admission = Admission(running=1, waiting=100)
+    before = cancelled_futures()
+    first = Guest(admission.enter())
+    for _ in range(100):
+        guest = Guest(admission.enter())
+        await settle()
+        guest.task.cancel()
+        await settle()
+    del guest
+    assert cancelled_futures() <= before
+    first.go.set()
+    await first.task
+
+
+async def test_a_lower_priority_takes_the_place_of_the_last_who_would_be_next() -> None:
+    admission = Admission(running=1, waiting=3)
+    first, middle, early, late = (Guest(admission.enter(n)) for n in (0, 1, 2, 2))
+    await settle()
+    better = Guest(admission.enter(1))
+    assert admission.admitted == 4
+    await settle()
+    with pytest.raises(RateLimited):
+        await late.task
+    assert admission.admitted == 4
+    order = [first, middle, better, early]
+    for position, guest in enumerate(order):
+        await settle()
+        assert [each.inside for each in order] == [n <= position for n in range(4)]
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in order))
+    assert admission.admitted == 0
+
+
+async def test_a_place_is_taken_from_none_of_the_same_priority_and_none_that_samples() -> None:
+    admission = Admission(running=1, waiting=1)
+    guests = [Guest(admission.enter(9)), Guest(admission.enter(0))]
+    await settle()
+    with pytest.raises(RateLimited):
+        admission.enter(0)
+    assert admission.admitted == 2
+    for guest in guests:
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+
+
+async def test_one_who_is_cancelled_as_it_is_sent_away_passes_nothing_on() -> None:
+    admission = Admission(running=1, waiting=1)
+    first, second = Guest(admission.enter()), Guest(admission.enter(5))
+    await settle()
+    third = Guest(admission.enter())
+    second.task.cancel()
+    await settle()
+    assert (third.inside, admission.admitted) == (False, 2)
+    first.go.set()
+    third.go.set()
+    await asyncio.wait([first.task, second.task, third.task])
+    assert (second.inside, third.inside, admission.admitted) == (False, True, 0)
+
+
+async def test_one_who_is_cancelled_at_the_same_time_is_neither_next_nor_sent_away() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second, third = (Guest(admission.enter(n)) for n in (0, 1, 2))
+    await settle()
+    third.task.cancel()
+    with pytest.raises(RateLimited):
+        admission.enter(1)
+    second.task.cancel()
+    first.go.set()
+    await asyncio.wait([first.task, second.task, third.task])
+    assert (second.inside, third.inside, admission.admitted) == (False, False, 0)
+    again = Guest(admission.enter())
+    await settle()
+    assert again.inside
+    again.go.set()
+    await again.task

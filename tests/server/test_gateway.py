@@ -299,6 +299,22 @@ async def test_a_lower_priority_is_served_before_those_who_wait_longer(
     assert [request.request_id for request in engine.requests] == ["first", "early", "late"]
 
 
+async def test_a_request_that_loses_its_place_to_a_better_one_is_told_so(
+    start_engine: StartEngine,
+) -> None:
+    gate = gateway(await start_engine(SLOW), running=1, waiting=1)
+    first = await gate.start(PLAN, Told(), "first")
+    late = await gate.start(replace(PLAN, priority=1), Told(), "late")
+    await until(lambda: kinds(late) == ["started"])
+    early = await gate.start(PLAN, Told(), "early")
+    await settled(late)
+    assert isinstance(late.error, RateLimited)
+    assert late.events[-1] == {"type": "failed", "code": "rate_limit_exceeded"}
+    assert gate.admission.admitted == 2
+    await gate.runs.close()
+    await asyncio.gather(*map(settled, (first, early)))
+
+
 # After the last event
 
 
