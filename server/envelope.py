@@ -47,7 +47,7 @@ def created(
         "usage": None,
         "store": _or(request.store, True),
         "background": bool(request.background),
-        "service_tier": effective_tier(request.service_tier),
+        "service_tier": effective_tier(request.priority, request.service_tier),
         "metadata": request.metadata or {},
         "safety_identifier": request.safety_identifier,
         "prompt_cache_key": request.prompt_cache_key,

@@ -24,6 +24,8 @@ MAX_TOP_LOGPROBS = 20
 ASSUMED_ANSWER_TOKENS = 16_384
 """The answer's length that a reasoning budget is measured by where the request names none."""
 
+MAX_PRIORITY = 1_000
+
 _TIERS = {"priority": -1, "flex": 1}
 _VERBOSITY = {
     "low": "Keep the final answer short.",
@@ -79,13 +81,20 @@ def read_sampling(request: SamplingFields) -> SamplingParams:
 
 
 def read_priority(priority: int | None, service_tier: str | None = None) -> int:
-    """When to serve, lower is earlier: what `priority` says, else what the tier means (or 0)."""
-    return _TIERS.get(service_tier or "", 0) if priority is None else priority
+    """When to serve, lower is earlier: what `priority` says, else what the tier means (or 0).
+
+    Raises InvalidRequest for one that is out of range.
+    """
+    if priority is None:
+        return _TIERS.get(service_tier or "", 0)
+    if abs(priority) > MAX_PRIORITY:
+        raise invalid("priority", f"expected an integer from -{MAX_PRIORITY} to {MAX_PRIORITY}")
+    return priority
 
 
-def effective_tier(service_tier: str | None) -> str:
-    """The tier that answers name: tiers that are not known here are the default."""
-    return service_tier if service_tier in _TIERS else "default"
+def effective_tier(priority: int | None, service_tier: str | None) -> str:
+    """The tier that answers name: `default` where it is not known here, or a priority counts."""
+    return service_tier if priority is None and service_tier in _TIERS else "default"
 
 
 def read_stop(value: Any, param: str = "stop") -> tuple[str, ...]:

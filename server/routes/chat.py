@@ -55,7 +55,7 @@ async def create_chat_completion(request: Request) -> Response:
         created=int(time.time()),
         model=model,
         include_usage=wanted.include_usage,
-        service_tier=effective_tier(wanted.service_tier),
+        service_tier=effective_tier(wanted.priority, wanted.service_tier),
     )
     if draft.tools.left_out:
         shared[LEFT_OUT] = list(draft.tools.left_out)

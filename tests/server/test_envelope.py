@@ -105,6 +105,11 @@ async def test_what_was_asked_for_is_echoed() -> None:
     assert {name: made[name] for name in asked} == asked
 
 
+async def test_a_priority_counts_for_more_than_a_tier() -> None:
+    made = await response(priority=50, service_tier="priority")
+    assert made["service_tier"] == "default"
+
+
 async def test_the_effort_is_the_effective_one() -> None:
     efforts = [
         (await response(reasoning={"effort": effort, "summary": "auto"}))["reasoning"]

@@ -51,6 +51,8 @@ def test_every_sampling_field_counts() -> None:
         (None, "flex", 1),
         (5, None, 5),
         (0, "priority", 0),
+        (-1000, "flex", -1000),
+        (1000, None, 1000),
     ],
 )
 def test_a_priority_is_said_or_meant_by_the_tier(
@@ -65,7 +67,18 @@ def test_a_priority_is_said_or_meant_by_the_tier(
     + [(tier, tier) for tier in ("default", "priority", "flex")],
 )
 def test_the_tier_that_is_told_is_the_effective_one(asked: str | None, told: str) -> None:
-    assert effective_tier(asked) == told
+    assert effective_tier(None, asked) == told
+
+
+def test_where_a_priority_counts_the_tier_does_not() -> None:
+    assert effective_tier(0, "priority") == "default"
+
+
+@pytest.mark.parametrize("priority", [-1001, 1001])
+def test_a_priority_out_of_range_is_refused_by_name(priority: int) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_priority(priority)
+    assert refused.value.param == "priority"
 
 
 def test_a_top_k_of_minus_one_is_off() -> None:

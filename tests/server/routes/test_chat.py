@@ -579,7 +579,8 @@ async def test_the_tier_that_served_is_told(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         body = completion(await app.post(PATH, request(service_tier="flex")))
         told = chunks(await app.post(PATH, request(service_tier="auto", stream=True)))
-    assert body["service_tier"] == "flex"
+        other = completion(await app.post(PATH, request(service_tier="flex", priority=-5)))
+    assert (body["service_tier"], other["service_tier"]) == ("flex", "default")
     assert {chunk["service_tier"] for chunk in told} == {"default"}
 
 
