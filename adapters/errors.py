@@ -7,6 +7,7 @@ BackendError
   + Rejected         the engine refused the request for another reason; it would again
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
   |   + EngineFault  in words that are not for clients
+  |   + DeadEnd      the request's grammar allows no token where it has led
   + InvalidGrammar   the request's grammar does not compile or cannot be followed; says why
   + UnknownBackend   no backend has that name; lists those that exist
 """
@@ -57,6 +58,13 @@ class BackendFailed(BackendError):
 
 class EngineFault(BackendFailed):
     """A foreign engine failed; the message names its host or quotes it, and may quote prompts."""
+
+
+class DeadEnd(BackendFailed):
+    """The grammar allows no token after those that it has allowed: whoever wrote it is at fault."""
+
+    def __init__(self) -> None:
+        super().__init__("the grammar leads to where it allows no token")
 
 
 class InvalidGrammar(BackendError):

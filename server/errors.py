@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 from adapters.errors import (
     BackendError,
     ContextTooLong,
+    DeadEnd,
     EngineFault,
     InvalidGrammar,
     Overloaded,
@@ -158,9 +159,13 @@ class Unavailable(APIError):
     default_code = "server_unavailable"
 
 
-def from_backend(error: BackendError, *, prompt_param: str | None = None) -> APIError:
-    """The client's view of a backend's error; `prompt_param` is the field that holds the prompt.
+def from_backend(
+    error: BackendError, *, prompt_param: str | None = None, own_grammar: bool = False
+) -> APIError:
+    """The client's view of a backend's error.
 
+    prompt_param: the field that holds the prompt. own_grammar: whether the client wrote a part of
+    the grammar; only then a dead end in it is the request's.
     A foreign engine's own words are not for clients: they name hosts, and may quote prompts.
     """
     match error:
@@ -170,6 +175,8 @@ def from_backend(error: BackendError, *, prompt_param: str | None = None) -> API
             return ContextLengthExceeded(str(error), param=prompt_param)
         case Unsupported():
             return InvalidRequest(str(error), param=error.feature, code="unsupported_parameter")
+        case DeadEnd() if own_grammar:
+            return InvalidRequest(str(error), code="invalid_grammar")
         case InvalidGrammar():
             return InvalidRequest(str(error), code="invalid_grammar")
         case Rejected():

@@ -30,7 +30,9 @@ class SamplingPlan:
     grammar: llguidance Lark text that masks the sampling, None where it is free.
     affinity: requests with the same value share a prompt prefix; None where only the prompt tells.
     priority: lower is served earlier.
+    own_grammar: whether a part of the grammar is the client's, a regex or Lark.
     prompt_param: the request's field that holds the prompt, named where that is too long.
+    logprobs_param: the one that asks for logprobs, named where there are none.
     """
 
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -41,7 +43,9 @@ class SamplingPlan:
     grammar: str | None = None
     affinity: str | None = None
     priority: int = 0
+    own_grammar: bool = False
     prompt_param: str = "input"
+    logprobs_param: str = "top_logprobs"
 
 
 @dataclass(frozen=True, slots=True)

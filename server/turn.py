@@ -57,7 +57,10 @@ class Turn:
                         return
             raise BackendFailed("the engine ended without a finish reason")
         except BackendError as error:
-            raise from_backend(error, prompt_param=self._plan.prompt_param) from error
+            plan = self._plan
+            raise from_backend(
+                error, prompt_param=plan.prompt_param, own_grammar=plan.own_grammar
+            ) from error
 
     def _with_ids(self, events: list[TurnEvent], sampled: list[int]) -> list[TurnEvent]:
         *others, finished = events
@@ -79,7 +82,8 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
     request = _fit(plan, ids, backend.info, request_id, phases)
     stops = STOP_TOKENS - {CALL} if plan.parallel_calls else STOP_TOKENS
-    request = replace(request, sampling=sampling, stop_token_ids=stops)
+    affinity = plan.affinity or conversation_key(ids)
+    request = replace(request, sampling=sampling, stop_token_ids=stops, affinity=affinity)
     return Turn(plan, parser, backend, request)
 
 
@@ -127,7 +131,7 @@ def _fit(
         seed=plan.seed,
         logprobs=plan.top_logprobs,
         grammar=plan.grammar,
-        affinity=plan.affinity or conversation_key(ids),
+        affinity=plan.affinity,
         priority=plan.priority,
     )
 
@@ -170,7 +174,7 @@ def _refuse_unsupported(plan: SamplingPlan, info: BackendInfo, *, scoped: bool) 
         ("top_k", sampling.top_k > 0, {"top_k"}),
         ("min_p", sampling.min_p > 0, {"min_p"}),
         ("seed", plan.seed is not None, {"seed"}),
-        ("top_logprobs", plan.top_logprobs is not None, {"logprobs"}),
+        (plan.logprobs_param, plan.top_logprobs is not None, {"logprobs"}),
         ("grammar", plan.grammar is not None, {"grammar"}),
     )
     for option, used, features in options:

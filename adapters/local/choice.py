@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from adapters.errors import BackendError, BackendFailed
+from adapters.errors import BackendError, BackendFailed, DeadEnd
 from adapters.local import sampling
 from adapters.local.masks import TokenMask
 from adapters.local.row import Row
@@ -119,7 +119,7 @@ class Choice:
             return []
         allowed = mask.allowed() if mask.few is None else mask.few
         if len(allowed) == 0:
-            self.errors[place] = BackendFailed("the grammar allows no token")
+            self.errors[place] = DeadEnd()
             return []
         if len(allowed) == 1:
             self.tokens[place] = int(allowed[0])

@@ -14,7 +14,7 @@ from llguidance.numpy import (
 )
 from numpy.typing import NDArray
 
-from adapters.errors import BackendError, BackendFailed, InvalidGrammar
+from adapters.errors import BackendError, BackendFailed, DeadEnd, InvalidGrammar
 
 _COMPILE_SECONDS = 10.0
 _KEPT_GRAMMARS = 256
@@ -22,6 +22,7 @@ _KEPT_CHARACTERS = 4_000_000
 # A step waits for its slowest mask: these take 5 to 40 ms, and ordinary schemas need a tenth of it.
 # Objects of many optional properties end sooner, at llguidance's default of 2,000 items in a row.
 _LIMITS = LLParserLimits(step_max_items=5_000, step_lexer_fuel=100_000, verbose_errors=False)
+_NO_TOKEN = "NoExtension"  # what llguidance calls it
 _FEW_WORDS = 1024  # of 6,284; a token or more in each
 
 
@@ -31,8 +32,8 @@ class TokenMask:
     bits: [words]; bit i of the whole says whether token i is allowed.
     few: their ids, ascending, where they are so few that to look at them alone is cheapest, else
     None.
-    error: set once the grammar cannot go on, InvalidGrammar where it is too complex to be followed;
-    complete: once it allows nothing but the end.
+    error: set once the grammar cannot go on: InvalidGrammar where it is too complex to be followed,
+    DeadEnd where it allows no token. complete: once it allows nothing but the end.
     """
 
     def __init__(self, matcher: LLMatcher, bits: NDArray[np.int32]) -> None:
@@ -73,8 +74,8 @@ class GrammarCompiler:
     async def compile(self, grammar: str) -> TokenMask:
         """The grammar at its beginning.
 
-        Raises InvalidGrammar with the compiler's reason, BackendFailed when there is no tokenizer
-        or `close` came first.
+        Raises InvalidGrammar with the compiler's reason, DeadEnd where nothing can be said by it,
+        BackendFailed when there is no tokenizer or `close` came first.
         """
         task = self._compiled.get(grammar)
         if task is None:
@@ -128,7 +129,7 @@ def _compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask
     bits = allocate_token_bitmask(1, vocab_size)
     fill_next_token_bitmask(matcher, bits)
     if matcher.is_error():
-        raise _too_complex(matcher)
+        raise _stuck(matcher)
     return TokenMask(matcher, bits[0])
 
 
@@ -137,8 +138,11 @@ def _reason(matcher: LLMatcher) -> str:
     return str(matcher.get_error()).partition("\n<")[0]
 
 
-def _too_complex(matcher: LLMatcher) -> InvalidGrammar:
-    return InvalidGrammar(f"the grammar is too complex to be followed: {_reason(matcher)}")
+def _stuck(matcher: LLMatcher) -> BackendError:
+    reason = _reason(matcher)
+    if reason.startswith(_NO_TOKEN):
+        return DeadEnd()
+    return InvalidGrammar(f"the grammar is too complex to be followed: {reason}")
 
 
 class MaskWorker:
@@ -173,6 +177,6 @@ class MaskWorker:
         for (mask, _), bits in zip(sampled, bank, strict=True):
             mask.renew(bits)
             if mask.error is None and mask.matcher.is_error():
-                mask.error = _too_complex(mask.matcher)
+                mask.error = _stuck(mask.matcher)
             # A matcher that failed says that it has stopped, too.
             mask.complete = mask.error is None and mask.matcher.is_stopped()

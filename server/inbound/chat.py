@@ -90,6 +90,7 @@ def read(
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
         prompt_param="messages",
+        logprobs_param="top_logprobs" if request.top_logprobs else "logprobs",
     )
     wish = Wish(
         tools,
@@ -100,10 +101,13 @@ def read(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plan = constrained(plan, wish, masking)
-    seeds = (derived_seed(request.seed, choice) for choice in range(request.n or 1))
-    plans = tuple(replace(plan, seed=seed) for seed in seeds)
+    plans = _choices(request, constrained(plan, wish, masking))
     return ChatDraft(plans, tools, reasoning.hidden, legacy, form is not None)
+
+
+def _choices(request: CreateChatCompletion, plan: TurnPlan) -> tuple[TurnPlan, ...]:
+    seeds = (derived_seed(request.seed, choice) for choice in range(request.n or 1))
+    return tuple(replace(plan, seed=seed) for seed in seeds)
 
 
 def _refuse_unserved(request: CreateChatCompletion) -> None:

@@ -58,6 +58,7 @@ def read(request: CreateCompletion, *, context_length: int) -> CompletionDraft:
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority),
         prompt_param="prompt",
+        logprobs_param="best_of" if request.logprobs is None else "logprobs",
     )
     plans = tuple(
         replace(plan, prompt=prompt, seed=derived_seed(request.seed, choice))

@@ -18,6 +18,8 @@ from harmony.grammar import (
     CallableTool,
     GrammarSpec,
     InvalidConstraint,
+    LarkText,
+    RegexText,
     answer_grammar,
     final_headers,
 )
@@ -88,13 +90,15 @@ class Constraint:
 
     grammar: Lark text for what follows `prefill`, None where sampling is free. answer_grammar:
     what of it is left after the final header. prefill: the header that is given outright.
-    parallel_calls: a call does not end the turn.
+    parallel_calls: a call does not end the turn. own_grammar: a part of it is the client's regex or
+    Lark.
     """
 
     grammar: str | None = None
     answer_grammar: str | None = None
     prefill: tuple[int, ...] = ()
     parallel_calls: bool = False
+    own_grammar: bool = False
 
 
 def constrain(wish: Wish, masking: Masking) -> Constraint:
@@ -126,6 +130,7 @@ def constrained(plan: TurnPlan, wish: Wish, masking: Masking) -> TurnPlan:
         answer_grammar=constraint.answer_grammar,
         prefill=constraint.prefill,
         parallel_calls=constraint.parallel_calls,
+        own_grammar=constraint.own_grammar,
     )
 
 
@@ -194,6 +199,7 @@ def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
         answer_grammar=answer,
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
+        own_grammar=any(isinstance(tool.body, RegexText | LarkText) for tool in spec.tools),
     )
     if not in_time:
         raise _Hurried(constraint)

@@ -5,6 +5,7 @@ from adapters.errors import (
     BackendError,
     BackendFailed,
     ContextTooLong,
+    DeadEnd,
     EngineFault,
     InvalidGrammar,
     Overloaded,
@@ -110,6 +111,13 @@ def test_a_foreign_engines_own_words_are_not_for_clients(
     told = from_backend(error)
     assert (type(told), told.code) == (kind, code)
     assert "inner" not in told.message
+
+
+def test_a_dead_end_is_the_clients_where_the_client_wrote_the_grammar() -> None:
+    told = from_backend(DeadEnd(), own_grammar=True)
+    assert (type(told), told.code) == (InvalidRequest, "invalid_grammar")
+    assert "allows no token" in told.message
+    assert type(from_backend(DeadEnd())) is ServerFailed
 
 
 def test_a_full_engine_says_when_to_come_back() -> None:

@@ -18,8 +18,8 @@ from server.errors import (
     RateLimited,
     ServerFailed,
 )
-from server.plan import DeclaredTool, TurnPlan
-from server.turn import prepare
+from server.plan import DeclaredTool, RawPlan, TurnPlan
+from server.turn import prepare, prepare_raw
 
 ANSWER = "<|channel|>final<|message|>One two three<|return|>"
 FINAL = ("<|channel|>final<|message|>", "<|channel|>final <|constrain|>json<|message|>")
@@ -116,6 +116,7 @@ async def test_a_prompt_that_leaves_no_room_is_refused_by_its_field(
     [
         (replace(PLAN, seed=1), "seed", "seed"),
         (replace(PLAN, top_logprobs=0), "logprobs", "top_logprobs"),
+        (replace(PLAN, top_logprobs=0, logprobs_param="include"), "logprobs", "include"),
         (replace(PLAN, grammar="start: /x/"), "grammar", "grammar"),
         (replace(PLAN, sampling=SamplingParams(top_k=1)), "top_k", "top_k"),
         (replace(PLAN, sampling=SamplingParams(min_p=0.1)), "min_p", "min_p"),
@@ -138,6 +139,16 @@ async def test_what_the_engine_lacks_is_refused_by_the_options_name(
     assert isinstance(error, InvalidRequest)
     assert (error.param, error.code) == (param, "unsupported_parameter")
     assert param in error.message
+
+
+@pytest.mark.parametrize("affinity", [None, "a"])
+async def test_a_raw_prompt_is_no_conversation_whatever_it_holds(
+    start_engine: StartEngine, affinity: str | None
+) -> None:
+    engine = await start_engine(ANSWER)
+    assert (await prepare(PLAN, engine, "r")).request.affinity is not None
+    turn = await prepare_raw(RawPlan(PROMPT, affinity=affinity), engine, "r")
+    assert turn.request.affinity == affinity
 
 
 async def test_an_engine_without_features_serves_a_plain_plan(start_engine: StartEngine) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from llguidance import LLTokenizer
 
-from adapters.errors import BackendFailed, InvalidGrammar
+from adapters.errors import BackendFailed, DeadEnd, InvalidGrammar
 from adapters.local import masks
 from adapters.local.masks import GrammarCompiler, MaskWorker, TokenMask
 from harmony.tokenizer import encode
@@ -136,11 +136,6 @@ async def test_a_grammar_that_does_not_compile_is_refused_with_the_reason(
         await compiler.compile("start: nowhere")
 
 
-async def test_a_grammar_that_allows_nothing_is_refused(compiler: GrammarCompiler) -> None:
-    with pytest.raises(InvalidGrammar):
-        await compiler.compile("start: /[^\\x00-\\U0010FFFF]/")
-
-
 async def test_a_grammar_that_takes_too_long_is_refused(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +198,27 @@ async def test_a_grammar_that_grows_too_complex_is_an_error_of_that_mask_alone(
     assert not bad.complete
     assert good.error is None
     assert good.allows(END)
+
+
+NOTHING = "s: s <[1]>"
+"""Compiles, and allows nothing: before its token comes itself."""
+
+
+@pytest.mark.parametrize("grammar", [f"start: s\n{NOTHING}", r"start: /[^\x00-\U0010FFFF]/"])
+async def test_a_grammar_that_allows_nothing_is_a_dead_end(
+    compiler: GrammarCompiler, grammar: str
+) -> None:
+    with pytest.raises(DeadEnd):
+        await compiler.compile(grammar)
+
+
+async def test_a_grammar_that_leads_to_nothing_is_a_dead_end(
+    compiler: GrammarCompiler, worker: MaskWorker
+) -> None:
+    mask = await compiler.compile(f"start: <[{CHANNEL}]> s\n{NOTHING}")
+    step(worker, (mask, CHANNEL))
+    assert isinstance(mask.error, DeadEnd)
+    assert not mask.complete
 
 
 def test_bits_are_read_in_tokens_order() -> None:

@@ -98,6 +98,18 @@ def test_the_newer_name_of_the_token_budget_wins() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": True, "top_logprobs": 0}, "logprobs"),
+        ({"logprobs": True, "top_logprobs": 3}, "top_logprobs"),
+    ],
+)
+def test_the_field_that_asks_for_logprobs_is_known(fields: dict[str, Any], param: str) -> None:
+    assert draft(**fields).plans[0].logprobs_param == param
+
+
+@pytest.mark.parametrize(
     ("fields", "count"),
     [({}, None), ({"logprobs": True}, 0), ({"logprobs": True, "top_logprobs": 3}, 3)],
 )

@@ -50,6 +50,10 @@ def wish(
     return Wish(read, wanted, formatted, enforce_unsaid=strictly, **more)
 
 
+def custom(definition: str, syntax: str) -> dict[str, Any]:
+    return SQL | {"format": {"type": "grammar", "syntax": syntax, "definition": definition}}
+
+
 def call(name: str, body: Any) -> CallableTool:
     return CallableTool(f"functions.{name}", body)
 
@@ -139,8 +143,8 @@ def test_a_huge_schema_that_nobody_called_strict_is_not_tried() -> None:
     ],
 )
 def test_a_custom_tools_grammar_is_enforced(definition: str, syntax: str, body: Any) -> None:
-    tool = SQL | {"format": {"type": "grammar", "syntax": syntax, "definition": definition}}
-    assert_spec(wish([tool]), GrammarSpec(tools=(call("sql", body),)))
+    wanted = wish([custom(definition, syntax)])
+    assert_spec(wanted, GrammarSpec(tools=(call("sql", body),)))
 
 
 @pytest.mark.parametrize(
@@ -274,6 +278,24 @@ def test_what_only_masks_can_enforce_is_refused_without_them(
 @pytest.mark.parametrize("masking", [NEVER, CANNOT])
 def test_tools_that_promise_nothing_need_no_masks(masking: Masking) -> None:
     assert constrain(wish([F, G, SQL]), masking) == Constraint()
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "own"),
+    [
+        ([F], None, False),
+        ([F, SQL], None, False),
+        ([F, custom("a+", "regex")], None, True),
+        ([F, custom('start: "a"', "lark")], None, True),
+        ([F, custom("a+", "regex")], {"type": "function", "name": "f"}, False),
+    ],
+)
+def test_a_clients_own_grammar_is_known_where_it_is_in_play(
+    tools: Any, choice: Any, own: bool
+) -> None:
+    wanted = wish(tools, choice)
+    assert constrain(wanted, NEEDED).own_grammar is own
+    assert constrained(TurnPlan(Conversation(())), wanted, NEEDED).own_grammar is own
 
 
 def test_a_plan_takes_it_all() -> None:

@@ -1,6 +1,7 @@
 """`/v1/completions` through the whole application, checked with the SDK's own types."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -8,6 +9,7 @@ import pytest
 from openai.types import Completion
 
 from harmony.tokenizer import decode, encode, encode_with_control
+from tests.server.routes.conftest import RecordingBackend
 
 PATH = "/v1/completions"
 SAID = "one two three"
@@ -132,6 +134,20 @@ async def test_stop_strings_end_the_text(open_app: Any) -> None:
         (choice,) = completion(await app.post(PATH, request(stop=" three")))["choices"]
     assert choice["text"] == "one two"
     assert choice["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [({"logprobs": 1}, "logprobs"), ({"best_of": 2}, "best_of")],
+)
+async def test_an_engine_without_logprobs_names_the_field_that_needs_them(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], param: str
+) -> None:
+    async with open_app(SAID) as app:
+        monkeypatch.setattr(RecordingBackend, "info", replace(app.backend.info, features=set()))
+        answer = await app.post(PATH, request(**fields))
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
 
 
 async def test_logprobs_in_the_legacy_form(open_app: Any) -> None:

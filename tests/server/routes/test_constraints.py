@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from adapters.base import GenerationChunk, GenerationRequest
-from adapters.errors import InvalidGrammar
+from adapters.errors import DeadEnd, InvalidGrammar
 from harmony.grammar import (
     AnyObject,
     CallableTool,
@@ -314,6 +314,28 @@ async def test_an_engine_without_grammars_is_asked_for_nothing_that_needs_one(
         assert answer.status_code == 400
         assert field in answer.json()["error"]["param"]
         assert (await ask(app, path)).status_code == 200
+
+
+@APIS
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_dead_end_is_told_to_who_wrote_the_grammar(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, path: str, own: bool
+) -> None:
+    async def fail(
+        backend: RecordingBackend, request: GenerationRequest
+    ) -> AsyncGenerator[GenerationChunk, None]:
+        raise DeadEnd
+        yield
+
+    tools = [tool(path, "f"), *([custom(path, "regex", "a+")] if own else [])]
+    async with open_app(ANSWER) as app:
+        monkeypatch.setattr(RecordingBackend, "generate", fail)
+        answer = await ask(app, path, tools=tools)
+        streamed = await ask(app, path, tools=tools, stream=True)
+    assert answer.status_code == (400 if own else 500)
+    code = "invalid_grammar" if own else "server_error"
+    assert answer.json()["error"]["code"] == code
+    assert f'"code":"{code}"' in streamed.text
 
 
 @APIS
