@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ FORM = {
 QUESTION = {"messages": [{"role": "user", "content": "Are you fine?"}]}
 # One at a time: what the engine takes next is up to its priorities.
 ARGUMENTS = {**ENGINE_ARGUMENTS, "max_num_seqs": "1"}
+ALL = int(ENGINE_ARGUMENTS["max_model_len"])
+LINES = 50
 GO_ON = {"prompt": "one", "logit_bias": {str(token_id): -100 for token_id in STOP_TOKENS}}
 
 
@@ -87,25 +90,34 @@ def test_responses_are_streamed_to_the_last_event(server: Process) -> None:
 
 
 async def test_a_lower_priority_is_served_earlier(server: Process) -> None:
+    accepted = asyncio.Semaphore(0)
     finished: list[int] = []
     async with httpx.AsyncClient(base_url=server.url, timeout=120) as client:
 
+        def stream(**fields: Any) -> AbstractAsyncContextManager[httpx.Response]:
+            body = {"model": "demo", **GO_ON, "stream": True, **fields}
+            return client.stream("POST", "/v1/completions", json=body)
+
         async def ask(priority: int) -> None:
-            body = {"model": "demo", **GO_ON, "max_tokens": 4, "priority": priority}
-            answer = await client.post("/v1/completions", json=body)
-            assert answer.status_code == 200, answer.text
+            async with stream(max_tokens=4, priority=priority) as answer:
+                assert answer.status_code == 200
+                accepted.release()
+                async for _ in answer.aiter_lines():
+                    continue
             finished.append(priority)
 
-        first = {"model": "demo", **GO_ON, "max_tokens": 500, "stream": True}
-        async with client.stream("POST", "/v1/completions", json=first) as answer:
-            lines = answer.aiter_lines()
+        async with stream(max_tokens=ALL) as first, asyncio.TaskGroup() as tasks:
+            lines = first.aiter_lines()
             await anext(lines)
-            # Both come while the first one runs, which goes on for hundreds of steps.
-            async with asyncio.TaskGroup() as tasks:
-                for priority in (5, -5):
-                    tasks.create_task(ask(priority))
-                async for _ in lines:
-                    continue
+            for priority in (5, -5):
+                tasks.create_task(ask(priority))
+            for _ in range(2):
+                await accepted.acquire()
+            # Between two of these lines the engine takes in what has come.
+            for _ in range(LINES):
+                await anext(lines)
+            assert finished == []
+            await first.aclose()
     assert finished == [-5, 5]
 
 
