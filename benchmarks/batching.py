@@ -26,7 +26,7 @@ async def sample(backend: LocalBackend, name: str, tokens: int) -> list[TokenLog
 
 async def main(streams: int, tokens: int) -> None:
     config = BackendConfig(
-        str(checkpoint.ensure()), {}, encode_with_control, decode, mask_tokenizer
+        str(checkpoint.ensure_random()), {}, encode_with_control, decode, mask_tokenizer
     )
     backend = LocalBackend(config)
     await backend.start()

@@ -140,7 +140,7 @@ async def main() -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
-    folder = given.model or str(checkpoint.ensure())
+    folder = given.model or str(checkpoint.ensure_random())
     chosen = dict(option.split("=", 1) for option in given.backend_option)
     options = parse_options(chosen)
     config = BackendConfig(folder, chosen, encode_with_control, decode, mask_tokenizer)

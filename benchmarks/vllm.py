@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.checkpoint import ensure
+from demo.checkpoint import ensure_random
 
 ENGINE = {"max_model_len": "4096", "enforce_eager": "true", "max_num_seqs": "64"}
 ENVIRONMENT = {
@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    with servers(options.model or str(ensure())) as pair:
+    with servers(options.model or str(ensure_random())) as pair:
         asyncio.run(compare(pair, options))
 
 

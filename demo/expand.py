@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import GenerationConfig, GptOssConfig
 
 from demo import weights
-from demo.checkpoint import Progress, write_tokenizer
 from demo.model import Shape
+from demo.tokenizer import Progress, write_tokenizer
 
 
 def expand(
@@ -40,7 +40,6 @@ def expand(
     config.save_pretrained(folder)
     stops = {name: value for name, value in arguments.items() if name.endswith("_token_id")}
     GenerationConfig(**stops).save_pretrained(folder)
-    progress("checkpoint written", 1.0)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from harmony import vocab
 
 FILE = "demo.xz"
-SHA256 = ""
+SHA256 = "3f6cf8cac7e2406a0b3350c7d3b0480bd8a35885c560a62c1f9f4f2ce6ef47f1"
 
 CONFIG: dict[str, Any] = {
     "vocab_size": vocab.VOCAB_SIZE,

@@ -1,4 +1,4 @@
-"""Train the demo model: `python -m demo.train --steps 6000`. Resumes from its last checkpoint.
+"""Train the demo model: `python -m demo.train --steps 7000`. Resumes from its last checkpoint.
 
 The learning rate is constant after a short warm-up and falls to zero over the last `--cooldown`
 steps, so that how long to train can be decided while training.
@@ -189,8 +189,8 @@ def run(rank: int, options: argparse.Namespace, meeting: str) -> None:
 def main() -> None:
     """The command line: see the module's first line."""
     parser = argparse.ArgumentParser(prog="python -m demo.train", description=__doc__)
-    parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--cooldown", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=7000)
+    parser.add_argument("--cooldown", type=int, default=3600)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")

@@ -16,7 +16,7 @@ from server.settings import Settings
 def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> Backend:
     """The settings' backend, not yet started. Raises BackendError when it cannot be made."""
     config = BackendConfig(
-        model=settings.model or _demo_checkpoint(settings, progress),
+        model=_demo_checkpoint(progress) if settings.is_demo else settings.model,
         options=settings.backend_options,
         encode=encode_with_control,
         decode=decode,
@@ -32,9 +32,7 @@ def mask_tokenizer() -> LLTokenizer:
     return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
 
 
-def _demo_checkpoint(settings: Settings, progress: Callable[[str, float], None]) -> str | None:
-    if settings.backend == "scripted" or settings.backend_url:
-        return None
+def _demo_checkpoint(progress: Callable[[str, float], None]) -> str:
     from demo.checkpoint import ensure
 
     return str(ensure(progress=progress))

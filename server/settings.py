@@ -141,14 +141,19 @@ class Settings(BaseSettings):
         return self
 
     @property
+    def is_demo(self) -> bool:
+        """Whether the tiny demo checkpoint is what runs."""
+        return self.model is None and not self.backend_url and self.backend != "scripted"
+
+    @property
     def model_names(self) -> tuple[str, ...]:
         """The names that clients may use; the first is the default."""
         if self.served_model_name:
             return self.served_model_name
-        if self.model is None and self.backend_url:
-            return (REMOTE_NAME,)
+        if self.is_demo:
+            return (DEMO_NAME,)
         if self.model is None:
-            return ("scripted" if self.backend == "scripted" else DEMO_NAME,)
+            return (REMOTE_NAME if self.backend_url else "scripted",)
         folder = Path(self.model)
         return (folder.resolve().name if folder.is_dir() else self.model,)
 

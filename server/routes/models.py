@@ -15,6 +15,11 @@ from server.respond import json_response
 
 router = APIRouter()
 
+_DEMO = (
+    "A tiny demo model of a few million parameters, trained from nothing for trying clients and "
+    "for tests. Serve a real checkpoint with --model."
+)
+
 
 @router.api_route("/v1/models", methods=["GET", "HEAD"])
 async def list_models(request: Request) -> Response:
@@ -34,10 +39,12 @@ async def retrieve_model(request: Request, name: str) -> Response:
 
 
 def _model(name: str, context: Context) -> dict[str, Any]:
+    described = {"description": _DEMO} if context.settings.is_demo else {}
     return {
         "id": name,
         "object": "model",
         "created": context.created,
         "owned_by": "gpt-oss-server",
         "max_model_len": context.gateway.backend.info.context_length,
+        **described,
     }

@@ -1,10 +1,9 @@
 from pathlib import Path
 
 import pytest
-from transformers import AutoConfig, AutoTokenizer, GptOssConfig
+from transformers import AutoConfig, GptOssConfig
 
-from demo import checkpoint
-from harmony.tokenizer import encode, encode_with_control
+from demo import checkpoint, expand, package
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +28,6 @@ def test_the_folder_is_a_gpt_oss_checkpoint(folder: Path) -> None:
     assert (folder / "model.safetensors").is_file()
 
 
-def test_its_tokenizer_agrees_with_the_packaged_vocabulary(folder: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    text = "Hello wörld! it's  \n\n 12345 DON'T 日本語\u3000 \t x/y\r\n  e\u0301 🤷🏽"
-    assert tokenizer(text).input_ids == encode(text)
-    assert tokenizer.decode(encode(text)) == text
-    harmony = "<|start|>user<|message|>hi<|end|><|start|>assistant"
-    assert tokenizer(harmony).input_ids == encode_with_control(harmony)
-
-
 def test_progress_rises_to_one(folder: Path, stages: list[tuple[str, float]]) -> None:
     fractions = [fraction for _, fraction in stages]
     assert fractions == sorted(fractions)
@@ -52,11 +42,11 @@ def test_nothing_is_made_twice(folder: Path, root: Path) -> None:
 
 
 def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(folder: Path, progress: object) -> None:
+    def fail(state: object, known: object, folder: Path, progress: object) -> None:
         (folder / "half").touch()
         raise OSError("disk full")
 
-    monkeypatch.setattr(checkpoint, "write_tokenizer", fail)
+    monkeypatch.setattr(expand, "expand", fail)
     with pytest.raises(OSError, match="disk full"):
         checkpoint.ensure(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -65,14 +55,13 @@ def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_rival_that_was_first_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rival = tmp_path / f"random-{checkpoint.version()}"
+    rival = tmp_path / f"demo-{checkpoint.version(package.SHA256)}"
 
-    def lose(folder: Path, progress: object) -> None:
+    def lose(state: object, known: object, folder: Path, progress: object) -> None:
         rival.mkdir()
         (rival / "model.safetensors").touch()
 
-    monkeypatch.setattr(checkpoint, "write_tokenizer", lose)
-    monkeypatch.setattr(checkpoint, "_write_model", lambda folder, progress: None)
+    monkeypatch.setattr(expand, "expand", lose)
     assert checkpoint.ensure(tmp_path) == rival
     assert (rival / "model.safetensors").exists()
     assert list(tmp_path.iterdir()) == [rival]
@@ -86,3 +75,10 @@ def test_the_default_place_is_the_users_cache(
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert checkpoint.default_cache_dir() == tmp_path / ".cache" / "gpt-oss-server"
+
+
+def test_random_weights_are_a_checkpoint_of_their_own(folder: Path, tmp_path: Path) -> None:
+    drawn = checkpoint.ensure_random(tmp_path)
+    assert drawn.name != folder.name
+    assert isinstance(AutoConfig.from_pretrained(drawn), GptOssConfig)
+    assert (drawn / "model.safetensors").is_file()

@@ -42,3 +42,12 @@ async def test_any_other_name_is_a_404(http: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("path", ["/models", "/models/second"])
 async def test_who_only_looks_whether_it_is_there_may(http: httpx.AsyncClient, path: str) -> None:
     assert (await http.head(path)).status_code == 200
+
+
+async def test_only_the_demo_model_is_described_as_tiny(http: httpx.AsyncClient) -> None:
+    assert "description" not in (await http.get("/models/second")).json()
+    backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
+    transport = httpx.ASGITransport(create_app(Settings(), backend))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test/v1") as demo:
+        [model] = (await demo.get("/models")).json()["data"]
+    assert "tiny" in model["description"]
