@@ -145,6 +145,7 @@ def _compile(
         stop=read_stop(request.stop),
         seed=request.seed,
         top_logprobs=_top_logprobs(request),
+        logprobs_param="top_logprobs" if request.top_logprobs else "include",
         effort=reasoning.effort,
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),

@@ -155,19 +155,21 @@ async def test_options_reach_the_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "wanted"),
+    ("fields", "wanted", "param"),
     [
-        ({}, None),
-        ({"top_logprobs": 0}, None),
-        ({"top_logprobs": 2}, 2),
-        ({"include": ["message.output_text.logprobs"]}, 0),
-        ({"include": ["message.output_text.logprobs"], "top_logprobs": 3}, 3),
+        ({}, None, "include"),
+        ({"top_logprobs": 0}, None, "include"),
+        ({"top_logprobs": 2}, 2, "top_logprobs"),
+        ({"include": ["message.output_text.logprobs"]}, 0, "include"),
+        ({"include": ["message.output_text.logprobs"], "top_logprobs": 3}, 3, "top_logprobs"),
     ],
 )
 async def test_logprobs_are_asked_for_in_two_ways(
-    fields: dict[str, Any], wanted: int | None
+    fields: dict[str, Any], wanted: int | None, param: str
 ) -> None:
-    assert (await compiled(**fields)).plan.top_logprobs == wanted
+    plan = (await compiled(**fields)).plan
+    assert plan.top_logprobs == wanted
+    assert plan.logprobs_param == param
 
 
 async def test_a_continuation_repeats_what_was_said() -> None:
