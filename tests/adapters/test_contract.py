@@ -179,8 +179,8 @@ async def test_a_seed_repeats_the_tokens(backend: Backend) -> None:
 
 async def test_a_phase_has_its_own_sampling(sampler: Backend) -> None:
     """Outside it 1000 is sampled, then 2000; inside 3000, until 4000 ends it."""
-    inside = SamplingParams(100.0, top_k=2, logit_bias={3000: 100.0, 4000: 100.0})
-    outside = SamplingParams(100.0, top_k=2, logit_bias={1000: 100.0, 2000: 100.0})
+    inside = SamplingParams(2.0, frequency_penalty=2.0, logit_bias={3000: 100.0, 4000: 100.0})
+    outside = SamplingParams(2.0, frequency_penalty=2.0, logit_bias={1000: 100.0, 2000: 100.0})
     phase = SamplingPhase(((1000, 2000), (2000, 1000)), frozenset({4000}), inside)
     sampled = tokens(
         await run(sampler, ask(max_tokens=40, sampling=outside, phases=(phase,), seed=1))

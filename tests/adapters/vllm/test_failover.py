@@ -20,7 +20,8 @@ GO_ON = SamplingParams(logit_bias=dict.fromkeys(STOP_TOKENS, -100.0))
 # More than two engines run at once (see max-num-seqs): some still wait when one is killed, which is
 # once more requests are under way than one engine runs: both have some then.
 REQUESTS = 48
-TOKENS = 64
+# Enough to outlast the seconds that one engine may take longer than the other to begin.
+TOKENS = 256
 
 
 @pytest.fixture
