@@ -1,6 +1,6 @@
 # make serve: set up and serve on PORT.   make test: set up, lint, check types, run the tests.
 # make test-vllm: the tests that need vLLM, against its CPU build, in an environment of its own.
-# .ci/run runs both.
+# .ci/run runs `make test`.
 
 PYTHON ?= python3.11
 PORT ?= 8000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.base import Backend, BackendConfig, GenerationRequest, SamplingParams
 from adapters.errors import BackendFailed
 from adapters.registry import create
 from harmony.tokenizer import decode, encode_with_control
@@ -20,7 +20,6 @@ GO_ON = SamplingParams(logit_bias=dict.fromkeys(STOP_TOKENS, -100.0))
 # More than two engines run at once (see max-num-seqs): some still wait when one is killed, which is
 # once more requests are under way than one engine runs: both have some then.
 REQUESTS = 48
-# Enough to outlast the seconds that one engine may take longer than the other to begin.
 TOKENS = 256
 
 
@@ -38,6 +37,15 @@ class Client:
         self.failure: BackendFailed | None = None
 
 
+def asked(number: int, tokens: int) -> GenerationRequest:
+    prompt = tuple(encode_with_control(f"<|start|>user<|message|>{number}<|end|>"))
+    return GenerationRequest(f"{number}-{tokens}", prompt, tokens, STOP_TOKENS, GO_ON)
+
+
+async def tokens_of(backend: Backend, number: int, tokens: int) -> int:
+    return sum([len(chunk.token_ids) async for chunk in backend.generate(asked(number, tokens))])
+
+
 async def test_when_an_engine_is_killed_only_requests_that_had_a_token_fail(
     engines: list[Process],
 ) -> None:
@@ -46,14 +54,14 @@ async def test_when_an_engine_is_killed_only_requests_that_had_a_token_fail(
         "vllm-http", BackendConfig(None, options, encode_with_control, decode, lambda: None)
     )
     await backend.start()
+    # An engine's first steps may take seconds longer than the other's: both have them behind them.
+    await asyncio.gather(*(tokens_of(backend, number, 8) for number in range(REQUESTS)))
     clients = [Client() for _ in range(REQUESTS)]
     sampling = asyncio.Event()
 
     async def use(number: int, client: Client) -> None:
-        prompt = tuple(encode_with_control(f"<|start|>user<|message|>{number}<|end|>"))
-        request = GenerationRequest(str(number), prompt, TOKENS, STOP_TOKENS, GO_ON)
         try:
-            async for chunk in backend.generate(request):
+            async for chunk in backend.generate(asked(number, TOKENS)):
                 client.tokens += len(chunk.token_ids)
                 if sum(0 < one.tokens < TOKENS for one in clients) > 8:
                     sampling.set()
