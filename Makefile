@@ -7,7 +7,6 @@ PORT ?= 8000
 WORKERS ?= 2
 BIN := .venv/bin
 STAMP := .venv/.installed
-STATE ?= build/demo/state.pt
 VLLM_BIN := .venv-vllm/bin
 VLLM_STAMP := .venv-vllm/.installed
 
@@ -22,7 +21,7 @@ help:
 	@echo "make lint      ruff and mypy --strict"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make demo-train  train the demo model anew, or on from build/demo (hours on 2 cores)"
-	@echo "make demo-eval   measure what make demo-train has trained (STATE=... elsewhere)"
+	@echo "make demo-eval   measure the demo model (STATE=build/demo/state.pt: what was trained)"
 	@echo "make lock      resolve pyproject.toml anew into constraints.txt"
 
 install: $(STAMP)
@@ -86,4 +85,4 @@ demo-train: install
 	$(BIN)/python -m demo.train
 
 demo-eval: install
-	$(BIN)/python -m demo.evaluate --state $(STATE)
+	$(BIN)/python -m demo.evaluate $(if $(STATE),--state $(STATE))

@@ -3,8 +3,8 @@
     make test-vllm   # once: sets up .venv-vllm
     .venv-vllm/bin/python benchmarks/vllm.py [--model FOLDER] [--streams 1 16 64] [--rounds 5]
 
-Both servers run at once with the same engine arguments, the default checkpoint and the same
-requests, streamed; each round asks each of them in an order drawn anew, so that a machine's moods
+Both servers run at once with the same engine arguments, random weights of the demo checkpoint's
+shape (they do not stop early) and the same requests, streamed; each round asks each of them in an order drawn anew, so that a machine's moods
 fall on both alike. Masked: the answer keeps to a JSON schema, of which each makes its own grammar,
 since vLLM's APIs take no llguidance grammar for gpt-oss. Printed are medians over the rounds of
 each round's ratio, ours to vLLM's: output tokens per second, and CPU seconds per output token of

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from demo.package import CONFIG, SHA256, packaged
-from demo.tokenizer import SPLIT_PATTERN, Progress, write_tokenizer
+from demo.tokenizer import Progress, write_tokenizer
+from harmony.tokenizer import SPLIT_PATTERN
 
 SEED = 0
 

@@ -23,7 +23,7 @@ def expand(
     shape: Shape | None = None,
     progress: Progress = lambda stage, fraction: None,
 ) -> None:
-    """Write model, configuration and tokenizer into `folder`; takes six seconds of a core.
+    """Write model, configuration and tokenizer into `folder`; takes some nine seconds of a core.
 
     state, known: as `weights.unpack` returns them. Raises OSError where nothing can be written.
     """

@@ -6,24 +6,10 @@ from pathlib import Path
 
 from demo.package import CONFIG
 from harmony import vocab
+from harmony.tokenizer import SPLIT_PATTERN
 
 Progress = Callable[[str, float], None]
 """Told a stage's name and the fraction done, in [0, 1]."""
-
-# Source: the pattern that tiktoken publishes for o200k_base.
-SPLIT_PATTERN = "|".join(
-    [
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    ]
-)
 
 
 def write_tokenizer(folder: Path, progress: Progress) -> None:

@@ -12,9 +12,7 @@ import tiktoken
 
 from harmony import vocab
 
-# The split of o200k_base, as tiktoken and the checkpoint's tokenizer.json state it, but for the
-# bound on white space: unbounded, a run of a million characters overflows the matcher's stack.
-_SPLIT = "|".join(
+SPLIT_PATTERN = "|".join(
     (
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
         r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -23,10 +21,14 @@ _SPLIT = "|".join(
         r"\p{N}{1,3}",
         r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
         r"\s*[\r\n]+",
-        r"\s{1,65536}(?!\S)",
+        r"\s+(?!\S)",
         r"\s+",
     )
 )
+"""How o200k_base cuts text, as tiktoken and the checkpoint's tokenizer.json state it."""
+
+# Unbounded, a run of a million white spaces overflows the matcher's stack.
+_SPLIT = SPLIT_PATTERN.replace(r"\s+(?!\S)", r"\s{1,65536}(?!\S)")
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 

@@ -17,6 +17,8 @@ from harmony.tokenizer import decode, encode_with_control
 from server.app import create_app
 from server.settings import Settings
 from server.store.base import Store
+from server.store.memory import MemoryStore
+from server.store.sql import SqlStore
 
 
 class RecordingBackend(ScriptedBackend):
@@ -74,6 +76,17 @@ class App:
 
 
 OpenApp = Callable[..., AbstractAsyncContextManager[App]]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """Each kind of store, for tests that look at what is kept."""
+    made: Store = MemoryStore()
+    if request.param == "sqlite":
+        made = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await made.start()
+    yield made
+    await made.stop()
 
 
 @pytest.fixture

@@ -1,17 +1,14 @@
 """`/v1/conversations`, and responses that belong to one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from openai.types.conversations import Conversation, ConversationItemList
 
 from server.store.base import Store
-from server.store.memory import MemoryStore
-from server.store.sql import SqlStore
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
 CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
@@ -19,16 +16,6 @@ TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 PATH = "/v1/conversations"
 
 OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = MemoryStore()
-    if request.param == "sqlite":
-        made = SqlStore(f"sqlite:///{tmp_path}/store.db")
-    await made.start()
-    yield made
-    await made.stop()
 
 
 def user(text: str) -> dict[str, Any]:

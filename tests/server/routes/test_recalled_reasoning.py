@@ -1,15 +1,12 @@
 """Clients that drop the reasoning before a call get it back from the store, by the call's id."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from server.store.base import Store
-from server.store.memory import MemoryStore
-from server.store.sql import SqlStore
 
 THOUGHT = "<|channel|>analysis<|message|>Ask f.<|end|>"
 CALL = (
@@ -32,16 +29,6 @@ TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 ASKED = {"role": "user", "content": "hi"}
 
 OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    made: Store = MemoryStore()
-    if request.param == "sqlite":
-        made = SqlStore(f"sqlite:///{tmp_path}/store.db")
-    await made.start()
-    yield made
-    await made.stop()
 
 
 async def respond(app: Any, given: Any, **options: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
 
 from server.store.base import Store
-from server.store.memory import MemoryStore
 from server.store.sql import SqlStore
 
 ANSWER = (
@@ -30,16 +29,6 @@ OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
 def new_store(tmp_path: Path) -> Callable[[], SqlStore]:
     """Stores of several gateways, on one database."""
     return lambda: SqlStore(f"sqlite:///{tmp_path}/store.db")
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(
-    request: pytest.FixtureRequest, new_store: Callable[[], SqlStore]
-) -> AsyncIterator[Store]:
-    made: Store = MemoryStore() if request.param == "memory" else new_store()
-    await made.start()
-    yield made
-    await made.stop()
 
 
 def sse(text: str) -> list[dict[str, Any]]:
