@@ -4,8 +4,9 @@
     .venv-vllm/bin/python benchmarks/vllm.py [--model FOLDER] [--streams 1 16 64] [--rounds 5]
 
 Both servers run at once with the same engine arguments, random weights of the demo checkpoint's
-shape (they do not stop early) and the same requests, streamed; each round asks each of them in an order drawn anew, so that a machine's moods
-fall on both alike. Masked: the answer keeps to a JSON schema, of which each makes its own grammar,
+shape (they do not stop early) and the same requests, streamed; each round asks each of them in an
+order drawn anew, so that a machine's moods fall on both alike. Masked: the answer keeps to a JSON
+schema, of which each makes its own grammar,
 since vLLM's APIs take no llguidance grammar for gpt-oss. Printed are medians over the rounds of
 each round's ratio, ours to vLLM's: output tokens per second, and CPU seconds per output token of
 the process that answers HTTP (the engine has processes of its own, alike on both sides).
@@ -199,7 +200,7 @@ def show(kind: Kind, streams: int, rounds: list[tuple[Measured, Measured]]) -> N
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", help="a checkpoint's folder; default: the default checkpoint")
+    parser.add_argument("--model", help="a checkpoint's folder; default: random weights")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16, 64])
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
