@@ -1,7 +1,8 @@
 """The backends that reach running servers: each a pool of engines of one kind."""
 
 from adapters.base import Backend, BackendConfig
-from adapters.http.engine import HTTPEngine
+from adapters.http.engine import VOCAB_SIZE, HTTPEngine
+from adapters.http.held import Held
 from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options, parse_options
 from adapters.http.sglang import SGLangWire
@@ -22,10 +23,11 @@ def open_sglang(config: BackendConfig) -> Pool:
     return _pool(SGLangWire(), options)
 
 
-def open_llama_cpp(config: BackendConfig) -> Pool:
+def open_llama_cpp(config: BackendConfig) -> Held:
     """A `BackendFactory` for llama.cpp's server. Raises BackendFailed."""
     options = parse_options(LlamaCppWire.name, config.options)
-    return _pool(LlamaCppWire(config.encode), options)
+    pool = _pool(LlamaCppWire(config.encode), options)
+    return Held(pool, config.mask_tokenizer, VOCAB_SIZE)
 
 
 def _pool(wire: Wire, options: Options) -> Pool:

@@ -110,7 +110,11 @@ class HTTPEngine:
                 "POST",
                 self._wire.path,
                 content=body,
-                headers={"content-type": "application/json", "x-request-id": request.request_id},
+                headers={
+                    "content-type": "application/json",
+                    "connection": "keep-alive" if self._wire.reusable else "close",
+                    "x-request-id": request.request_id,
+                },
             ) as response:
                 if response.status_code != httpx.codes.OK:
                     raise await self._refusal(response, request)

@@ -1,11 +1,18 @@
 """llama.cpp's server: `POST /completion` with a token array.
 
-Grammars need a server built with `-DLLAMA_LLGUIDANCE=ON`; one is tried at start. Penalties are left
-out: llama.cpp counts the prompt's tokens too. Which tokens end a generation is the GGUF file's to
-say; gpt-oss files name the ones that harmony does. A stream leaves out the ids of a character that
-takes several tokens, all but the last: they are found again by encoding the text.
-Source: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md and the server's
-`process_token`; not run against a real server.
+Grammars need a server built with `-DLLAMA_LLGUIDANCE=ON`; one is tried at start. It samples freely
+where a grammar does not compile or grows too complex, and says so in its log alone: see `held`.
+Penalties are left out: llama.cpp counts the prompt's tokens too. Which tokens end a generation is
+the GGUF file's to say: of gpt-oss, those that harmony names. Each slot is said to have the whole
+context, but unless the server is started with `-np N` all slots share one, and what runs fails
+where that is full.
+
+An event brings one id. While the text so far ends inside a character, there is none: the ids that
+were left out are found again by encoding the text of the next event, and where they are not as many
+as were sampled, or end on another than the one told, the generation fails. At the token limit the
+ids of an unfinished character are lost.
+It promises to keep a connection open, and closes it after a stream: each completion has its own.
+Checked against the llama.cpp of llama-cpp-python 0.3.36, b1-0c1e570 by its own word.
 """
 
 from collections.abc import Callable
@@ -13,6 +20,7 @@ from collections.abc import Callable
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
+from adapters.errors import BackendFailed
 from adapters.http.engine import error_in
 from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusal
 from adapters.reasons import finish_reason
@@ -20,10 +28,14 @@ from adapters.reasons import finish_reason
 _FEATURES = frozenset(
     {"logit_bias", "seed", "logprobs", "phases", "cached_tokens", "top_k", "min_p"}
 )
-_ANY_GRAMMAR = '%llguidance {}\nstart: "a"'
-_SEEDS = 1 << 32
-_UNKNOWN_LOGPROB = -9999.0  # what vLLM says, too
+# Nothing that a model would say of its own accord.
+_UNLIKELY = 1
+_GRAMMAR = f"%llguidance {{}}\nstart: <[{_UNLIKELY}]>"
+_SEEDS = (1 << 32) - 1  # the 32-bit number after these stands for none
+_LOWEST_LOGPROB = -9999.0  # of what has none or less, as vLLM has it
 _FINISH = {"eos": "stop", "limit": "length"}
+# Of the last event: the rest repeats the request, the prompt as text.
+_LAST_FIELDS = ["stop", "stop_type", "tokens_predicted", "timings"]
 
 Encode = Callable[[str], list[int]]
 
@@ -34,6 +46,7 @@ class LlamaCppWire:
     name = "llama-cpp"
     path = "/completion"
     refused = BAD_REQUEST
+    reusable = False
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
@@ -42,13 +55,15 @@ class LlamaCppWire:
         told = await client.get("/props")
         told.raise_for_status()
         properties = told.json()
-        masks = await client.post(
-            self.path, json={"prompt": [0], "n_predict": 1, "grammar": _ANY_GRAMMAR}
+        tried = await client.post(
+            self.path,
+            json={"prompt": [0], "n_predict": 1, "return_tokens": True, "grammar": _GRAMMAR},
         )
+        masks = tried.is_success and tried.json()["tokens"] == [_UNLIKELY]
         return Served(
             properties.get("model_alias") or properties["model_path"],
             int(properties["default_generation_settings"]["n_ctx"]),
-            _FEATURES | ({"grammar"} if masks.is_success else frozenset()),
+            _FEATURES | ({"grammar"} if masks else frozenset()),
         )
 
     def body(self, request: GenerationRequest, served: Served) -> JSON:
@@ -58,14 +73,14 @@ class LlamaCppWire:
             "n_predict": request.max_tokens,
             "stream": True,
             "return_tokens": True,
-            "timings_per_token": True,
+            "response_fields": _LAST_FIELDS,
             "cache_prompt": True,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "top_k": sampling.top_k,
             "min_p": sampling.min_p,
             "repeat_penalty": 1.0,
-            "samplers": ["top_k", "top_p", "min_p", "temperature"],
+            "samplers": ["temperature", "min_p", "top_k", "top_p"],
             "logit_bias": [[token_id, bias] for token_id, bias in sampling.logit_bias.items()],
         }
         if request.seed is not None:
@@ -82,7 +97,7 @@ class LlamaCppWire:
 
 
 class LlamaCppReader:
-    """Reads one event a token; the last event has none and says why it ended."""
+    """Reads events of one token; the last event has none and says why it ended."""
 
     def __init__(self, request: GenerationRequest, encode: Encode) -> None:
         self._request = request
@@ -94,33 +109,36 @@ class LlamaCppReader:
     def push(self, event: JSON) -> GenerationChunk | None:
         if (error := error_in(event)) is not None:
             raise refusal(*error, self._request)
-        timings = event.get("timings", {})
-        self._cached = timings.get("cache_n", self._cached)
         if event["stop"]:
-            reason = _FINISH.get(event["stop_type"], str(event["stop_type"]))
-            self._ending.hold(
-                GenerationChunk(
-                    (),
-                    None if self._request.logprobs is None else (),
-                    finish_reason(reason, "llama.cpp"),
-                )
-            )
+            self._end(event)
             return None
-        if not event["tokens"]:
-            return None
-        token_ids = self._whole(event, timings.get("predicted_n", self._seen + 1))
+        token_ids = self._whole(event)
         self._seen += len(token_ids)
         return GenerationChunk(token_ids, self._logprobs(event, token_ids))
 
     def finish(self) -> GenerationChunk:
         return self._ending.release(self._cached)
 
-    def _whole(self, event: JSON, sampled: int) -> tuple[int, ...]:
-        """The event's ids, and before them those that were left out since the last event."""
-        told = tuple(event["tokens"])
-        if sampled <= self._seen + len(told):
-            return told
-        return tuple(self._encode(event["content"])) or told
+    def _end(self, event: JSON) -> None:
+        self._cached = event["timings"]["cache_n"]
+        kind = str(event["stop_type"])
+        if kind == "eos" and event["tokens_predicted"] > self._seen:
+            # The unfinished character's ids, and which token ended it.
+            raise _lost()
+        logprobs = None if self._request.logprobs is None else ()
+        reason = finish_reason(_FINISH.get(kind, kind), "llama.cpp")
+        self._ending.hold(GenerationChunk((), logprobs, reason))
+
+    def _whole(self, event: JSON) -> tuple[int, ...]:
+        """The event's id, and before it those that were left out since the last event."""
+        (told,) = event["tokens"]
+        count = event["tokens_predicted"] - self._seen
+        if count == 1:
+            return (told,)
+        found = tuple(self._encode(event["content"]))
+        if len(found) != count or found[-1] != told:
+            raise _lost()
+        return found
 
     def _logprobs(
         self, event: JSON, token_ids: tuple[int, ...]
@@ -130,6 +148,14 @@ class LlamaCppReader:
         if count is None:
             return None
         (told,) = event["completion_probabilities"]
-        top = tuple((one["id"], one["logprob"]) for one in told["top_logprobs"][:count])
-        unknown = tuple(TokenLogprobs(token_id, _UNKNOWN_LOGPROB) for token_id in token_ids[:-1])
-        return (*unknown, TokenLogprobs(token_ids[-1], told["logprob"], top))
+        top = tuple((one["id"], _bounded(one["logprob"])) for one in told["top_logprobs"][:count])
+        unknown = tuple(TokenLogprobs(token_id, _LOWEST_LOGPROB) for token_id in token_ids[:-1])
+        return (*unknown, TokenLogprobs(token_ids[-1], _bounded(told["logprob"]), top))
+
+
+def _bounded(logprob: float) -> float:
+    return max(logprob, _LOWEST_LOGPROB)
+
+
+def _lost() -> BackendFailed:
+    return BackendFailed("llama.cpp did not tell all tokens that it sampled")

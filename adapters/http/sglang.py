@@ -23,6 +23,7 @@ class SGLangWire:
     name = "sglang"
     path = "/generate"
     refused = BAD_REQUEST
+    reusable = True
 
     async def describe(self, client: httpx.AsyncClient) -> Served:
         listed = await client.get("/v1/models")

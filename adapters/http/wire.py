@@ -40,12 +40,14 @@ class Wire(Protocol):
     """One kind of server: where to ask, how, and how to read the answer.
 
     name: the backend's. path: where completions are asked for. refused: statuses that mean that
-    the request is at fault, and would be everywhere.
+    the request is at fault, and would be everywhere. reusable: whether a connection can be used
+    again after a stream.
     """
 
     name: str
     path: str
     refused: frozenset[int]
+    reusable: bool
 
     async def describe(self, client: httpx.AsyncClient) -> Served:
         """Ask what is served. Raises BackendFailed where it cannot be used, httpx's errors."""

@@ -25,6 +25,7 @@ class VLLMWire:
     name = "vllm-http"
     path = "/inference/v1/generate"
     refused = BAD_REQUEST | {422}
+    reusable = True
 
     def __init__(self, model: str = "") -> None:
         self._model = model

@@ -1,9 +1,10 @@
-"""llama.cpp's server, against exchanges written from its README and source."""
+"""llama.cpp's server, against what a real one was recorded to answer."""
 
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from llguidance import LLTokenizer
 
 from adapters.base import (
     BackendConfig,
@@ -17,13 +18,11 @@ from adapters.http.engine import HTTPEngine
 from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options
 from adapters.registry import create
+from harmony.tokenizer import decode, encode_with_control
 from tests.adapters.fake_engine import FakeEngine, running, status
 
-EMOJI = {"\U0001faa2": [93, 94, 95]}
-
-
-def encode(text: str) -> list[int]:
-    return EMOJI[text]
+LOADING = '{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
+KNOT = (4103, 103, 95)  # one character
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ async def engine() -> AsyncIterator[FakeEngine]:
 
 @pytest.fixture
 async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
-    client = HTTPEngine(engine.url, LlamaCppWire(encode), Options())
+    client = HTTPEngine(engine.url, LlamaCppWire(encode_with_control), Options())
     await client.start()
     yield client
     await client.stop()
@@ -57,43 +56,97 @@ def joined(chunks: list[GenerationChunk]) -> tuple[int, ...]:
 
 
 async def test_what_the_server_can_do_is_declared(client: HTTPEngine) -> None:
-    assert (client.info.name, client.info.context_length) == ("llama-cpp", 8192)
-    assert client.info.model == "/models/gpt-oss-20b-mxfp4.gguf"
+    assert (client.info.name, client.info.context_length) == ("llama-cpp", 2048)
+    assert client.info.model == "demo.gguf"
     assert {"grammar", "seed", "phases"} <= client.info.features
     assert "penalties" not in client.info.features
 
 
 async def test_a_server_without_llguidance_takes_no_grammar(engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("unmasked"))
-    client = HTTPEngine(engine.url, LlamaCppWire(encode), Options())
+    client = HTTPEngine(engine.url, LlamaCppWire(encode_with_control), Options())
     await client.start()
     with pytest.raises(Unsupported, match="llama-cpp backend does not support a grammar"):
         await sample(client, ask(grammar="start: <[1]>"))
     await client.stop()
 
 
-async def test_the_tokens_come_as_they_are_sampled(client: HTTPEngine) -> None:
+async def test_a_server_that_still_loads_cannot_be_used_yet(engine: FakeEngine) -> None:
+    engine.will("/props", status(503, LOADING), engine.recorded("props"))
+    client = HTTPEngine(engine.url, LlamaCppWire(encode_with_control), Options())
+    with pytest.raises(EngineFault, match="503"):
+        await client.start()
+    await client.start()
+    assert client.info.model == "demo.gguf"
+    await client.stop()
+
+
+async def test_the_tokens_come_as_they_are_sampled(client: HTTPEngine, engine: FakeEngine) -> None:
+    engine.will("/completion", engine.recorded("length"))
     chunks = await sample(client, ask())
-    assert joined(chunks) == (200005, 17196, 200002)
-    assert (chunks[-1].finish_reason, chunks[-1].cached_tokens) == ("stop", 5)
+    assert joined(chunks) == (200005, 35644, 200008, 2500)
+    assert chunks[-1].finish_reason == "length"
+
+
+async def test_a_stop_token_is_the_last_id(client: HTTPEngine) -> None:
+    chunks = await sample(client, ask())
+    assert joined(chunks) == (200002,)
+    assert chunks[-1].finish_reason == "stop"
+
+
+async def test_the_last_chunk_tells_the_cached_tokens(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/completion", engine.recorded("cached"))
+    told = [chunk.cached_tokens for chunk in await sample(client, ask())]
+    assert told == [None] * (len(told) - 1) + [306]
+
+
+async def test_each_token_has_its_logprob(client: HTTPEngine, engine: FakeEngine) -> None:
+    engine.will("/completion", engine.recorded("length"))
+    chunks = await sample(client, ask(logprobs=2))
+    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
+    assert [entry.token_id for entry in entries] == [200005, 35644, 200008, 2500]
+    assert [entry.top[0] for entry in entries] == [
+        (entry.token_id, entry.logprob) for entry in entries
+    ]
+    assert {len(entry.top) for entry in entries} == {2}
 
 
 async def test_ids_that_the_stream_leaves_out_are_found_again(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
-    engine.will("/completion", engine.recorded("emoji"))
+    engine.will("/completion", engine.recorded("hidden"))
     chunks = await sample(client, ask(logprobs=1))
-    assert joined(chunks) == (64, 93, 94, 95)
-    assert chunks[-1].finish_reason == "length"
+    assert joined(chunks) == KNOT * 2
     entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
-    assert [entry.token_id for entry in entries] == [64, 93, 94, 95]
-    assert entries[-1] == TokenLogprobs(95, -2.0, ((95, -2.0),))
+    assert tuple(entry.token_id for entry in entries) == KNOT * 2
+    assert entries[:2] == [TokenLogprobs(token_id, -9999.0) for token_id in KNOT[:2]]
+    assert entries[2].top == ((KNOT[-1], entries[2].logprob),)
+
+
+async def test_ids_of_a_character_that_the_limit_cuts_are_lost(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/completion", engine.recorded("unfinished"))
+    chunks = await sample(client, ask(max_tokens=5))
+    assert joined(chunks) == KNOT
+    assert chunks[-1].finish_reason == "length"
+
+
+@pytest.mark.parametrize("name", ["other ids", "lost end"])
+async def test_ids_that_cannot_be_found_again_fail_the_generation(
+    client: HTTPEngine, engine: FakeEngine, name: str
+) -> None:
+    engine.will("/completion", engine.recorded(name))
+    with pytest.raises(BackendFailed, match="did not tell all tokens"):
+        await sample(client, ask())
 
 
 async def test_the_request_is_said_in_llama_cpps_words(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
-    engine.will("/completion", engine.recorded("emoji"))
+    engine.will("/completion", engine.recorded("length"))
     sampling = SamplingParams(0.5, 0.9, 40, 0.1, logit_bias={7: -100.0})
     request = ask(sampling=sampling, seed=3, logprobs=0, grammar="start: <[1]>")
     entries = [one for chunk in await sample(client, request) for one in chunk.logprobs or ()]
@@ -103,19 +156,34 @@ async def test_the_request_is_said_in_llama_cpps_words(
         "n_predict": 4,
         "stream": True,
         "return_tokens": True,
-        "timings_per_token": True,
+        "response_fields": ["stop", "stop_type", "tokens_predicted", "timings"],
         "cache_prompt": True,
         "temperature": 0.5,
         "top_p": 0.9,
         "top_k": 40,
         "min_p": 0.1,
         "repeat_penalty": 1.0,
-        "samplers": ["top_k", "top_p", "min_p", "temperature"],
+        "samplers": ["temperature", "min_p", "top_k", "top_p"],
         "logit_bias": [[7, -100.0]],
         "seed": 3,
         "grammar": "%llguidance {}\nstart: <[1]>",
         "n_probs": 1,
     }
+
+
+async def test_no_seed_is_the_one_that_stands_for_none(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    for seed in (2**32 - 2, 2**32 - 1, -1):
+        await sample(client, ask(seed=seed))
+    assert [body["seed"] for body in engine.bodies("/completion")[-3:]] == [2**32 - 2, 0, 2**32 - 2]
+
+
+async def test_a_connection_is_not_used_again_after_a_stream(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    await sample(client, ask())
+    assert engine.asked[-1].headers["connection"] == "close"
 
 
 async def test_a_grammar_that_has_its_head_is_sent_as_it_is(
@@ -125,7 +193,7 @@ async def test_a_grammar_that_has_its_head_is_sent_as_it_is(
     assert engine.bodies("/completion")[-1]["grammar"] == "%llguidance {}\nstart: <[1]>"
 
 
-async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
+async def test_a_grammar_that_the_server_refuses_is_the_requests_fault(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("unmasked"))
@@ -134,14 +202,14 @@ async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
 
 
 async def test_a_refusal_is_the_requests(client: HTTPEngine, engine: FakeEngine) -> None:
-    engine.will("/completion", status(400, '{"error": {"message": "bad seed"}}'))
-    with pytest.raises(Rejected, match="bad seed"):
+    engine.will("/completion", engine.recorded("bad token"))
+    with pytest.raises(Rejected, match="invalid tokens"):
         await sample(client, ask())
 
 
 async def test_an_error_in_the_stream_is_read(client: HTTPEngine, engine: FakeEngine) -> None:
-    engine.will("/completion", engine.recorded("error"))
-    with pytest.raises(BackendFailed, match="Compute error"):
+    engine.will("/completion", engine.recorded("exceeded"))
+    with pytest.raises(BackendFailed, match="Context size has been exceeded"):
         await sample(client, ask())
 
 
@@ -153,9 +221,18 @@ async def test_a_body_of_another_version_is_no_fault_of_the_request(
         await sample(client, ask())
 
 
-async def test_it_is_a_backend_by_name(engine: FakeEngine) -> None:
-    config = BackendConfig(None, {"url": engine.url}, encode, lambda ids: "", lambda: None)
+async def test_as_a_backend_it_follows_the_grammar_itself(
+    engine: FakeEngine, mask_tokenizer: LLTokenizer
+) -> None:
+    """The server samples freely where it cannot follow one: as recorded, a header came."""
+    config = BackendConfig(
+        None, {"url": engine.url}, encode_with_control, decode, lambda: mask_tokenizer
+    )
     backend = create("llama-cpp", config)
     await backend.start()
-    assert joined([chunk async for chunk in backend.generate(ask())]) == (200005, 17196, 200002)
+    engine.will("/completion", engine.recorded("bad grammar"))
+    with pytest.raises(InvalidGrammar, match="could not follow"):
+        [chunk async for chunk in backend.generate(ask(grammar='start: "a"'))]
+    free = [chunk async for chunk in backend.generate(ask())]
+    assert joined(free) == (200005, 35644, 200008, 2500)
     await backend.stop()

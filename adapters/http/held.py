@@ -1,0 +1,58 @@
+"""Holds answers to their grammars, for engines that sample freely where they cannot follow one."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from llguidance import LLTokenizer
+
+from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
+from adapters.errors import InvalidGrammar
+from adapters.local.masks import GrammarCompiler
+
+
+class Held:
+    """Implements `adapters.base.Backend` around one that masks.
+
+    Raises InvalidGrammar before anything is sampled where a grammar does not compile, and at the
+    first token that it forbids.
+    """
+
+    def __init__(
+        self, backend: Backend, mask_tokenizer: Callable[[], LLTokenizer], vocab_size: int
+    ) -> None:
+        self._backend = backend
+        self._mask_tokenizer = mask_tokenizer
+        self._vocab_size = vocab_size
+        self._grammars: GrammarCompiler | None = None
+
+    @property
+    def info(self) -> BackendInfo:
+        return self._backend.info
+
+    async def start(self) -> None:
+        await self._backend.start()
+        if "grammar" in self.info.features:
+            self._grammars = GrammarCompiler(self._mask_tokenizer, self._vocab_size)
+
+    async def stop(self) -> None:
+        if self._grammars is not None:
+            self._grammars.close()
+        await self._backend.stop()
+
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        if request.grammar is None or self._grammars is None:
+            return self._backend.generate(request)
+        return self._held(request, request.grammar, self._grammars)
+
+    async def _held(
+        self, request: GenerationRequest, grammar: str, grammars: GrammarCompiler
+    ) -> AsyncGenerator[GenerationChunk, None]:
+        matcher = (await grammars.compile(grammar)).matcher
+        async with aclosing(self._backend.generate(request)) as chunks:
+            async for chunk in chunks:
+                if not all(matcher.consume_token(token_id) for token_id in chunk.token_ids):
+                    raise InvalidGrammar("the engine could not follow the request's grammar")
+                yield chunk
+
+    async def check(self) -> None:
+        await self._backend.check()
