@@ -1,5 +1,6 @@
 # make serve: set up and serve on PORT.   make test: set up, lint, check types, run the tests.
 # make test-vllm: the tests that need vLLM, against its CPU build, in an environment of its own.
+# make test-llama-cpp: the tests that need llama.cpp, against its server, built here.
 # .ci/run runs `make test`.
 
 PYTHON ?= python3.11
@@ -9,15 +10,19 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 VLLM_BIN := .venv-vllm/bin
 VLLM_STAMP := .venv-vllm/.installed
+LLAMA_CPP := .llama-cpp
+LLAMA_CPP_STAMP := .llama-cpp/.installed
+LLAMA_CPP_BUILD := tests/adapters/llama_cpp/build.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-vllm lint format lock demo-train demo-eval
+.PHONY: help install serve test test-vllm test-llama-cpp lint format lock demo-train demo-eval
 
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
 	@echo "make serve     install, then serve on port $(PORT) (PORT=... changes it)"
 	@echo "make test      install, lint, then run the tests with coverage (WORKERS=$(WORKERS))"
 	@echo "make test-vllm run the tests that need vLLM, against its CPU build in .venv-vllm"
+	@echo "make test-llama-cpp  run the tests that need llama.cpp, against its server in .llama-cpp"
 	@echo "make lint      ruff and mypy --strict"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make demo-train  train the demo model anew, or on from build/demo (hours on 2 cores)"
@@ -62,6 +67,22 @@ $(VLLM_STAMP): pyproject.toml tests/vllm-constraints.txt
 	  && sed -i -e 's/^Name: .*/Name: vllm/' -e 's/^Version: .*/Version: 0.32.0+cpu/' \
 	    vllm-0.32.0+cpu.dist-info/METADATA
 	@touch $@
+
+test-llama-cpp: $(LLAMA_CPP)/demo.gguf
+	OMP_NUM_THREADS=1 LLAMA_CPP=$(LLAMA_CPP) $(BIN)/python -m pytest -k "llama-cpp or llama_cpp" \
+	  tests/adapters/test_contract.py tests/adapters/llama_cpp
+
+# The package carries llama.cpp's sources, its model converter among them. A C++ compiler, CMake and
+# some ten minutes on two idle cores are needed.
+$(LLAMA_CPP_STAMP): $(wildcard $(dir $(LLAMA_CPP_BUILD))*.h) $(LLAMA_CPP_BUILD) | $(STAMP)
+	$(LLAMA_CPP_BUILD) $(LLAMA_CPP) $(BIN)/python 0.3.36
+	@touch $@
+
+$(LLAMA_CPP)/demo.gguf: $(LLAMA_CPP_STAMP) $(wildcard demo/data/*)
+	PYTHONPATH=$(LLAMA_CPP)/source/gguf-py $(BIN)/python $(LLAMA_CPP)/source/convert_hf_to_gguf.py \
+	  --outfile $@.part "$$($(BIN)/python -c \
+	    'from demo import checkpoint; print(checkpoint.ensure(checkpoint.Path("$(LLAMA_CPP)")))')"
+	@mv $@.part $@
 
 lint: install
 	$(BIN)/ruff check
