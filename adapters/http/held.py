@@ -3,18 +3,19 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from llguidance import LLTokenizer
+from llguidance import LLMatcher, LLTokenizer
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
 from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
-from adapters.errors import InvalidGrammar
+from adapters.errors import BackendError, BackendFailed, InvalidGrammar
 from adapters.local.masks import GrammarCompiler
 
 
 class Held:
     """Implements `adapters.base.Backend` around one that masks.
 
-    Raises InvalidGrammar before anything is sampled where a grammar does not compile, and at the
-    first token that it forbids.
+    Raises InvalidGrammar before anything is sampled where a grammar does not compile. At the first
+    token that it forbids: InvalidGrammar where it cannot be followed, else BackendFailed.
     """
 
     def __init__(
@@ -50,9 +51,15 @@ class Held:
         matcher = (await grammars.compile(grammar)).matcher
         async with aclosing(self._backend.generate(request)) as chunks:
             async for chunk in chunks:
-                if not all(matcher.consume_token(token_id) for token_id in chunk.token_ids):
-                    raise InvalidGrammar("the engine could not follow the request's grammar")
+                if matcher.try_consume_tokens(list(chunk.token_ids)) < len(chunk.token_ids):
+                    raise self._astray(matcher)
                 yield chunk
+
+    def _astray(self, matcher: LLMatcher) -> BackendError:
+        fill_next_token_bitmask(matcher, allocate_token_bitmask(1, self._vocab_size))
+        if matcher.is_error():
+            return InvalidGrammar("the grammar is too complex to be followed, or ends nowhere")
+        return BackendFailed("the engine did not keep to the request's grammar")
 
     async def check(self) -> None:
         await self._backend.check()

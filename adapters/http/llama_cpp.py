@@ -1,7 +1,9 @@
 """llama.cpp's server: `POST /completion` with a token array.
 
 Grammars need a server built with `-DLLAMA_LLGUIDANCE=ON`; one is tried at start. It samples freely
-where a grammar does not compile or grows too complex, and says so in its log alone: see `held`.
+where a grammar does not compile or grows too complex, and says so in its log alone; and it takes
+harmony's structural tokens for their spelling, which text may hold. Those that a grammar does not
+name are forbidden by bias; for the rest see `held`.
 Penalties are left out: llama.cpp counts the prompt's tokens too. Which tokens end a generation is
 the GGUF file's to say: of gpt-oss, those that harmony names. Each slot is said to have the whole
 context, but unless the server is started with `-np N` all slots share one, and what runs fails
@@ -15,6 +17,7 @@ It promises to keep a connection open, and closes it after a stream: each comple
 Checked against the llama.cpp of llama-cpp-python 0.3.36, b1-0c1e570 by its own word.
 """
 
+import re
 from collections.abc import Callable
 
 import httpx
@@ -34,6 +37,9 @@ _GRAMMAR = f"%llguidance {{}}\nstart: <[{_UNLIKELY}]>"
 _SEEDS = (1 << 32) - 1  # the 32-bit number after these stands for none
 _LOWEST_LOGPROB = -9999.0  # of what has none or less, as vLLM has it
 _FINISH = {"eos": "stop", "limit": "length"}
+# llama.cpp's, made ordinary when it loads a gpt-oss.
+_SPELLED = ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>")
+_ID = re.compile(r"<\[(\d+)]>")
 # Of the last event: the rest repeats the request, the prompt as text.
 _LAST_FIELDS = ["stop", "stop_type", "tokens_predicted", "timings"]
 
@@ -41,7 +47,7 @@ Encode = Callable[[str], list[int]]
 
 
 class LlamaCppWire:
-    """llama.cpp behind HTTP. encode: text -> ids, of gpt-oss's vocabulary."""
+    """llama.cpp behind HTTP. encode: text with control tokens -> ids, of gpt-oss's vocabulary."""
 
     name = "llama-cpp"
     path = "/completion"
@@ -88,9 +94,19 @@ class LlamaCppWire:
         if request.grammar is not None:
             head = "" if request.grammar.startswith("%llguidance") else "%llguidance {}\n"
             body["grammar"] = head + request.grammar
+            body["logit_bias"] += [[token_id, False] for token_id in self._unnamed(request.grammar)]
         if request.logprobs is not None:
             body["n_probs"] = max(1, request.logprobs)
         return body
+
+    def _unnamed(self, grammar: str) -> list[int]:
+        """Structural tokens that the grammar cannot mean; none where it names any but by ids."""
+        rest, _ = _ID.subn("", grammar)
+        if "<[" in rest or any(spelled in rest for spelled in _SPELLED):
+            return []
+        named = {int(token_id) for token_id in _ID.findall(grammar)}
+        structural = [token_id for spelled in _SPELLED for token_id in self._encode(spelled)]
+        return [token_id for token_id in structural if token_id not in named]
 
     def reader(self, request: GenerationRequest) -> Reader:
         return LlamaCppReader(request, self._encode)

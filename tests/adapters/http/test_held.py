@@ -9,6 +9,8 @@ from adapters.errors import BackendFailed, InvalidGrammar
 from adapters.http.held import Held
 
 LETTERS = (64, 65)  # a, b
+MUCH = 's: s s s | s s | /[c-z]/ | " " | ""'
+NOTHING = "s: s <[1]>"
 INFO = BackendInfo("deaf", None, 2048, 201_088, FEATURES)
 
 
@@ -67,9 +69,17 @@ async def test_what_is_allowed_passes(held: Held, grammar: str | None) -> None:
 async def test_nothing_follows_a_token_that_the_grammar_forbids(held: Held, deaf: Deaf) -> None:
     chunks = held.generate(ask('start: "a" "c"'))
     assert (await anext(chunks)).token_ids == (64,)
-    with pytest.raises(InvalidGrammar, match="could not follow"):
+    with pytest.raises(BackendFailed, match="did not keep to"):
         await anext(chunks)
     assert deaf.ended
+
+
+@pytest.mark.parametrize("rest", [MUCH, NOTHING])
+async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(held: Held, rest: str) -> None:
+    chunks = held.generate(ask(f'start: "a" s\n{rest}'))
+    await anext(chunks)
+    with pytest.raises(InvalidGrammar, match="too complex"):
+        await anext(chunks)
 
 
 async def test_a_grammar_that_does_not_compile_reaches_no_engine(held: Held, deaf: Deaf) -> None:

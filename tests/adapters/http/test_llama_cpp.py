@@ -23,6 +23,7 @@ from tests.adapters.fake_engine import FakeEngine, running, status
 
 LOADING = '{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
 KNOT = (4103, 103, 95)  # one character
+STRUCTURE = (200006, 200005, 200003, 200008, 200007)
 
 
 @pytest.fixture
@@ -164,7 +165,7 @@ async def test_the_request_is_said_in_llama_cpps_words(
         "min_p": 0.1,
         "repeat_penalty": 1.0,
         "samplers": ["temperature", "min_p", "top_k", "top_p"],
-        "logit_bias": [[7, -100.0]],
+        "logit_bias": [[7, -100.0], *([token_id, False] for token_id in STRUCTURE)],
         "seed": 3,
         "grammar": "%llguidance {}\nstart: <[1]>",
         "n_probs": 1,
@@ -191,6 +192,21 @@ async def test_a_grammar_that_has_its_head_is_sent_as_it_is(
 ) -> None:
     await sample(client, ask(grammar="%llguidance {}\nstart: <[1]>"))
     assert engine.bodies("/completion")[-1]["grammar"] == "%llguidance {}\nstart: <[1]>"
+
+
+@pytest.mark.parametrize(
+    ("grammar", "forbidden"),
+    [
+        ("start: <[200005]> /.*/ <[200008]> /.*/ <[200002]>", {200006, 200003, 200007}),
+        ("start: <[200000-200012]>", set()),
+        ("start: <|end|>", set()),
+    ],
+)
+async def test_structural_tokens_that_a_grammar_does_not_name_are_forbidden(
+    client: HTTPEngine, engine: FakeEngine, grammar: str, forbidden: set[int]
+) -> None:
+    await sample(client, ask(grammar=grammar))
+    assert dict(engine.bodies("/completion")[-1]["logit_bias"]) == dict.fromkeys(forbidden, False)
 
 
 async def test_a_grammar_that_the_server_refuses_is_the_requests_fault(
@@ -231,7 +247,7 @@ async def test_as_a_backend_it_follows_the_grammar_itself(
     backend = create("llama-cpp", config)
     await backend.start()
     engine.will("/completion", engine.recorded("bad grammar"))
-    with pytest.raises(InvalidGrammar, match="could not follow"):
+    with pytest.raises(BackendFailed, match="did not keep to"):
         [chunk async for chunk in backend.generate(ask(grammar='start: "a"'))]
     free = [chunk async for chunk in backend.generate(ask())]
     assert joined(free) == (200005, 35644, 200008, 2500)

@@ -10,7 +10,7 @@ from adapters.base import Backend, GenerationChunk, GenerationRequest, SamplingP
 from adapters.errors import InvalidGrammar
 from adapters.local.backend import LocalBackend
 from harmony.tokenizer import decode, encode, encode_with_control
-from harmony.vocab import CALL, ENDOFTEXT, RETURN, STOP_TOKENS
+from harmony.vocab import CALL, CHANNEL, ENDOFTEXT, MESSAGE, RETURN, STOP_TOKENS
 from tests.adapters import llama_cpp_process
 from tests.adapters.vllm_process import Process
 
@@ -95,6 +95,17 @@ async def test_a_generation_that_is_closed_frees_its_slot(
     async with asyncio.timeout(10):
         while await busy(engine):
             continue
+
+
+async def test_text_that_may_only_end_otherwise_holds_no_structural_token(
+    backend: Backend,
+) -> None:
+    """By itself the model would say its analysis' end and begin another message."""
+    text = r"/(.|\n)*/"
+    grammar = f"start: <[{CHANNEL}]> <[35644]> <[{MESSAGE}]> {text} <[{RETURN}]>"
+    sampled = tokens(await run(backend, ask(max_tokens=100, sampling=GREEDY, grammar=grammar)))
+    assert sampled[:3] == [CHANNEL, 35644, MESSAGE]
+    assert max(sampled[3:-1]) < ENDOFTEXT
 
 
 async def test_the_server_would_sample_freely_under_a_grammar_that_does_not_compile(
