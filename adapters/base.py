@@ -119,9 +119,14 @@ FEATURES = frozenset(
         "cached_tokens",
         "top_k",
         "min_p",
+        "structure",
     }
 )
-"""What an engine may be able to do beyond temperature and `top_p`."""
+"""What an engine may be able to do beyond temperature and `top_p`.
+
+structure: no text of a grammar lets a structural token in; without it a grammar holds in full only
+where it names none of them.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     Raises ContextLengthExceeded when the prompt leaves no room for a token, InvalidRequest when
     the engine lacks what the plan needs.
     """
-    sampling, phases = _scope_to_final(plan)
+    leaky = plan.answer_grammar is not None and "structure" not in backend.info.features
+    sampling, phases = _scope_to_final(plan, split=leaky)
     ids = await asyncio.to_thread(_fitting_prompt, plan, backend.info.context_length)
     recipients = [tool.recipient for tool in plan.tools]
     parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
@@ -136,8 +137,13 @@ def _fit(
     )
 
 
-def _scope_to_final(plan: TurnPlan) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
-    """What holds for every token, and the phases in which the plan's own sampling does."""
+def _scope_to_final(
+    plan: TurnPlan, *, split: bool
+) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
+    """What holds for every token, and the phases in which the plan's own sampling does.
+
+    split: whether the answer needs a phase, and with it a grammar, of its own anyway.
+    """
     scoped = plan.sampling
     free = replace(
         scoped,
@@ -147,7 +153,9 @@ def _scope_to_final(plan: TurnPlan) -> tuple[SamplingParams, tuple[SamplingPhase
         logit_bias={},
     )
     prefill, headers = plan.prefill, final_headers()
-    if scoped == free or any(prefill[-len(header) :] == header for header in headers):
+    if (scoped == free and not split) or any(
+        prefill[-len(header) :] == header for header in headers
+    ):
         return scoped, ()
     # A header that the prompt has begun is sampled only from there on.
     begin = tuple(

@@ -3,7 +3,8 @@
 Grammars need a server built with `-DLLAMA_LLGUIDANCE=ON`; one is tried at start. It samples freely
 where a grammar does not compile or grows too complex, and says so in its log alone; and it takes
 harmony's structural tokens for their spelling, which text may hold. Those that a grammar does not
-name are forbidden by bias; for the rest see `held`.
+name are forbidden by bias; for the rest see `held`. For want of `structure` the answer is asked
+for under a grammar of its own, which names only its end; calls' arguments are not.
 Penalties are left out: llama.cpp counts the prompt's tokens too. Which tokens end a generation is
 the GGUF file's to say: of gpt-oss, those that harmony names. Each slot is said to have the whole
 context, but unless the server is started with `-np N` all slots share one, and what runs fails

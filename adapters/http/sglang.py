@@ -13,7 +13,10 @@ from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusa
 from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
-    {"logit_bias", "penalties", "logprobs", "phases", "cached_tokens", "top_k", "min_p"}
+    {
+        *("logit_bias", "penalties", "logprobs", "phases", "cached_tokens"),
+        *("top_k", "min_p", "structure"),
+    }
 )
 
 

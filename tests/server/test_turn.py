@@ -196,6 +196,20 @@ async def test_they_wait_where_the_prompt_opens_a_call(start_engine: StartEngine
     assert {ids(header) for header in FINAL} <= set(request.phases[0].begin)
 
 
+async def test_where_text_may_hold_structural_tokens_the_answer_has_a_grammar_of_its_own(
+    start_engine: StartEngine,
+) -> None:
+    plan = replace(PLAN, grammar="start: /x/ /y/", answer_grammar="start: /y/")
+    engine = await start_engine(ANSWER)
+    assert (await prepare(plan, engine, "r")).request.phases == ()
+    engine.changes["features"] = engine.info.features - {"structure"}
+    request = (await prepare(plan, engine, "r")).request
+    (phase,) = request.phases
+    assert request.grammar == "start: /x/ /y/"
+    assert phase.grammar == "start: /y/"
+    assert phase.params == request.sampling
+
+
 async def test_they_begin_where_a_header_ends_that_the_prompt_began(
     start_engine: StartEngine,
 ) -> None:

@@ -80,6 +80,22 @@ def test_an_answer_keeps_to_its_schema(server: Process, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+def test_no_structural_token_gets_into_an_answers_strings_after_reasoning(
+    server: Process, seed: int
+) -> None:
+    """There the model would rather end: each string is to it the beginning of another message."""
+    schema = {
+        "type": "object",
+        "properties": {"title": {"type": "string", "minLength": 20, "maxLength": 30}},
+        "required": ["title"],
+        "additionalProperties": False,
+    }
+    choice = complete(server, **formed(schema, reasoning_effort="low", seed=seed, temperature=1.0))
+    assert choice["finish_reason"] == "stop"
+    assert 20 <= len(json.loads(choice["message"]["content"])["title"]) <= 30
+
+
+@pytest.mark.parametrize("seed", range(5))
 def test_a_call_keeps_to_its_tools_schema(server: Process, seed: int) -> None:
     tools = [{"type": "function", "function": TOOL}]
     choice = complete(
