@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -41,7 +42,7 @@ class Trials:
     """Compiles grammars on trial; reports are kept by content. Safe to share between threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        self._reports: OrderedDict[bytes, str] = OrderedDict()
+        self._reports: OrderedDict[bytes, Future[str]] = OrderedDict()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(_WORKERS + _WAITING)
         self._workers = [_Worker(seconds) for _ in range(_WORKERS)]
@@ -64,11 +65,13 @@ class Trials:
         """
         key = sha256(grammar.encode("utf-8", "surrogatepass")).digest()
         with self._lock:
-            report = self._reports.get(key)
-        if report is None:
-            report = self._try(grammar)
-            self._keep(key, report)
-        return report or None
+            kept = self._reports.get(key)
+            report = self._reports.setdefault(key, Future())
+            if len(self._reports) > _KEPT_REPORTS:
+                self._reports.popitem(last=False)
+        if kept is None:  # the others wait: a burst of equal requests is one trial
+            self._conclude(key, report, grammar)
+        return report.result() or None
 
     def close(self) -> None:
         """End the processes; those of trials in progress too."""
@@ -96,11 +99,13 @@ class Trials:
         finally:
             self._places.release()
 
-    def _keep(self, key: bytes, report: str) -> None:
-        with self._lock:
-            self._reports[key] = report
-            if len(self._reports) > _KEPT_REPORTS:
-                self._reports.popitem(last=False)
+    def _conclude(self, key: bytes, report: "Future[str]", grammar: str) -> None:
+        try:
+            report.set_result(self._try(grammar))
+        except Exception as error:  # which says nothing about the grammar
+            with self._lock:
+                self._reports.pop(key, None)
+            report.set_exception(error)
 
 
 @cache

@@ -1,6 +1,7 @@
 """Grammars on trial: what does not compile, takes for ever or kills its compiler."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -69,6 +70,45 @@ def test_a_report_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for grammar in (FINE, FINE, DEEP, FINE):
         assert trials.problem(grammar) is None
     assert tried == [FINE, DEEP, FINE]
+
+
+def test_equal_grammars_that_come_at_once_are_one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def report(_: object, grammar: str) -> str:
+        tried.append(grammar)
+        begun.set()
+        go_on.wait()
+        return "it is odd"
+
+    monkeypatch.setattr(trial._Worker, "report", report)
+    trials = Trials()
+    with ThreadPoolExecutor(20) as pool:
+        first = pool.submit(trials.problem, FINE)
+        begun.wait()
+        others = [pool.submit(trials.problem, FINE) for _ in range(19)]
+        go_on.set()
+        assert {one.result() for one in (first, *others)} == {"it is odd"}
+    assert tried == [FINE]
+
+
+def test_those_who_wait_for_a_trial_that_fails_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def report(*_: object) -> str:
+        begun.set()
+        go_on.wait()
+        raise Unavailable("no")
+
+    monkeypatch.setattr(trial._Worker, "report", report)
+    trials = Trials()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(trials.problem, FINE)
+        begun.wait()
+        second = pool.submit(trials.problem, FINE)
+        go_on.set()
+        assert [type(one.exception()) for one in (first, second)] == [Unavailable, Unavailable]
 
 
 class Script:
