@@ -32,6 +32,7 @@ from starlette.routing import Route
 
 from server.app import create_app
 from server.backends import open_backend
+from server.serve import new_event_loop
 from server.settings import Settings
 
 MODEL = "scripted"
@@ -93,7 +94,8 @@ async def run_server(pipe: Connection, tokens: int, script: str) -> None:
 
 
 def serve(pipe: Connection, tokens: int, script: str) -> None:
-    asyncio.run(run_server(pipe, tokens, script))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(run_server(pipe, tokens, script))
 
 
 # The clients' process

@@ -72,6 +72,11 @@ class Run:
         self._task.add_done_callback(lambda _: self._wake())
 
     @property
+    def is_kept(self) -> bool:
+        """True where a journal gets the events."""
+        return self._journal is not None
+
+    @property
     def done(self) -> bool:
         """True when no further event will come."""
         return self._task.done()
@@ -159,9 +164,9 @@ class Runs:
         """True once all runs are ended because the server is."""
 
     @property
-    def ids(self) -> list[str]:
-        """Of what still runs."""
-        return list(self._ids.values())
+    def kept_ids(self) -> list[str]:
+        """Of what still runs and has a journal."""
+        return [request_id for run, request_id in self._ids.items() if run.is_kept]
 
     def start(
         self,

@@ -50,7 +50,7 @@ class Upkeep:
 
     async def beat(self) -> None:
         """Say what runs here; cancel what is to be cancelled."""
-        for response_id in await self._store.beat(self._runs.ids):
+        for response_id in await self._store.beat(self._runs.kept_ids):
             if run := self._runs.find(response_id):
                 run.cancel()
 

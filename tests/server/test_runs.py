@@ -311,12 +311,23 @@ async def test_runs_are_found_by_their_requests_while_they_last(source: Source) 
     runs = Runs()
     run = runs.start(source, "r")
     assert runs.find("r") is run
-    assert runs.ids == ["r"]
     source.end()
     await run.wait()
     await settle()
     assert runs.find("r") is None
-    assert runs.ids == []
+
+
+async def test_only_runs_with_a_journal_are_told_as_kept() -> None:
+    runs = Runs()
+    sources = [Source(), Source()]
+    kept = runs.start(sources[0], "kept", journal=SlowJournal())
+    other = runs.start(sources[1], "other")
+    assert runs.kept_ids == ["kept"]
+    for source in sources:
+        source.end()
+    await asyncio.gather(kept.wait(), other.wait())
+    await settle()
+    assert runs.kept_ids == []
 
 
 @pytest.mark.parametrize("background", [False, True])

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
+from server.journal import ResponseJournal
 from server.runs import Emit, Runs
 from server.store.base import StoredResponse, StoreUnavailable
 from server.store.memory import MemoryStore
@@ -39,9 +40,12 @@ async def forever(emit: Emit) -> None:
 
 async def test_a_run_that_is_cancelled_through_the_store_ends() -> None:
     store, runs = MemoryStore(), Runs()
-    await store.begin(running("one"))
-    await store.begin(running("two"))
-    cancelled, other = runs.start(forever, "one"), runs.start(forever, "two")
+    started = []
+    for name in ("one", "two"):
+        journal = ResponseJournal(store, running(name), {})
+        await journal.begin()
+        started.append(runs.start(forever, name, journal=journal))
+    cancelled, other = started
     async with Upkeep(store, runs, 60.0).running():
         await store.cancel("one")
         await cancelled.wait()
