@@ -9,10 +9,11 @@ from multiprocessing import resource_tracker
 from vllm import SamplingParams
 from vllm.exceptions import GracefulHTTPError, VLLMClientError
 from vllm.inputs.engine import tokens_input
-from vllm.outputs import CompletionOutput
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+from vllm.v1.engine import EngineCoreOutput
 from vllm.v1.engine.async_llm import AsyncLLM
-from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+from vllm.v1.engine.exceptions import EngineDeadError
+from vllm.v1.outputs import LogprobsLists
 
 from adapters.base import (
     FEATURES,
@@ -25,14 +26,14 @@ from adapters.base import (
 from adapters.errors import (
     BackendFailed,
     ContextTooLong,
-    EngineFault,
-    InvalidGrammar,
     Overloaded,
     Rejected,
 )
+from adapters.local.masks import GrammarCompiler
 from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
+from adapters.vllm.outputs import Inbox, TokenOutputs
 from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
@@ -48,6 +49,7 @@ class VLLMBackend:
         self._config = config
         self._engine: AsyncLLM | None = None
         self._info: BackendInfo | None = None
+        self._grammars: GrammarCompiler | None = None
 
     @property
     def info(self) -> BackendInfo:
@@ -64,17 +66,24 @@ class VLLMBackend:
         self._info = BackendInfo(
             _NAME, self._config.model, model.max_model_len, model.get_vocab_size(), FEATURES
         )
+        self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
         self._config.progress("starting vLLM", 1.0)
 
     def _load(self, model: str) -> AsyncLLM:
         try:
             with _interrupts_kept_out():
-                return AsyncLLM.from_engine_args(engine_arguments(model, self._config.options))
+                engine = AsyncLLM.from_engine_args(engine_arguments(model, self._config.options))
         except (OSError, RuntimeError, ValueError, ImportError, AssertionError) as error:
             raise BackendFailed(f"vLLM cannot serve {model}: {error}") from error
+        # Nothing has been sampled yet: the handler that uses it starts with the first request.
+        engine.output_processor = TokenOutputs(None, log_stats=engine.log_stats)
+        return engine
 
     async def stop(self) -> None:
         engine, self._engine = self._engine, None
+        grammars, self._grammars = self._grammars, None
+        if grammars is not None:
+            grammars.close()
         if engine is None:
             return
         # Who waits for tokens would wait for ever: the engine's end is not told to them.
@@ -97,23 +106,44 @@ class VLLMBackend:
         length = len(request.prompt_token_ids)
         if length + request.max_tokens > self.info.context_length:
             raise ContextTooLong(length, self.info.context_length)
-        with _reported(request):
-            outputs = engine.generate(
-                tokens_input(list(request.prompt_token_ids)),
-                _sampling(request),
-                request.request_id,
-                priority=request.priority,
-                reasoning_ended=True,
-            )
-            first = True
+        if request.grammar is not None and self._grammars is not None:
+            await self._grammars.check(request.grammar)
+        with _reported():
+            inbox = Inbox()
+            key = await self._add(engine, request, inbox)
+            finished = False
             try:
-                async for output in outputs:
-                    yield _chunk(
-                        output.outputs[0], request, output.num_cached_tokens if first else None
-                    )
-                    first = False
+                while not finished:
+                    chunk = _chunk(await inbox.take(), request)
+                    finished = chunk.finish_reason is not None
+                    yield chunk
             finally:
-                await outputs.aclose()
+                if not finished and not engine.errored:
+                    await engine.abort(key, internal=True)
+
+    async def _add(self, engine: AsyncLLM, request: GenerationRequest, inbox: Inbox) -> str:
+        """Hand a request to the engine; the id that it goes by there.
+
+        AsyncLLM's own `add_request` would compile the grammar once more, on the event loop.
+        """
+        if engine.errored:
+            raise EngineDeadError
+        core_request = engine.input_processor.process_inputs(
+            request.request_id,
+            tokens_input(list(request.prompt_token_ids)),
+            SamplingParams(**sampling_fields(request), output_kind=RequestOutputKind.DELTA),
+            supported_tasks=await engine.get_supported_tasks(),
+            priority=request.priority,
+        )
+        if request.grammar is not None:
+            grammar = StructuredOutputsParams(grammar=request.grammar)
+            grammar._backend = "guidance"
+            core_request.sampling_params.structured_outputs = grammar
+        core_request.reasoning_ended = True
+        engine.input_processor.assign_request_id(core_request)
+        engine._run_output_handler()
+        await engine._add_request(core_request, None, None, 0, inbox)
+        return str(core_request.request_id)
 
     def _running(self) -> AsyncLLM:
         if self._engine is None:
@@ -121,38 +151,31 @@ class VLLMBackend:
         return self._engine
 
 
-def _sampling(request: GenerationRequest) -> SamplingParams:
-    grammar = request.grammar
-    return SamplingParams(
-        **sampling_fields(request),
-        output_kind=RequestOutputKind.DELTA,
-        skip_clone=True,
-        structured_outputs=None if grammar is None else StructuredOutputsParams(grammar=grammar),
-    )
-
-
-def _chunk(
-    output: CompletionOutput, request: GenerationRequest, cached_tokens: int | None
-) -> GenerationChunk:
-    token_ids = tuple(output.token_ids)
-    reason = output.finish_reason
+def _chunk(outputs: list[EngineCoreOutput], request: GenerationRequest) -> GenerationChunk:
+    prefill, reason = outputs[0].prefill_stats, outputs[-1].finish_reason
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+    if request.logprobs is not None:
+        logprobs = tuple(
+            entry
+            for output in outputs
+            if output.new_logprobs is not None
+            for entry in _logprobs(output.new_logprobs, request.logprobs)
+        )
     return GenerationChunk(
-        token_ids,
-        None if request.logprobs is None else _logprobs(token_ids, output, request.logprobs),
-        None if reason is None else finish_reason(reason, "vLLM"),
-        cached_tokens,
+        tuple(token_id for output in outputs for token_id in output.new_token_ids),
+        logprobs,
+        None if reason is None else finish_reason(str(reason), "vLLM"),
+        None if prefill is None else prefill.num_cached_tokens,
     )
 
 
-def _logprobs(
-    token_ids: tuple[int, ...], output: CompletionOutput, count: int
-) -> tuple[TokenLogprobs, ...]:
-    entries = []
-    for token_id, place in zip(token_ids, output.logprobs or (), strict=True):
-        known = {one: max(value.logprob, _LEAST_LOGPROB) for one, value in place.items()}
+def _logprobs(told: LogprobsLists, count: int) -> Iterator[TokenLogprobs]:
+    """vLLM puts the sampled token first, whatever its rank; rows are as wide as the batch's."""
+    for row_ids, row in zip(told.logprob_token_ids, told.logprobs, strict=True):
+        values = [max(value, _LEAST_LOGPROB) for value in row[: count + 1].tolist()]
+        known = dict(zip(row_ids[: count + 1].tolist(), values, strict=True))
         top = sorted(known.items(), key=lambda pair: -pair[1])[:count]
-        entries.append(TokenLogprobs(token_id, known[token_id], tuple(top)))
-    return tuple(entries)
+        yield TokenLogprobs(int(row_ids[0]), values[0], tuple(top))
 
 
 @contextmanager
@@ -171,19 +194,13 @@ def _interrupts_kept_out() -> Iterator[None]:
 
 
 @contextmanager
-def _reported(request: GenerationRequest) -> Iterator[None]:
+def _reported() -> Iterator[None]:
     """vLLM's errors as this project's."""
     try:
         yield
     except GracefulHTTPError as error:
         raise Overloaded(str(error)) from error
-    except (VLLMClientError, ValueError) as error:
-        if request.grammar is not None and "grammar" in str(error).lower():
-            raise InvalidGrammar(str(error)) from error
-        raise Rejected(f"vLLM refused the request: {error}") from error
-    except EngineGenerateError as error:
-        if isinstance(error.__cause__, BackendFailed):
-            raise error.__cause__ from None
-        raise EngineFault(f"vLLM failed: {error.__cause__ or error}") from error
     except EngineDeadError as error:
         raise BackendFailed("the vLLM engine died") from error
+    except (VLLMClientError, ValueError) as error:
+        raise Rejected(f"vLLM refused the request: {error}") from error
