@@ -137,6 +137,7 @@ class BackendInfo:
     context_length: the most tokens of prompt and completion together.
     vocab_size: rows of the logits.
     features: of `FEATURES`; a request that needs another raises Unsupported.
+    masks_are_cheap: to hold an answer to a grammar costs no more than 3 % of its tokens per second.
     """
 
     name: str
@@ -144,6 +145,7 @@ class BackendInfo:
     context_length: int
     vocab_size: int
     features: frozenset[str]
+    masks_are_cheap: bool = False
 
 
 @dataclass(frozen=True, slots=True)

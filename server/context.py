@@ -38,8 +38,9 @@ class Context:
     @property
     def masking(self) -> Masking:
         """When the engine's samples are held to a grammar."""
-        can_mask = "grammar" in self.gateway.backend.info.features
-        return Masking(self.settings.constrain, can_mask, self.settings.parallel_calls)
+        info = self.gateway.backend.info
+        when = self.settings.constrain or ("always" if info.masks_are_cheap else "needed")
+        return Masking(when, "grammar" in info.features, self.settings.parallel_calls)
 
     def model(self, name: str | None) -> str:
         """The served name for what the request asks; the default for None. Raises NotFound."""

@@ -56,10 +56,11 @@ class Settings(BaseSettings):
         description="what becomes of input that the model cannot read (images, files): a note in "
         "its place, or a 400",
     )
-    constrain: Literal["always", "needed", "never"] = Field(
-        "needed",
+    constrain: Literal["always", "needed", "never"] | None = Field(
+        None,
         description="when sampling is held to a grammar: always to legal harmony, where a request "
-        "needs it (tools, formats, a reasoning budget, effort none), or never",
+        "needs it (tools, formats, a reasoning budget, effort none), or never; without it, always "
+        "where the engine masks at little cost (transformers), else needed",
     )
     parallel_calls: bool = Field(
         False,

@@ -53,7 +53,12 @@ class LocalBackend:
         except (RuntimeError, MemoryError, ValueError) as error:
             raise BackendFailed(f"cannot set up the cache: {error}") from error
         return BackendInfo(
-            "transformers", name, self._engine.context_length, model.config.vocab_size, FEATURES
+            "transformers",
+            name,
+            self._engine.context_length,
+            model.config.vocab_size,
+            FEATURES,
+            masks_are_cheap=True,  # as benchmarks/masks.py has it
         )
 
     async def stop(self) -> None:

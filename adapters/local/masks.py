@@ -29,36 +29,84 @@ _FEW_WORDS = 1024  # of 6,284; a token or more in each
 class TokenMask:
     """Which tokens may come next after those sampled so far.
 
-    bits: [words]; bit i of the whole says whether token i is allowed.
-    few: their ids, ascending, where they are so few that to look at them alone is cheapest, else
-    None.
+    ahead: whether `bits` are to be known before a token is chosen. Where the last choice was among
+    all tokens and none was forbidden, the next likely is so too: then asking the matcher about the
+    one that was chosen is cheapest.
+    few: the ids that may come, ascending, where they are known and so few that to look at them
+    alone is cheapest, else None.
     error: set once the grammar cannot go on: InvalidGrammar where it is too complex to be followed,
     DeadEnd where it allows no token. complete: once it allows nothing but the end.
     """
 
     def __init__(self, matcher: LLMatcher, bits: NDArray[np.int32]) -> None:
+        """bits: [words]; bit i of the whole says whether token i may come next."""
         self.matcher = matcher
+        self.words = len(bits)
         self.error: BackendError | None = None
         self.complete = False
-        self.renew(bits)
-
-    def renew(self, bits: NDArray[np.int32]) -> None:
-        self.bits = bits
-        self._words = np.flatnonzero(bits)
-        self.few = self.allowed() if len(self._words) <= _FEW_WORDS else None
+        self.ahead = True
+        self.few: NDArray[np.int64] | None
+        self._bits: NDArray[np.int32] | None
+        self._keep(bits)
 
     def copy(self) -> "TokenMask":
-        return TokenMask(self.matcher.deep_copy(), self.bits)
+        """Apart from this one, at the same place, which is the grammar's beginning."""
+        assert self._bits is not None
+        return TokenMask(self.matcher.deep_copy(), self._bits)
+
+    @property
+    def is_open(self) -> bool:
+        """True while a token may come."""
+        return self.error is None and not self.complete
+
+    def know(self, bits: NDArray[np.int32]) -> None:
+        """What the matcher has said may come next; its array is for others after this."""
+        if self.matcher.is_error():
+            self.error = _stuck(self.matcher)
+        else:
+            self._keep(bits)
 
     def allows(self, token_id: int) -> bool:
-        return bool(self.bits[token_id >> 5] >> (token_id & 31) & 1)
+        """Whether the token may come next."""
+        return bool(self.matcher.validate_tokens([token_id]))
 
     def allowed(self) -> NDArray[np.int64]:
-        """The ids that may come next, ascending."""
-        octets = self.bits[self._words].view(np.uint8)
-        places = np.flatnonzero(np.unpackbits(octets, bitorder="little").view(bool))
-        ids: NDArray[np.int64] = self._words[places >> 5] * 32 + (places & 31)
-        return ids
+        """The ids that may come next, ascending; none where asking finds `error`."""
+        if self._bits is None:
+            bits = np.zeros((1, self.words), np.int32)
+            fill_next_token_bitmask(self.matcher, bits)
+            self.know(bits[0])
+        if self._bits is None:
+            return np.empty(0, np.int64)
+        return _ids(self._bits) if self.few is None else self.few
+
+    def take(self, token_id: int) -> None:
+        """Go on past the token that was chosen. Sets `error` and `complete`."""
+        self._bits = self.few = None
+        if not self.allows(token_id):
+            self.error = BackendFailed(f"the grammar forbids the token {token_id}")
+            return
+        self.matcher.consume_token(token_id)
+        if self.matcher.is_error():
+            self.error = _stuck(self.matcher)
+        else:
+            # A matcher that failed says that it has stopped, too.
+            self.complete = self.matcher.is_stopped()
+
+    def _keep(self, bits: NDArray[np.int32]) -> None:
+        self.few = _ids(bits) if np.count_nonzero(bits) <= _FEW_WORDS else None
+        self._bits = bits.copy()
+
+
+def _ids(bits: NDArray[np.int32]) -> NDArray[np.int64]:
+    if len(bits) % 2:
+        bits = np.append(bits, np.int32(0))
+    doubles = bits.view(np.int64)  # half as many to look through
+    words = np.flatnonzero(doubles != 0)
+    octets = doubles[words].view(np.uint8)
+    places = np.flatnonzero(np.unpackbits(octets, bitorder="little").view(bool))
+    ids: NDArray[np.int64] = words[places >> 6] * 64 + (places & 63)
+    return ids
 
 
 class GrammarCompiler:
@@ -77,6 +125,13 @@ class GrammarCompiler:
         Raises InvalidGrammar with the compiler's reason, DeadEnd where nothing can be said by it,
         BackendFailed when there is no tokenizer or `close` came first.
         """
+        return (await self._shared(grammar)).copy()
+
+    async def check(self, grammar: str) -> None:
+        """Raises as `compile` does."""
+        await self._shared(grammar)
+
+    async def _shared(self, grammar: str) -> TokenMask:
         task = self._compiled.get(grammar)
         if task is None:
             task = asyncio.create_task(self._begin(grammar))
@@ -86,7 +141,7 @@ class GrammarCompiler:
         self._compiled.move_to_end(grammar)
         try:
             # Others may wait for the same grammar when this request is cancelled.
-            return (await asyncio.shield(task)).copy()
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
                 raise BackendFailed("the backend was stopped") from None
@@ -146,37 +201,35 @@ def _stuck(matcher: LLMatcher) -> BackendError:
 
 
 class MaskWorker:
-    """Advances masks on other threads while the engine computes its next step."""
+    """Finds out which tokens may come next, on other threads while the engine computes."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "masks")
         self._executor = LLExecutor()
+        self._bank = np.zeros((0, 0), np.int32)
+        self._asked: Sequence[TokenMask] = ()
         self._pending: Future[None] | None = None
 
-    def advance(self, sampled: Sequence[tuple[TokenMask, int]]) -> None:
-        """Begin to move each mask past its token; `wait` before looking at any mask."""
-        if sampled:
-            self._pending = self._pool.submit(self._advance, sampled)
+    def ask(self, masks: Sequence[TokenMask]) -> None:
+        """Begin to find out; `wait` before looking at any of these masks."""
+        if not masks:
+            return
+        words = masks[0].words
+        if self._bank.shape[0] < len(masks) or self._bank.shape[1] != words:
+            self._bank = np.zeros((len(masks), words), np.int32)
+        self._asked = masks
+        matchers = [(mask.matcher, place) for place, mask in enumerate(masks)]
+        self._pending = self._pool.submit(
+            fill_next_token_bitmask_par, self._executor, matchers, self._bank
+        )
 
     def wait(self) -> None:
+        """What was asked is known when this returns."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
+            for mask, bits in zip(self._asked, self._bank, strict=False):
+                mask.know(bits)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _advance(self, sampled: Sequence[tuple[TokenMask, int]]) -> None:
-        for mask, token_id in sampled:
-            if not mask.allows(token_id):
-                mask.error = BackendFailed(f"the grammar forbids the token {token_id}")
-            mask.matcher.consume_token(token_id)
-        bank = np.zeros((len(sampled), len(sampled[0][0].bits)), np.int32)
-        matchers = [(mask.matcher, place) for place, (mask, _) in enumerate(sampled)]
-        fill_next_token_bitmask_par(self._executor, matchers, bank)
-        for (mask, _), bits in zip(sampled, bank, strict=True):
-            mask.renew(bits)
-            if mask.error is None and mask.matcher.is_error():
-                mask.error = _stuck(mask.matcher)
-            # A matcher that failed says that it has stopped, too.
-            mask.complete = mask.error is None and mask.matcher.is_stopped()

@@ -127,17 +127,6 @@ class Row:
         self._seed = request.seed if request.seed is not None else secrets.randbits(64)
         self._sampled = 0
 
-    @property
-    def plain(self) -> bool:
-        """The likeliest token is the answer, and nothing else was asked for."""
-        stretch = self.stretch
-        return (
-            stretch.greedy
-            and not stretch.adjusts
-            and self.mask is None
-            and self.request.logprobs is None
-        )
-
     def uniform(self, attempt: int) -> float:
         """The random number for the next token."""
         return uniform(self._seed, self._sampled, attempt)

@@ -52,16 +52,18 @@ class Step:
 
     def _conclude(self, choice: Choice) -> None:
         news: News = []
-        sampled: list[tuple[TokenMask, int]] = []
+        ahead: list[TokenMask] = []
         for place, row in enumerate(choice.batch):
             if row is None or row.ended:
                 continue
             item = _outcome(choice, place, row)
             row.ended = item.finish_reason is not None or item.error is not None
             if row.mask is not None and not row.ended:
-                sampled.append((row.mask, choice.tokens[place]))
+                row.mask.take(choice.tokens[place])
+                if row.mask.ahead and row.mask.is_open:
+                    ahead.append(row.mask)
             news.append((row, item))
-        self._masks.advance(sampled)
+        self._masks.ask(ahead)
         self._report(news)
 
 

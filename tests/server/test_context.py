@@ -37,3 +37,22 @@ def test_any_other_model_is_not_found(context: Context, name: str) -> None:
 def test_the_names_are_the_settings(context: Context) -> None:
     assert context.models == ("a", "b")
     assert replace(context, settings=Settings(model="m")).models == ("m",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "cheap", "when"),
+    [
+        (None, True, "always"),
+        (None, False, "needed"),
+        ("needed", True, "needed"),
+        ("never", True, "never"),
+        ("always", False, "always"),
+    ],
+)
+def test_plain_conversations_are_masked_where_it_is_asked_for_or_costs_little(
+    context: Context, monkeypatch: pytest.MonkeyPatch, asked: str | None, cheap: bool, when: str
+) -> None:
+    info = replace(context.gateway.backend.info, masks_are_cheap=cheap)
+    monkeypatch.setattr(ScriptedBackend, "info", info)
+    settings = Settings(constrain=asked)
+    assert replace(context, settings=settings).masking.when == when

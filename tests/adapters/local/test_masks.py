@@ -31,7 +31,9 @@ def worker() -> Iterator[MaskWorker]:
 
 
 def step(worker: MaskWorker, *sampled: tuple[TokenMask, int]) -> None:
-    worker.advance(sampled)
+    for mask, token_id in sampled:
+        mask.take(token_id)
+    worker.ask([mask for mask, _ in sampled if mask.is_open])
     worker.wait()
 
 
@@ -136,6 +138,19 @@ async def test_a_grammar_that_does_not_compile_is_refused_with_the_reason(
         await compiler.compile("start: nowhere")
 
 
+async def test_checking_compiles_once_for_those_who_follow(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await compiler.check(TEXT)
+    monkeypatch.setattr("adapters.local.masks._compile", None)
+    assert not (await compiler.compile(TEXT)).complete
+
+
+async def test_checking_refuses_what_does_not_compile(compiler: GrammarCompiler) -> None:
+    with pytest.raises(InvalidGrammar):
+        await compiler.check("start: (")
+
+
 async def test_a_grammar_that_takes_too_long_is_refused(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +239,6 @@ async def test_a_grammar_that_leads_to_nothing_is_a_dead_end(
 def test_bits_are_read_in_tokens_order() -> None:
     mask = TokenMask(None, np.array([0b101, -(2**31)], np.int32))
     assert mask.allowed().tolist() == [0, 2, 63]
-    assert [token for token in range(64) if mask.allows(token)] == [0, 2, 63]
 
 
 async def test_few_tokens_are_listed_and_many_are_not(
@@ -237,6 +251,26 @@ async def test_few_tokens_are_listed_and_many_are_not(
     assert mask.few is None
 
 
+async def test_a_mask_that_nobody_asked_for_ahead_is_found_out_when_it_is_needed(
+    compiler: GrammarCompiler,
+) -> None:
+    mask = await compiler.compile(YES_OR_NO)
+    mask.take(encode("yes")[0])
+    assert mask.few is None
+    assert mask.allows(END)
+    assert not mask.allows(CHANNEL)
+    assert mask.allowed().tolist() == [END]
+
+
+async def test_what_is_known_of_one_mask_outlasts_what_is_asked_for_others(
+    compiler: GrammarCompiler, worker: MaskWorker
+) -> None:
+    text, answer = await compiler.compile(TEXT), await compiler.compile(YES_OR_NO)
+    step(worker, (text, CHANNEL))
+    step(worker, (answer, encode("yes")[0]))
+    assert len(text.allowed()) > 150_000
+
+
 def test_waiting_without_work_returns(worker: MaskWorker) -> None:
-    worker.advance([])
+    worker.ask([])
     worker.wait()

@@ -121,21 +121,9 @@ def test_without_a_seed_the_numbers_are_fresh() -> None:
     assert make_row().uniform(0) != make_row().uniform(0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "plain"),
-    [
-        ({"sampling": GREEDY}, True),
-        ({"sampling": SamplingParams(temperature=1e-6)}, True),
-        ({}, False),
-        ({"sampling": PENALTY}, False),
-        ({"sampling": SamplingParams(temperature=0, logit_bias={1: 2.0})}, False),
-        ({"sampling": GREEDY, "logprobs": 0}, False),
-    ],
-)
-def test_only_a_greedy_row_that_asks_for_nothing_is_plain(
-    fields: dict[str, Any], plain: bool
-) -> None:
-    assert make_row(**fields).plain is plain
+@pytest.mark.parametrize(("temperature", "greedy"), [(0.0, True), (1e-6, True), (0.01, False)])
+def test_a_temperature_next_to_nothing_is_greedy(temperature: float, greedy: bool) -> None:
+    assert make_row(sampling=SamplingParams(temperature=temperature)).stretch.greedy is greedy
 
 
 async def test_an_inbox_hands_over_what_has_piled_up() -> None:

@@ -17,7 +17,13 @@ GREEDY = SamplingParams(temperature=0)
 
 
 class FakeMatcher:
-    """Stands in for llguidance's matcher: the mask stays as it is."""
+    """Stands in for llguidance's matcher: the same tokens may come for ever."""
+
+    def __init__(self, allowed: tuple[int, ...]) -> None:
+        self._allowed = frozenset(allowed)
+
+    def validate_tokens(self, tokens: list[int]) -> int:
+        return int(tokens[0] in self._allowed)
 
 
 class Bench:
@@ -55,7 +61,8 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture(autouse=True)
 def still_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.local.masks.MaskWorker.advance", lambda *_: None)
+    monkeypatch.setattr("adapters.local.masks.TokenMask.take", lambda *_: None)
+    monkeypatch.setattr("adapters.local.masks.MaskWorker.ask", lambda *_: None)
 
 
 def noise(rows: int, seed: int = 0) -> torch.Tensor:
@@ -66,7 +73,7 @@ def mask_of(*allowed: int, many: bool = False) -> TokenMask:
     """A mask that stays as it is; `many`: as if the allowed tokens were too many to list."""
     bits = np.zeros(WIDTH, np.uint8)
     bits[list(allowed)] = 1
-    mask = TokenMask(FakeMatcher(), np.packbits(bits, bitorder="little").view(np.int32))  # type: ignore[arg-type]
+    mask = TokenMask(FakeMatcher(allowed), np.packbits(bits, bitorder="little").view(np.int32))  # type: ignore[arg-type]
     if many:
         mask.few = None
     return mask
