@@ -195,6 +195,10 @@ class Runs:
     async def close(self) -> None:
         """Cancel what still runs and wait for it."""
         self.cancel()
+        await self.wait()
+
+    async def wait(self) -> None:
+        """Return when all that runs now is done."""
         await asyncio.gather(*(run.wait() for run in self._ids))
 
     def _forget(self, run: Run) -> None:

@@ -62,8 +62,7 @@ class App:
     async def until_idle(self) -> None:
         """Wait for every run; a place in the queue that is kept for longer fails the test."""
         gateway = self.app.state.context.gateway
-        running = map(gateway.runs.find, gateway.runs.ids)
-        await asyncio.gather(*(run.wait() for run in running if run is not None))
+        await gateway.runs.wait()
         await asyncio.sleep(0)
         assert gateway.admission.admitted == 0
 

@@ -371,8 +371,7 @@ async def test_a_client_that_leaves_frees_its_slot(serve: Serve, stream: bool) -
         gateway = server.app.state.context.gateway
         async with asyncio.timeout(5):
             told = await disconnect_after_first_output(server.app, stream=stream)
-            for run in map(gateway.runs.find, gateway.runs.ids):
-                await run.wait()
+            await gateway.runs.wait()
             await asyncio.sleep(0)
         assert gateway.admission.admitted == 0
         assert b"response.completed" not in told
