@@ -1,15 +1,15 @@
 """gpt-oss-server with `--backend vllm` against `vllm serve`, at what clients see.
 
     make test-vllm   # once: sets up .venv-vllm
-    .venv-vllm/bin/python benchmarks/vllm.py [--model FOLDER] [--streams 1 16 64] [--rounds 5]
+    .venv-vllm/bin/python -m benchmarks.vllm [--model FOLDER] [--streams 1 16 64] [--rounds 5]
 
-Both servers run at once with the same engine arguments, random weights of the demo checkpoint's
-shape (they do not stop early) and the same requests, streamed; each round asks each of them in an
-order drawn anew, so that a machine's moods fall on both alike. Masked: the answer keeps to a JSON
-schema, of which each makes its own grammar,
-since vLLM's APIs take no llguidance grammar for gpt-oss. Printed are medians over the rounds of
-each round's ratio, ours to vLLM's: output tokens per second, and CPU seconds per output token of
-the process that answers HTTP (the engine has processes of its own, alike on both sides).
+Both servers run at once with the same engine arguments and the default checkpoint, and stream
+answers to the same requests; each round asks each of them in an order drawn anew, so that a
+machine's moods fall on both alike. Masked: the answer keeps to a JSON schema. vLLM's own APIs of
+chat make another grammar of that, if any, so there vLLM is given this server's prompt and grammar
+on its `/v1/completions`, which has no harmony to read. Printed are medians over the rounds of each
+round's ratio, ours to vLLM's: output tokens per second, and CPU seconds per output token of the
+process that answers HTTP (the engine has processes of its own, alike on both sides).
 """
 
 import argparse
@@ -31,7 +31,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.checkpoint import ensure_random
+from adapters.base import SamplingParams
+from benchmarks import masks
+from demo.checkpoint import ensure
 
 ENGINE = {"max_model_len": "4096", "enforce_eager": "true", "max_num_seqs": "64"}
 ENVIRONMENT = {
@@ -42,16 +44,13 @@ ENVIRONMENT = {
 }
 NAME = "model"
 START_SECONDS = 600
-SCHEMA = {
-    "type": "object",
-    # More than fit: answers of both sides are as long as they may be.
-    "properties": {
-        "names": {"type": "array", "minItems": 500, "items": {"type": "string", "maxLength": 40}}
-    },
-    "required": ["names"],
-    "additionalProperties": False,
-}
-TASK = "Write a long list of names for number {}."
+# Of the things that the default checkpoint says most about.
+TASKS = (
+    "What is {} + 25?",
+    "Who are you and what can you do, {}?",
+    "Say hello to number {}.",
+    "What can you not do? I ask for the time number {}.",
+)
 
 
 class Server:
@@ -100,6 +99,7 @@ def servers(model: str) -> Iterator[tuple[Server, Server]]:
     theirs = [*("vllm.entrypoints.cli.main", "serve", model, *flags)]
     theirs += ["--served-model-name", NAME, "--disable-log-stats"]
     theirs += ["--disable-uvicorn-access-log", "--scheduling-policy", "priority"]
+    theirs += ["--structured-outputs-config", '{"backend": "guidance"}']
     running = [Server("ours", ours), Server("vllm-serve", theirs)]
     try:
         for server in running:
@@ -119,25 +119,38 @@ class Kind:
     api: str
     masked: bool
 
-    @property
-    def path(self) -> str:
-        return {"chat": "/v1/chat/completions", "responses": "/v1/responses"}[self.api]
-
-    def body(self, number: int, tokens: int) -> dict[str, Any]:
-        task = TASK.format(number)
+    def asks(self, server: str, number: int, tokens: int) -> tuple[str, dict[str, Any]]:
+        """The path and the body of a request."""
+        if self.masked and server != "ours":
+            return "/v1/completions", held(number, tokens)
+        form = masks.schema(number) if self.masked else {}
+        task = TASKS[number % len(TASKS)].format(number % 90 + 7)
+        messages = form.get("messages", [{"role": "user", "content": task}])
         body: dict[str, Any] = {"model": NAME, "stream": True, "temperature": 1.0}
         if self.api == "chat":
-            body |= {"messages": [{"role": "user", "content": task}], "max_tokens": tokens}
-            body |= {"stream_options": {"include_usage": True}}
-        else:
-            body |= {"input": task, "max_output_tokens": tokens, "store": False}
-        if not self.masked:
-            return body
-        form = {"type": "json_schema", "name": "names", "schema": SCHEMA, "strict": True}
-        if self.api == "responses":
-            return body | {"text": {"format": form}}
-        named = {key: form[key] for key in ("name", "schema", "strict")}
-        return body | {"response_format": {"type": "json_schema", "json_schema": named}}
+            body |= {**form, "messages": messages, "max_tokens": tokens}
+            body |= {"stream_options": {"include_usage": True}, "reasoning_effort": "high"}
+            return "/v1/chat/completions", body
+        body |= {"input": messages, "max_output_tokens": tokens, "store": False}
+        if form:
+            body["text"] = {
+                "format": {"type": "json_schema"} | form["response_format"]["json_schema"]
+            }
+        return "/v1/responses", body | {"reasoning": {"effort": "high"}}
+
+
+def held(number: int, tokens: int) -> dict[str, Any]:
+    """The prompt that this server renders, and the grammar that it makes, for vLLM."""
+    made = masks.request(masks.schema(number), SamplingParams(), number, "high")
+    return {
+        "model": NAME,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": 1.0,
+        "max_tokens": tokens,
+        "prompt": list(made.prompt_token_ids),
+        "structured_outputs": {"grammar": made.grammar},
+    }
 
 
 async def ask(port: int, path: str, body: dict[str, Any]) -> int:
@@ -161,9 +174,9 @@ class Measured:
     cpu_per_token: float
 
 
-async def measure(server: Server, bodies: list[dict[str, Any]], path: str) -> Measured:
+async def measure(server: Server, asked: list[tuple[str, dict[str, Any]]]) -> Measured:
     cpu, began = server.cpu, time.perf_counter()
-    tokens = sum(await asyncio.gather(*(ask(server.port, path, body) for body in bodies)))
+    tokens = sum(await asyncio.gather(*(ask(server.port, *one) for one in asked)))
     seconds = time.perf_counter() - began
     return Measured(tokens / seconds, (server.cpu - cpu) / tokens)
 
@@ -179,9 +192,9 @@ async def compare(pair: tuple[Server, Server], options: argparse.Namespace) -> N
             for number in range(options.rounds + 1):
                 numbers = range(number * streams, (number + 1) * streams)
                 results: dict[str, Measured] = {}
-                bodies = [kind.body(one, options.tokens) for one in numbers]
                 for server in random.sample(pair, 2):
-                    results[server.name] = await measure(server, bodies, kind.path)
+                    asked = [kind.asks(server.name, one, options.tokens) for one in numbers]
+                    results[server.name] = await measure(server, asked)
                 rounds.append((results["ours"], results["vllm-serve"]))
             show(kind, streams, rounds[1:])  # the first warms up
 
@@ -202,12 +215,12 @@ def show(kind: Kind, streams: int, rounds: list[tuple[Measured, Measured]]) -> N
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", help="a checkpoint's folder; default: random weights")
+    parser.add_argument("--model", help="a checkpoint's folder; the demo's by default")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16, 64])
-    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=160)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    with servers(options.model or str(ensure_random())) as pair:
+    with servers(options.model or str(ensure())) as pair:
         asyncio.run(compare(pair, options))
 
 
