@@ -13,7 +13,7 @@ import statistics
 import time
 from typing import Any
 
-from adapters.local.masks import GrammarCompiler
+from adapters.grammars import GrammarCompiler
 from harmony.vocab import VOCAB_SIZE
 from server.backends import mask_tokenizer
 from server.inbound.grammar import Masking, Wish, constrain

@@ -8,7 +8,7 @@ from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
 from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.errors import BackendError, BackendFailed, InvalidGrammar
-from adapters.local.masks import GrammarCompiler
+from adapters.grammars import GrammarCompiler
 
 
 class Held:

@@ -12,9 +12,9 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
+from adapters.grammars import GrammarCompiler
 from adapters.local.engine import Engine
 from adapters.local.loading import load
-from adapters.local.masks import GrammarCompiler
 from adapters.local.options import parse_options
 from adapters.local.row import Row, Sampled
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adapters.errors import BackendError, BackendFailed, DeadEnd
+from adapters.grammars import TokenMask
 from adapters.local import sampling
-from adapters.local.masks import TokenMask
 from adapters.local.row import Row
 
 logger = logging.getLogger(__name__)

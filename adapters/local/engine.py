@@ -15,8 +15,8 @@ from transformers.generation.continuous_batching.continuous_api import (
 
 from adapters.base import GenerationRequest
 from adapters.errors import BackendFailed
+from adapters.grammars import TokenMask
 from adapters.local.cache import longest_request, sharing_allocators, watch_prefixes
-from adapters.local.masks import TokenMask
 from adapters.local.options import Options
 from adapters.local.row import Row, Sampled
 from adapters.local.step import News, Step

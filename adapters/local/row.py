@@ -17,7 +17,7 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.errors import BackendError
-from adapters.local.masks import TokenMask
+from adapters.grammars import TokenMask
 from adapters.local.sampling import Tally, uniform
 
 _GREEDY_BELOW = 1e-5  # As in vLLM: smaller temperatures divide to infinity.

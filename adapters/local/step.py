@@ -12,8 +12,9 @@ from torch import Tensor
 
 from adapters.base import TokenLogprobs
 from adapters.errors import BackendFailed
+from adapters.grammars import TokenMask
 from adapters.local.choice import Choice, Scratch
-from adapters.local.masks import MaskWorker, TokenMask
+from adapters.local.masks import MaskWorker
 from adapters.local.row import Row, Sampled
 
 News = list[tuple[Row, Sampled]]

@@ -29,7 +29,7 @@ from adapters.errors import (
     Overloaded,
     Rejected,
 )
-from adapters.local.masks import GrammarCompiler
+from adapters.grammars import GrammarCompiler
 from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments

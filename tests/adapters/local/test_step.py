@@ -7,8 +7,8 @@ import torch
 
 from adapters.base import GenerationRequest, SamplingParams
 from adapters.errors import DeadEnd, InvalidGrammar
+from adapters.grammars import TokenMask
 from adapters.local import sampling
-from adapters.local.masks import TokenMask
 from adapters.local.row import Row, Sampled
 from adapters.local.step import News, Step
 
@@ -61,7 +61,7 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture(autouse=True)
 def still_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.local.masks.TokenMask.take", lambda *_: None)
+    monkeypatch.setattr("adapters.grammars.TokenMask.take", lambda *_: None)
     monkeypatch.setattr("adapters.local.masks.MaskWorker.ask", lambda *_: None)
 
 

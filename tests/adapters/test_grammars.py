@@ -1,0 +1,252 @@
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from llguidance import LLTokenizer
+
+from adapters import grammars
+from adapters.errors import BackendFailed, DeadEnd, InvalidGrammar
+from adapters.grammars import GrammarCompiler, TokenMask
+from harmony.tokenizer import encode
+from harmony.vocab import CHANNEL, END, VOCAB_SIZE
+
+YES_OR_NO = 'start: ("yes" | "no") <[200007]>'
+TEXT = r"start: <[200005]> /(.|\n)*/ <[200007]>"
+
+
+@pytest.fixture
+def compiler(mask_tokenizer: LLTokenizer) -> Iterator[GrammarCompiler]:
+    compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
+    yield compiler
+    compiler.close()
+
+
+def step(*sampled: tuple[TokenMask, int]) -> None:
+    """Go on, and find out what may come next."""
+    for mask, token_id in sampled:
+        mask.take(token_id)
+        if mask.is_open:
+            mask.allowed()
+
+
+async def test_a_compiled_grammar_knows_its_first_tokens(compiler: GrammarCompiler) -> None:
+    mask = await compiler.compile(TEXT)
+    assert mask.allowed().tolist() == [CHANNEL]
+    assert mask.allows(CHANNEL)
+    assert not mask.allows(END)
+
+
+async def test_masks_follow_their_tokens(compiler: GrammarCompiler) -> None:
+    text, answer = await compiler.compile(TEXT), await compiler.compile(YES_OR_NO)
+    step((text, CHANNEL), (answer, encode("yes")[0]))
+    assert answer.allowed().tolist() == [END]
+    assert len(text.allowed()) > 150_000
+    assert text.allows(END)
+    step((answer, END))
+    assert answer.complete
+    assert not text.complete
+
+
+async def test_equal_grammars_are_compiled_once_and_followed_apart(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await compiler.compile(TEXT)
+    monkeypatch.setattr(grammars, "_compile", lambda *_: pytest.fail("compiled again"))
+    second = await compiler.compile(TEXT)
+    step((first, CHANNEL))
+    assert second.allowed().tolist() == [CHANNEL]
+    assert (await compiler.compile(TEXT)).allowed().tolist() == [CHANNEL]
+
+
+async def test_requests_for_the_same_grammar_wait_for_one_compilation(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proceed = threading.Event()
+    compiled = []
+    compile_one = grammars._compile
+
+    def hold(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
+        compiled.append(grammar)
+        assert proceed.wait(30)
+        return compile_one(tokenizer, grammar, vocab_size)
+
+    monkeypatch.setattr(grammars, "_compile", hold)
+    impatient, *patient = [asyncio.ensure_future(compiler.compile(TEXT)) for _ in range(4)]
+    await asyncio.sleep(0)
+    impatient.cancel()
+    proceed.set()
+    for mask in await asyncio.gather(*patient):
+        assert mask.allows(CHANNEL)
+    assert compiled == [TEXT]
+    assert impatient.cancelled()
+
+
+async def test_without_a_tokenizer_grammars_fail_and_say_why() -> None:
+    def no_vocabulary() -> LLTokenizer:
+        raise OSError("no vocabulary")
+
+    compiler = GrammarCompiler(no_vocabulary, VOCAB_SIZE)
+    with pytest.raises(BackendFailed, match="no vocabulary"):
+        await compiler.compile(TEXT)
+    compiler.close()
+
+
+async def test_closing_ends_what_waits(
+    mask_tokenizer: LLTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setattr(grammars, "_compile", lambda *_: done.wait())
+    compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
+    waiting = asyncio.ensure_future(compiler.compile(TEXT))
+    await asyncio.sleep(0)
+    compiler.close()
+    done.set()
+    with pytest.raises(BackendFailed, match="stopped"):
+        await waiting
+
+
+@pytest.mark.parametrize("limit", [("_KEPT_GRAMMARS", 2), ("_KEPT_CHARACTERS", 25)])
+async def test_only_so_many_grammars_are_kept(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]
+) -> None:
+    compiled = []
+    compile_one = grammars._compile
+
+    def count(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
+        compiled.append(grammar)
+        return compile_one(tokenizer, grammar, vocab_size)
+
+    monkeypatch.setattr(grammars, "_compile", count)
+    monkeypatch.setattr(grammars, *limit)
+    for grammar in ("a", "b", "a", "c", "a", "b"):
+        await compiler.compile(f'start: "{grammar}"')
+    assert [grammar[8] for grammar in compiled] == ["a", "b", "c", "b"]
+
+
+async def test_a_grammar_that_does_not_compile_is_refused_with_the_reason(
+    compiler: GrammarCompiler,
+) -> None:
+    with pytest.raises(InvalidGrammar, match="unknown name"):
+        await compiler.compile("start: nowhere")
+
+
+async def test_checking_compiles_once_for_those_who_follow(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await compiler.check(TEXT)
+    monkeypatch.setattr("adapters.grammars._compile", None)
+    assert not (await compiler.compile(TEXT)).complete
+
+
+async def test_checking_refuses_what_does_not_compile(compiler: GrammarCompiler) -> None:
+    with pytest.raises(InvalidGrammar):
+        await compiler.check("start: (")
+
+
+async def test_a_grammar_that_takes_too_long_is_refused(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setattr(grammars, "_COMPILE_SECONDS", 0.01)
+    monkeypatch.setattr(grammars, "_compile", lambda *_: done.wait())
+    try:
+        with pytest.raises(InvalidGrammar, match="too long"):
+            await compiler.compile(TEXT)
+    finally:
+        done.set()
+
+
+async def test_the_event_loop_runs_while_a_grammar_compiles(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proceed = threading.Event()
+    compile_one = grammars._compile
+
+    def wait_then_compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
+        assert proceed.wait(30)
+        return compile_one(tokenizer, grammar, vocab_size)
+
+    monkeypatch.setattr(grammars, "_compile", wait_then_compile)
+    waiting = asyncio.ensure_future(compiler.compile(TEXT))
+    await asyncio.sleep(0)
+    proceed.set()  # reached only if nothing above blocks
+    assert (await waiting).allows(CHANNEL)
+
+
+async def test_a_token_that_the_grammar_forbids_is_an_error_of_that_mask_alone(
+    compiler: GrammarCompiler,
+) -> None:
+    good, bad = await compiler.compile(TEXT), await compiler.compile(TEXT)
+    step((bad, END), (good, CHANNEL))
+    assert isinstance(bad.error, BackendFailed)
+    assert "grammar" in str(bad.error)
+    assert good.error is None
+    assert good.allows(END)
+
+
+MUCH = 's: s s s | s s | /[a-z]/ | " " | ""'
+"""So ambiguous that masks take a step hundreds of milliseconds, were they not bounded."""
+
+
+async def test_a_grammar_too_complex_to_begin_with_is_refused(compiler: GrammarCompiler) -> None:
+    with pytest.raises(InvalidGrammar, match="too complex") as refused:
+        await compiler.compile(f"start: s\n{MUCH}")
+    assert "\n" not in str(refused.value)
+
+
+async def test_a_grammar_that_grows_too_complex_is_an_error_of_that_mask_alone(
+    compiler: GrammarCompiler,
+) -> None:
+    bad = await compiler.compile(f"start: <[{CHANNEL}]> s\n{MUCH}")
+    good = await compiler.compile(TEXT)
+    step((bad, CHANNEL), (good, CHANNEL))
+    assert isinstance(bad.error, InvalidGrammar)
+    assert "too complex" in str(bad.error)
+    assert not bad.complete
+    assert good.error is None
+    assert good.allows(END)
+
+
+NOTHING = "s: s <[1]>"
+"""Compiles, and allows nothing: before its token comes itself."""
+
+
+@pytest.mark.parametrize("grammar", [f"start: s\n{NOTHING}", r"start: /[^\x00-\U0010FFFF]/"])
+async def test_a_grammar_that_allows_nothing_is_a_dead_end(
+    compiler: GrammarCompiler, grammar: str
+) -> None:
+    with pytest.raises(DeadEnd):
+        await compiler.compile(grammar)
+
+
+async def test_a_grammar_that_leads_to_nothing_is_a_dead_end(compiler: GrammarCompiler) -> None:
+    mask = await compiler.compile(f"start: <[{CHANNEL}]> s\n{NOTHING}")
+    step((mask, CHANNEL))
+    assert isinstance(mask.error, DeadEnd)
+    assert not mask.complete
+
+
+def test_bits_are_read_in_tokens_order() -> None:
+    mask = TokenMask(None, np.array([0b101, -(2**31)], np.int32))
+    assert mask.allowed().tolist() == [0, 2, 63]
+
+
+async def test_few_tokens_are_listed_and_many_are_not(compiler: GrammarCompiler) -> None:
+    mask = await compiler.compile(TEXT)
+    assert mask.few is not None
+    assert mask.few.tolist() == [CHANNEL]
+    step((mask, CHANNEL))
+    assert mask.few is None
+
+
+async def test_a_mask_that_nobody_asked_for_ahead_is_found_out_when_it_is_needed(
+    compiler: GrammarCompiler,
+) -> None:
+    mask = await compiler.compile(YES_OR_NO)
+    mask.take(encode("yes")[0])
+    assert mask.few is None
+    assert mask.allows(END)
+    assert not mask.allows(CHANNEL)
+    assert mask.allowed().tolist() == [END]
