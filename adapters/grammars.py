@@ -19,15 +19,19 @@ _KEPT_CHARACTERS = 4_000_000
 # Objects of many optional properties end sooner, at llguidance's default of 2,000 items in a row.
 _LIMITS = LLParserLimits(step_max_items=5_000, step_lexer_fuel=100_000, verbose_errors=False)
 _NO_TOKEN = "NoExtension"  # what llguidance calls it
+_FORBIDDEN = "doesn't satisfy the grammar"
+_MOST_UNLISTED = 16
 _FEW_WORDS = 1024  # of 6,284; a token or more in each
 
 
 class TokenMask:
     """Which tokens may come next after those sampled so far.
 
-    ahead: whether `bits` are to be known before a token is chosen. Where the last choice was among
-    all tokens and none was forbidden, the next likely is so too: then asking the matcher about the
-    one that was chosen is cheapest.
+    ahead: whether what may come is to be known before a token is chosen. Where the last choice was
+    among all tokens and none was forbidden, the next likely is so too: then it is cheapest to ask
+    the matcher about the one that was chosen.
+    due: whether it is to be known all the same: only where the matcher lists all that may come does
+    it mind its limits.
     few: the ids that may come, ascending, where they are known and so few that to look at them
     alone is cheapest, else None.
     error: set once the grammar cannot go on: InvalidGrammar where it is too complex to be followed,
@@ -41,6 +45,7 @@ class TokenMask:
         self.error: BackendError | None = None
         self.complete = False
         self.ahead = True
+        self._unlisted = 0
         self.few: NDArray[np.int64] | None
         self._bits: NDArray[np.int32] | None
         self._keep(bits)
@@ -54,6 +59,11 @@ class TokenMask:
     def is_open(self) -> bool:
         """True while a token may come."""
         return self.error is None and not self.complete
+
+    @property
+    def due(self) -> bool:
+        """True once in a while."""
+        return self._unlisted >= _MOST_UNLISTED
 
     def know(self, bits: NDArray[np.int32]) -> None:
         """What the matcher has said may come next; its array is for others after this."""
@@ -79,9 +89,7 @@ class TokenMask:
     def take(self, token_id: int) -> None:
         """Go on past the token that was chosen. Sets `error` and `complete`."""
         self._bits = self.few = None
-        if not self.allows(token_id):
-            self.error = BackendFailed(f"the grammar forbids the token {token_id}")
-            return
+        self._unlisted += 1
         self.matcher.consume_token(token_id)
         if self.matcher.is_error():
             self.error = _stuck(self.matcher)
@@ -90,6 +98,7 @@ class TokenMask:
             self.complete = self.matcher.is_stopped()
 
     def _keep(self, bits: NDArray[np.int32]) -> None:
+        self._unlisted = 0
         self.few = _ids(bits) if np.count_nonzero(bits) <= _FEW_WORDS else None
         self._bits = bits.copy()
 
@@ -114,6 +123,7 @@ class GrammarCompiler:
         # Building it takes seconds, so it begins before the first grammar asks for it.
         self._tokenizer: Future[LLTokenizer] = self._pool.submit(mask_tokenizer)
         self._compiled: OrderedDict[str, asyncio.Task[TokenMask]] = OrderedDict()
+        self._closed = False
 
     async def compile(self, grammar: str) -> TokenMask:
         """The grammar at its beginning.
@@ -128,6 +138,8 @@ class GrammarCompiler:
         await self._shared(grammar)
 
     async def _shared(self, grammar: str) -> TokenMask:
+        if self._closed:
+            raise BackendFailed("the backend was stopped")
         task = self._compiled.get(grammar)
         if task is None:
             task = asyncio.create_task(self._begin(grammar))
@@ -144,6 +156,7 @@ class GrammarCompiler:
             raise
 
     def close(self) -> None:
+        self._closed = True
         for task in list(self._compiled.values()):
             task.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -193,4 +206,6 @@ def _stuck(matcher: LLMatcher) -> BackendError:
     reason = _reason(matcher)
     if reason.startswith(_NO_TOKEN):
         return DeadEnd()
+    if _FORBIDDEN in reason:
+        return BackendFailed("a token was chosen that the grammar forbids")
     return InvalidGrammar(f"the grammar is too complex to be followed: {reason}")

@@ -32,8 +32,8 @@ else:
 logger = logging.getLogger(__name__)
 
 OUR_PACKAGES = ("adapters", "demo", "harmony", "server")
-THREADS = 32
-"""More than cores: a thread that waits for a grammar on trial must not keep others from theirs."""
+THREADS = 128
+"""More than cores: threads that wait for grammars on trial must not keep others from theirs."""
 
 GRACE_SECONDS = 1.0
 """How long clients may take to read the end of their answers once these were cancelled."""

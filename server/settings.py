@@ -60,7 +60,7 @@ class Settings(BaseSettings):
         None,
         description="when sampling is held to a grammar: always to legal harmony, where a request "
         "needs it (tools, formats, a reasoning budget, effort none), or never; without it, always "
-        "where the engine masks at little cost (transformers), else needed",
+        "where masks are known to cost little (transformers on a CPU), else needed",
     )
     parallel_calls: bool = Field(
         False,

@@ -76,8 +76,9 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     Raises ContextLengthExceeded when the prompt leaves no room for a token, InvalidRequest when
     the engine lacks what the plan needs.
     """
-    leaky = plan.answer_grammar is not None and "structure" not in backend.info.features
-    sampling, phases = _scope_to_final(plan, split=leaky)
+    features = backend.info.features
+    leaky = plan.answer_grammar is not None and "structure" not in features
+    sampling, phases = _scope_to_final(plan, split=leaky and "phases" in features)
     ids = await asyncio.to_thread(_fitting_prompt, plan, backend.info.context_length)
     recipients = [tool.recipient for tool in plan.tools]
     parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))

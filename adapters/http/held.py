@@ -36,8 +36,9 @@ class Held:
             self._grammars = GrammarCompiler(self._mask_tokenizer, self._vocab_size)
 
     async def stop(self) -> None:
-        if self._grammars is not None:
-            self._grammars.close()
+        grammars, self._grammars = self._grammars, None
+        if grammars is not None:
+            grammars.close()
         await self._backend.stop()
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:

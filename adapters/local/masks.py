@@ -38,7 +38,8 @@ class MaskWorker:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
-            for mask, bits in zip(self._asked, self._bank, strict=False):
+            asked, self._asked = self._asked, ()
+            for mask, bits in zip(asked, self._bank, strict=False):
                 mask.know(bits)
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ class Step:
             row.ended = item.finish_reason is not None or item.error is not None
             if row.mask is not None and not row.ended:
                 row.mask.take(choice.tokens[place])
-                if row.mask.ahead and row.mask.is_open:
+                if row.mask.is_open and (row.mask.ahead or row.mask.due):
                     ahead.append(row.mask)
             news.append((row, item))
         self._masks.ask(ahead)

@@ -9,8 +9,8 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from adapters.errors import BackendFailed
 
-# Grammars are llguidance's; priorities order what waits, and without them nothing changes; the
-# engine's own statistics go to vLLM's log only. Each can be set otherwise.
+# Grammars are llguidance's; priorities order what waits, and without them nothing changes; nobody
+# reads the engine's own statistics. Each can be set otherwise.
 _DEFAULTS = {
     "structured_outputs_config": '{"backend": "guidance"}',
     "scheduling_policy": "priority",

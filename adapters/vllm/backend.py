@@ -24,8 +24,10 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.errors import (
+    BackendError,
     BackendFailed,
     ContextTooLong,
+    EngineFault,
     Overloaded,
     Rejected,
 )
@@ -50,6 +52,7 @@ class VLLMBackend:
         self._engine: AsyncLLM | None = None
         self._info: BackendInfo | None = None
         self._grammars: GrammarCompiler | None = None
+        self._tasks: tuple[str, ...] = ()
 
     @property
     def info(self) -> BackendInfo:
@@ -62,6 +65,7 @@ class VLLMBackend:
             raise BackendFailed("the vllm backend needs a model")
         self._config.progress("starting vLLM", 0.0)
         self._engine = engine = await asyncio.to_thread(self._load, self._config.model)
+        self._tasks = await engine.get_supported_tasks()
         model = engine.model_config
         self._info = BackendInfo(
             _NAME, self._config.model, model.max_model_len, model.get_vocab_size(), FEATURES
@@ -76,7 +80,7 @@ class VLLMBackend:
         except (OSError, RuntimeError, ValueError, ImportError, AssertionError) as error:
             raise BackendFailed(f"vLLM cannot serve {model}: {error}") from error
         # Nothing has been sampled yet: the handler that uses it starts with the first request.
-        engine.output_processor = TokenOutputs(None, log_stats=engine.log_stats)
+        engine.output_processor = TokenOutputs.instead_of(engine.output_processor)
         return engine
 
     async def stop(self) -> None:
@@ -102,12 +106,13 @@ class VLLMBackend:
         return self._generate(request)
 
     async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        engine = self._running()
+        self._running()
         length = len(request.prompt_token_ids)
         if length + request.max_tokens > self.info.context_length:
             raise ContextTooLong(length, self.info.context_length)
         if request.grammar is not None and self._grammars is not None:
             await self._grammars.check(request.grammar)
+        engine = self._running()
         with _reported():
             inbox = Inbox()
             key = await self._add(engine, request, inbox)
@@ -132,7 +137,7 @@ class VLLMBackend:
             request.request_id,
             tokens_input(list(request.prompt_token_ids)),
             SamplingParams(**sampling_fields(request), output_kind=RequestOutputKind.DELTA),
-            supported_tasks=await engine.get_supported_tasks(),
+            supported_tasks=self._tasks,
             priority=request.priority,
         )
         if request.grammar is not None:
@@ -142,8 +147,13 @@ class VLLMBackend:
         core_request.reasoning_ended = True
         engine.input_processor.assign_request_id(core_request)
         engine._run_output_handler()
-        await engine._add_request(core_request, None, None, 0, inbox)
-        return str(core_request.request_id)
+        key = str(core_request.request_id)
+        try:
+            await engine._add_request(core_request, None, None, 0, inbox)
+        except BaseException:
+            await engine.abort(key, internal=True)
+            raise
+        return key
 
     def _running(self) -> AsyncLLM:
         if self._engine is None:
@@ -198,9 +208,13 @@ def _reported() -> Iterator[None]:
     """vLLM's errors as this project's."""
     try:
         yield
+    except BackendError:
+        raise
     except GracefulHTTPError as error:
         raise Overloaded(str(error)) from error
     except EngineDeadError as error:
         raise BackendFailed("the vLLM engine died") from error
-    except (VLLMClientError, ValueError) as error:
+    except VLLMClientError as error:
         raise Rejected(f"vLLM refused the request: {error}") from error
+    except Exception as error:
+        raise EngineFault(f"vLLM failed: {error}") from error

@@ -45,6 +45,16 @@ class Inbox:
 class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed elsewhere
     """Takes the place of AsyncLLM's output processor; the requests' queues are `Inbox`es."""
 
+    @classmethod
+    def instead_of(cls, other: OutputProcessor) -> "TokenOutputs":
+        """For the same engine. No request is known to either yet."""
+        return cls(
+            None,
+            log_stats=other.log_stats,
+            tracing_enabled=other.tracing_enabled,
+            admission_stats=other.admission_stats,
+        )
+
     def process_outputs(
         self,
         engine_core_outputs: list[EngineCoreOutput],
@@ -59,8 +69,12 @@ class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed 
                 continue
             self._update_stats_from_output(state, output, engine_core_timestamp, iteration_stats)
             state.is_prefilling = False
+            if output.prefill_stats is not None:
+                state.num_cached_tokens = output.prefill_stats.num_cached_tokens
             state.queue.put(output)
             if output.finish_reason is not None:
                 self._finish_request(state)
                 self._update_stats_from_finished(state, output.finish_reason, iteration_stats)
+                if self.tracing_enabled:
+                    self.do_tracing(output, state, iteration_stats)
         return OutputProcessorOutput(request_outputs=[], reqs_to_abort=[])

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -29,6 +29,7 @@ SECONDS = 2.0
 
 _WORKERS = 4
 _WAITING = 8
+_FOLLOWING = 64
 _TRIES = 2
 _KEPT_REPORTS = 4096
 _START_SECONDS = 60.0
@@ -45,6 +46,7 @@ class Trials:
         self._reports: OrderedDict[bytes, Future[str]] = OrderedDict()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(_WORKERS + _WAITING)
+        self._followers = threading.BoundedSemaphore(_FOLLOWING)
         self._workers = [_Worker(seconds) for _ in range(_WORKERS)]
         self._idle: LifoQueue[_Worker] = LifoQueue()
         for worker in self._workers:
@@ -69,8 +71,10 @@ class Trials:
             report = self._reports.setdefault(key, Future())
             if len(self._reports) > _KEPT_REPORTS:
                 self._reports.popitem(last=False)
-        if kept is None:  # the others wait: a burst of equal requests is one trial
+        if kept is None:
             self._conclude(key, report, grammar)
+        elif not report.done():  # a burst of equal requests is one trial
+            self._follow(report)
         return report.result() or None
 
     def close(self) -> None:
@@ -102,10 +106,20 @@ class Trials:
     def _conclude(self, key: bytes, report: "Future[str]", grammar: str) -> None:
         try:
             report.set_result(self._try(grammar))
-        except Exception as error:  # which says nothing about the grammar
+        except BaseException as error:  # which says nothing about the grammar
             with self._lock:
-                self._reports.pop(key, None)
+                if self._reports.get(key) is report:
+                    del self._reports[key]
             report.set_exception(error)
+
+    def _follow(self, report: "Future[str]") -> None:
+        """Wait for another's trial."""
+        if not self._followers.acquire(blocking=False):
+            raise RateLimited("Too many grammars are being tried; please try again shortly.")
+        try:
+            wait([report])
+        finally:
+            self._followers.release()
 
 
 @cache

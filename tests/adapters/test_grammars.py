@@ -250,3 +250,24 @@ async def test_a_mask_that_nobody_asked_for_ahead_is_found_out_when_it_is_needed
     assert mask.allows(END)
     assert not mask.allows(CHANNEL)
     assert mask.allowed().tolist() == [END]
+
+
+async def test_a_grammar_that_grows_with_every_token_comes_to_its_limit(
+    compiler: GrammarCompiler,
+) -> None:
+    """Though none of its tokens is refused: only lists of what may come have limits."""
+    mask = await compiler.compile("start: s\ns: s s | /[a-z]/")
+    (word,) = encode("hello")
+    for _ in range(64):
+        mask.take(word)
+        if mask.due:
+            mask.allowed()
+        if not mask.is_open:
+            break
+    assert isinstance(mask.error, InvalidGrammar)
+
+
+async def test_after_closing_nothing_is_compiled(compiler: GrammarCompiler) -> None:
+    compiler.close()
+    with pytest.raises(BackendFailed):
+        await compiler.compile(TEXT)

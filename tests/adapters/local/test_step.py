@@ -285,3 +285,40 @@ def test_many_rows_are_chosen_in_portions(bench: Bench, monkeypatch: pytest.Monk
     for seed in range(5):
         bench.add(sampling=SamplingParams(temperature=0.5), seed=seed)
     assert bench.run(logits) == portions
+
+
+def asked_ahead(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[TokenMask]:
+    asked: list[TokenMask] = []
+    monkeypatch.setattr("adapters.local.masks.MaskWorker.ask", lambda _, masks: asked.extend(masks))
+    bench.run(noise(len(bench.rows)))
+    return asked
+
+
+def test_a_mask_is_made_ahead_after_a_refusal(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.add(mask_of(int(noise(1).argmin()), 3, many=True))
+    assert len(asked_ahead(bench, monkeypatch)) == 1
+
+
+def test_no_mask_is_made_ahead_where_the_choice_was_allowed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.add(mask_of(*range(WIDTH), many=True))
+    assert asked_ahead(bench, monkeypatch) == []
+
+
+def test_a_mask_is_always_made_ahead_where_it_shapes_the_distribution(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.add(mask_of(*range(WIDTH), many=True), sampling=SamplingParams(top_p=0.9), seed=1)
+    assert len(asked_ahead(bench, monkeypatch)) == 1
+
+
+def test_a_mask_is_made_once_in_a_while_all_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mask = mask_of(*range(WIDTH), many=True)
+    monkeypatch.setattr(mask, "_unlisted", 16)
+    bench.add(mask)
+    assert asked_ahead(bench, monkeypatch) == [mask]

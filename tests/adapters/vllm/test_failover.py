@@ -80,7 +80,7 @@ async def test_when_an_engine_is_killed_only_requests_that_had_a_token_fail(
     load = [asyncio.create_task(use(*pair)) for pair in enumerate(clients)]
     await asyncio.wait_for(sampling.wait(), 300)
     waited = [client for client in clients if client.tokens == 0]
-    (await one_that_runs(engines)).kill()
+    (await asyncio.wait_for(one_that_runs(engines), 300)).kill()
     await asyncio.wait_for(asyncio.gather(*load), 300)
     await backend.stop()
 

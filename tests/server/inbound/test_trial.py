@@ -93,6 +93,27 @@ def test_equal_grammars_that_come_at_once_are_one_trial(monkeypatch: pytest.Monk
     assert tried == [FINE]
 
 
+def test_only_so_many_wait_for_the_same_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_FOLLOWING", 0)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def report(*_: object) -> str:
+        begun.set()
+        go_on.wait()
+        return ""
+
+    monkeypatch.setattr(trial._Worker, "report", report)
+    trials = Trials()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(trials.problem, FINE)
+        begun.wait()
+        with pytest.raises(RateLimited):
+            trials.problem(FINE)
+        go_on.set()
+        assert first.result() is None
+    assert trials.problem(FINE) is None
+
+
 def test_those_who_wait_for_a_trial_that_fails_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
