@@ -72,63 +72,60 @@ def test_a_report_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried == [FINE, DEEP, FINE]
 
 
+class HeldBack:
+    """A trial that ends, with a report or an error, when it is let go."""
+
+    def __init__(self, outcome: str | Exception) -> None:
+        self.tried: list[str] = []
+        self.begun, self.let_go = threading.Event(), threading.Event()
+        self._outcome = outcome
+
+    def __call__(self, grammar: str) -> str:
+        self.tried.append(grammar)
+        self.begun.set()
+        self.let_go.wait()
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+
 def test_equal_grammars_that_come_at_once_are_one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[str] = []
-    begun, go_on = threading.Event(), threading.Event()
-
-    def report(_: object, grammar: str) -> str:
-        tried.append(grammar)
-        begun.set()
-        go_on.wait()
-        return "it is odd"
-
-    monkeypatch.setattr(trial._Worker, "report", report)
+    held = HeldBack("it is odd")
+    monkeypatch.setattr(trial._Worker, "report", held)
     trials = Trials()
     with ThreadPoolExecutor(20) as pool:
         first = pool.submit(trials.problem, FINE)
-        begun.wait()
+        held.begun.wait()
         others = [pool.submit(trials.problem, FINE) for _ in range(19)]
-        go_on.set()
+        held.let_go.set()
         assert {one.result() for one in (first, *others)} == {"it is odd"}
-    assert tried == [FINE]
+    assert held.tried == [FINE]
 
 
 def test_only_so_many_wait_for_the_same_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = HeldBack("")
     monkeypatch.setattr(trial, "_FOLLOWING", 0)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def report(*_: object) -> str:
-        begun.set()
-        go_on.wait()
-        return ""
-
-    monkeypatch.setattr(trial._Worker, "report", report)
+    monkeypatch.setattr(trial._Worker, "report", held)
     trials = Trials()
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(trials.problem, FINE)
-        begun.wait()
+        held.begun.wait()
         with pytest.raises(RateLimited):
             trials.problem(FINE)
-        go_on.set()
+        held.let_go.set()
         assert first.result() is None
     assert trials.problem(FINE) is None
 
 
 def test_those_who_wait_for_a_trial_that_fails_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def report(*_: object) -> str:
-        begun.set()
-        go_on.wait()
-        raise Unavailable("no")
-
-    monkeypatch.setattr(trial._Worker, "report", report)
+    held = HeldBack(Unavailable("no"))
+    monkeypatch.setattr(trial._Worker, "report", held)
     trials = Trials()
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(trials.problem, FINE)
-        begun.wait()
+        held.begun.wait()
         second = pool.submit(trials.problem, FINE)
-        go_on.set()
+        held.let_go.set()
         assert [type(one.exception()) for one in (first, second)] == [Unavailable, Unavailable]
 
 
