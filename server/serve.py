@@ -117,7 +117,7 @@ def _listen(
 def _spare_the_collector() -> None:
     """Keep what is loaded by now out of garbage collections: each would look at all of it again.
 
-    With vLLM or transformers these are a million objects, and a stop of a tenth of a second.
+    With transformers these are some 450,000 objects, and a stop of a quarter of a second.
     """
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
 """The way of sampled ids from vLLM's engine process to the generators that wait for them.
 
 vLLM's own processor detokenizes and, for each step of each request, makes anew what its APIs tell
-of the whole request; here ids are handed on as they come, at a fifth of the cost.
+of the whole request; here ids are handed on as they come.
 """
 
 import asyncio
