@@ -1,6 +1,5 @@
 """What one request carries from step to step: parameters in force, counts, seed, grammar."""
 
-import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from adapters.base import (
 )
 from adapters.errors import BackendError
 from adapters.grammars import TokenMask
+from adapters.inbox import Inbox
 from adapters.local.sampling import Tally, uniform
 
 _GREEDY_BELOW = 1e-5  # As in vLLM: smaller temperatures divide to infinity.
@@ -31,25 +31,6 @@ class Sampled:
     logprobs: TokenLogprobs | None = None
     finish_reason: FinishReason | None = None
     error: BackendError | None = None
-
-
-class Inbox:
-    """Sampled tokens on their way to a generator. Belongs to the event loop."""
-
-    def __init__(self) -> None:
-        self._items: list[Sampled] = []
-        self._arrived = asyncio.Event()
-
-    def put(self, item: Sampled) -> None:
-        self._items.append(item)
-        self._arrived.set()
-
-    async def take(self) -> list[Sampled]:
-        """All that has piled up, at least one item."""
-        await self._arrived.wait()
-        self._arrived.clear()
-        items, self._items = self._items, []
-        return items
 
 
 class Counts:
@@ -112,7 +93,7 @@ class Row:
         self.key = key
         self.request = request
         self.mask = mask
-        self.inbox = Inbox()
+        self.inbox = Inbox[Sampled]()
         self.cached_tokens = 0
         self.ended = False
         prompt = request.prompt_token_ids

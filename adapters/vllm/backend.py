@@ -35,7 +35,7 @@ from adapters.grammars import GrammarCompiler
 from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
-from adapters.vllm.outputs import Inbox, TokenOutputs
+from adapters.vllm.outputs import OutputInbox, TokenOutputs
 from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
@@ -114,7 +114,7 @@ class VLLMBackend:
             await self._grammars.check(request.grammar)
         engine = self._running()
         with _reported():
-            inbox = Inbox()
+            inbox = OutputInbox()
             key = await self._add(engine, request, inbox)
             finished = False
             try:
@@ -126,7 +126,7 @@ class VLLMBackend:
                 if not finished and not engine.errored:
                     await engine.abort(key, internal=True)
 
-    async def _add(self, engine: AsyncLLM, request: GenerationRequest, inbox: Inbox) -> str:
+    async def _add(self, engine: AsyncLLM, request: GenerationRequest, inbox: OutputInbox) -> str:
         """Hand a request to the engine; the id that it goes by there.
 
         AsyncLLM's own `add_request` would compile the grammar once more, on the event loop.

@@ -4,7 +4,7 @@ vLLM's own processor detokenizes and, for each step of each request, makes anew 
 of the whole request; here ids are handed on as they come.
 """
 
-import asyncio
+from typing import Any
 
 from vllm.v1.engine import EngineCoreOutput
 from vllm.v1.engine.exceptions import EngineDeadError
@@ -12,38 +12,25 @@ from vllm.v1.engine.output_processor import OutputProcessor, OutputProcessorOutp
 from vllm.v1.metrics.stats import IterationStats
 
 from adapters.errors import BackendError, EngineFault
+from adapters.inbox import Inbox
 
 
-class Inbox:
-    """One request's outputs, from vLLM's handler to a generator. Belongs to the event loop."""
-
-    def __init__(self) -> None:
-        self._outputs: list[EngineCoreOutput] = []
-        self._failure: Exception | None = None
-        self._arrived = asyncio.Event()
-
-    def put(self, item: object) -> None:
-        """An output, or what ends the request: an error, or vLLM's word that it was aborted."""
-        if isinstance(item, EngineCoreOutput):
-            self._outputs.append(item)
-        elif isinstance(item, BackendError | EngineDeadError):
-            self._failure = item
-        else:
-            self._failure = EngineFault(f"vLLM ended the request: {item}")
-        self._arrived.set()
+class OutputInbox(Inbox[Any]):
+    """One request's outputs, and what ends it: an error, or vLLM's word that it was aborted."""
 
     async def take(self) -> list[EngineCoreOutput]:
         """All that has piled up, at least one. Raises what was put as an error."""
-        await self._arrived.wait()
-        self._arrived.clear()
-        if self._failure is not None:
-            raise self._failure
-        outputs, self._outputs = self._outputs, []
-        return outputs
+        items = await super().take()
+        for item in items:
+            if isinstance(item, BackendError | EngineDeadError):
+                raise item
+            if not isinstance(item, EngineCoreOutput):
+                raise EngineFault(f"vLLM ended the request: {item}")
+        return items
 
 
 class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed elsewhere
-    """Takes the place of AsyncLLM's output processor; the requests' queues are `Inbox`es."""
+    """Takes the place of AsyncLLM's output processor; the requests' queues are `OutputInbox`es."""
 
     @classmethod
     def instead_of(cls, other: OutputProcessor) -> "TokenOutputs":

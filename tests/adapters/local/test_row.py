@@ -1,11 +1,10 @@
-import asyncio
 from typing import Any
 
 import pytest
 import torch
 
 from adapters.base import GenerationRequest, SamplingParams, SamplingPhase
-from adapters.local.row import Counts, Inbox, Row, Sampled
+from adapters.local.row import Counts, Row
 
 CPU = torch.device("cpu")
 GREEDY = SamplingParams(temperature=0)
@@ -124,15 +123,3 @@ def test_without_a_seed_the_numbers_are_fresh() -> None:
 @pytest.mark.parametrize(("temperature", "greedy"), [(0.0, True), (1e-6, True), (0.01, False)])
 def test_a_temperature_next_to_nothing_is_greedy(temperature: float, greedy: bool) -> None:
     assert make_row(sampling=SamplingParams(temperature=temperature)).stretch.greedy is greedy
-
-
-async def test_an_inbox_hands_over_what_has_piled_up() -> None:
-    inbox = Inbox()
-    inbox.put(Sampled(1))
-    inbox.put(Sampled(2))
-    assert [item.token_id for item in await inbox.take()] == [1, 2]
-    waiting = asyncio.ensure_future(inbox.take())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    inbox.put(Sampled(3))
-    assert [item.token_id for item in await waiting] == [3]

@@ -11,7 +11,7 @@ from vllm.v1.engine import EngineCoreOutput, FinishReason
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from adapters.errors import BackendFailed, EngineFault
-from adapters.vllm.outputs import Inbox, TokenOutputs
+from adapters.vllm.outputs import OutputInbox, TokenOutputs
 
 
 def output(*ids: int, request: str = "r", reason: FinishReason | None = None) -> EngineCoreOutput:
@@ -23,8 +23,8 @@ def outputs() -> TokenOutputs:
     return TokenOutputs(None, log_stats=False)
 
 
-def add(outputs: TokenOutputs, request: str) -> Inbox:
-    inbox = Inbox()
+def add(outputs: TokenOutputs, request: str) -> OutputInbox:
+    inbox = OutputInbox()
     state: Any = SimpleNamespace(
         request_id=request,
         external_req_id=request,
@@ -69,7 +69,7 @@ async def test_outputs_of_a_request_that_is_gone_are_passed_over(outputs: TokenO
     ],
 )
 async def test_what_ends_a_request_early_is_raised(put: object, raised: type[Exception]) -> None:
-    inbox = Inbox()
+    inbox = OutputInbox()
     inbox.put(output(1))
     inbox.put(put)
     with pytest.raises(raised):
