@@ -7,6 +7,7 @@ BackendError
   + Rejected         the engine refused the request for another reason; it would again
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
   |   + EngineFault  in words that are not for clients
+  |   |   + Unreached  nothing says that the engine would not serve the request
   |   + DeadEnd      the request's grammar allows no token where it has led
   + InvalidGrammar   the request's grammar does not compile or cannot be followed; says why
   + UnknownBackend   no backend has that name; lists those that exist
@@ -58,6 +59,10 @@ class BackendFailed(BackendError):
 
 class EngineFault(BackendFailed):
     """A foreign engine failed; the message names its host or quotes it, and may quote prompts."""
+
+
+class Unreached(EngineFault):
+    """No connection to a foreign engine came about, or it broke: the engine may yet serve."""
 
 
 class DeadEnd(BackendFailed):

@@ -3,31 +3,37 @@
 Where a request goes: to the engine that its affinity hashes to (every gateway in front of the same
 engines picks the same one, and none tells the others), unless that one is down or far busier than
 the rest; without affinity to the engine with the fewest requests. An engine that fails before the
-first token costs nothing but time: the request goes to another. After the first token the failure
-is the request's, since what was sampled cannot be taken back.
+first token costs nothing but time: the request goes to another. When all have failed it, those that
+could only not be reached are tried again after a pause, unless they are down, and a last time after
+a longer one: a machine that stands still for a moment costs no request. After the first token the
+failure is the request's, since what was sampled cannot be taken back.
 
 Down means: the last health check failed (an engine that drains says 503: it gets nothing new and
 finishes what it has), or requests failed there several times in a row (the circuit is open; after a
-while one request tries again).
+while one request tries again). In a row: each was sent after the failure before it; what was out at
+the same time failed for the same reason.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
 from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
-from adapters.errors import BackendError, BackendFailed, EngineFault, Overloaded
+from adapters.errors import BackendError, BackendFailed, EngineFault, Overloaded, Unreached
 
 _FAILURES_TO_OPEN = 3
 _OPEN_SECONDS = 10.0
 # How many requests more than its fair share an engine takes for the sake of its cache.
 _AFFINITY_SLACK = 8
+# Seconds before engines that could not be reached are tried again.
+_PAUSES = (0.2, 1.0)
 
 Clock = Callable[[], float]
+Pause = Callable[[float], Awaitable[None]]
 
 
 class Circuit:
@@ -36,6 +42,7 @@ class Circuit:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures = 0
+        self._failed_at = 0.0
         self._retry_at = 0.0
 
     @property
@@ -43,18 +50,26 @@ class Circuit:
         """Whether a request may be sent."""
         return self._failures < _FAILURES_TO_OPEN or self._clock() >= self._retry_at
 
-    def sent(self) -> None:
-        """A request goes out; where the circuit was open it is the only one for a while."""
-        self._retry_at = self._clock() + _OPEN_SECONDS
+    def sent(self) -> float:
+        """A request goes out; where the circuit was open it is the only one for a while.
+
+        Returns when.
+        """
+        now = self._clock()
+        self._retry_at = now + _OPEN_SECONDS
+        return now
 
     def succeeded(self) -> None:
         """The engine sampled a token."""
         self._failures = 0
 
-    def failed(self) -> None:
-        """The engine failed a request."""
+    def failed(self, sent_at: float) -> None:
+        """The engine failed a request that was sent then."""
+        if sent_at < self._failed_at:
+            return
         self._failures += 1
-        self._retry_at = self._clock() + _OPEN_SECONDS
+        self._failed_at = self._clock()
+        self._retry_at = self._failed_at + _OPEN_SECONDS
 
 
 class Member:
@@ -98,7 +113,7 @@ class Member:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return waiting.result()
-            raise EngineFault(f"{self.name} does not answer any more")
+            raise Unreached(f"{self.name} does not answer any more")
         except StopAsyncIteration:
             raise EngineFault(f"{self.name} ended without a token") from None
         finally:
@@ -112,7 +127,7 @@ class Pool:
     """Implements `adapters.base.Backend` over engines that serve the same model.
 
     name: in BackendInfo. engines: name (a URL) -> backend, at least one. health_seconds: between
-    two checks of an engine.
+    two checks of an engine. pause: waits for so many seconds.
     """
 
     def __init__(
@@ -121,11 +136,13 @@ class Pool:
         engines: dict[str, Backend],
         health_seconds: float,
         clock: Clock = time.monotonic,
+        pause: Pause = asyncio.sleep,
     ) -> None:
         self._name = name
         self._engines = engines
         self._health_seconds = health_seconds
         self._clock = clock
+        self._pause = pause
         self._members: list[Member] = []
         self._info: BackendInfo | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -165,7 +182,8 @@ class Pool:
             raise BackendFailed(f"no engine of the {self._name} backend can serve")
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        untried = list(self._members)
+        candidates, pauses = list(self._members), iter(_PAUSES)
+        untried = list(candidates)
         failure: BackendError = BackendFailed(f"the {self._name} backend is not running")
         while untried:
             member = choose(untried, request)
@@ -181,13 +199,24 @@ class Pool:
                 if sampled:
                     raise
                 failure = error
+                if not isinstance(error, Unreached):
+                    candidates.remove(member)
+            untried = untried or await self._again(candidates, pauses)
         raise failure
+
+    async def _again(self, members: Sequence[Member], pauses: Iterator[float]) -> list[Member]:
+        """Those to try once more, after the next pause; none where it would be in vain."""
+        pause = next(pauses, None)
+        if pause is None or not _available(members):
+            return []
+        await self._pause(pause)
+        return _available(members)
 
     async def _generate_on(
         self, member: Member, request: GenerationRequest
     ) -> AsyncGenerator[GenerationChunk, None]:
         member.load += 1
-        member.circuit.sent()
+        sent_at = member.circuit.sent()
         try:
             async with aclosing(member.engine.generate(request)) as chunks:
                 yield await member.first(chunks)
@@ -195,7 +224,7 @@ class Pool:
                 async for chunk in chunks:
                     yield chunk
         except BackendFailed:
-            member.circuit.failed()
+            member.circuit.failed(sent_at)
             raise
         finally:
             member.load -= 1
@@ -224,13 +253,17 @@ class Pool:
 
 def choose(members: Sequence[Member], request: GenerationRequest) -> Member:
     """The engine for a request, one of `members`; those that are down only where all are."""
-    able = [member for member in members if member.available] or members
+    able = _available(members) or members
     key = request.affinity or request.request_id
     ranked = sorted(able, key=lambda member: _weight(member.name, key))
     least = min(member.load for member in able)
     if request.affinity is not None and ranked[0].load <= least + _AFFINITY_SLACK:
         return ranked[0]
     return min(ranked, key=lambda member: member.load)
+
+
+def _available(members: Sequence[Member]) -> list[Member]:
+    return [member for member in members if member.available]
 
 
 def _weight(name: str, key: str) -> bytes:

@@ -13,6 +13,7 @@ from adapters.errors import (
     ContextTooLong,
     EngineFault,
     Overloaded,
+    Unreached,
     Unsupported,
 )
 from adapters.http.options import Options
@@ -27,6 +28,8 @@ VOCAB_SIZE = 201_088
 _QUOTED_BYTES = 500
 # Less than servers keep idle connections (uvicorn: 5), so that none closes as it is used again.
 _IDLE_SECONDS = 2.0
+# Not ReadTimeout: it comes after minutes, and the engine has the request.
+_UNREACHED = (httpx.ConnectTimeout, httpx.NetworkError, httpx.RemoteProtocolError)
 
 
 class HTTPEngine:
@@ -176,7 +179,7 @@ class HTTPEngine:
             return EngineFault(f"the connection to {self.name} was closed")
         reason = f"{self.name} cannot be reached: {type(error).__name__}: {error}"
         logger.warning("%s", reason)
-        return EngineFault(reason)
+        return Unreached(reason) if isinstance(error, _UNREACHED) else EngineFault(reason)
 
 
 def message_of(body: bytes) -> str:

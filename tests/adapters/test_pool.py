@@ -1,14 +1,21 @@
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from adapters.base import BackendInfo, GenerationChunk, GenerationRequest
-from adapters.errors import BackendError, BackendFailed, ContextTooLong, Overloaded, Unsupported
-from adapters.pool import Circuit, Pool
+from adapters.errors import (
+    BackendError,
+    BackendFailed,
+    ContextTooLong,
+    Overloaded,
+    Unreached,
+    Unsupported,
+)
+from adapters.pool import Circuit, Pause, Pool
 
 OFTEN = 0.001
 NEVER = 3600.0
@@ -68,12 +75,29 @@ class Clock:
         return self.now
 
 
+class Paused:
+    """Pauses that are over at once. seconds: how long each should have been; then: what they do."""
+
+    def __init__(self, then: Callable[[], Awaitable[object]] | None = None) -> None:
+        self.seconds: list[float] = []
+        self._then = then
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await asyncio.sleep(0)
+        if self._then is not None:
+            await self._then()
+
+
 @asynccontextmanager
 async def pooled(
-    *engines: Engine, health_seconds: float = NEVER, clock: Callable[[], float] | None = None
+    *engines: Engine,
+    health_seconds: float = NEVER,
+    clock: Callable[[], float] | None = None,
+    pause: Pause | None = None,
 ) -> AsyncIterator[Pool]:
     named = {f"http://{letter}": engine for letter, engine in zip("abcd", engines, strict=False)}
-    pool = Pool("pool", named, health_seconds, clock or Clock())
+    pool = Pool("pool", named, health_seconds, clock or Clock(), pause or Paused())
     await pool.start()
     yield pool
     await pool.stop()
@@ -256,11 +280,12 @@ async def test_a_failure_before_the_first_token_moves_the_request(fault: Backend
     assert len(engines[1].asked) == 10
 
 
-async def test_a_failure_after_a_token_is_the_requests() -> None:
+@pytest.mark.parametrize("fault", [BackendFailed("reset"), Unreached("reset")])
+async def test_a_failure_after_a_token_is_the_requests(fault: BackendFailed) -> None:
     engines = [Engine(), Engine()]
     for engine in engines:
         engine.chunks = [GenerationChunk((2,)), LAST]
-        engine.fault_after = BackendFailed("reset")
+        engine.fault_after = fault
     async with pooled(*engines) as pool:
         generator = pool.generate(ask())
         assert await anext(generator) == GenerationChunk((2,))
@@ -387,7 +412,7 @@ def test_an_open_circuit_lets_one_request_through_at_a_time() -> None:
     circuit = Circuit(clock)
     for _ in range(3):
         assert circuit.passes
-        circuit.failed()
+        circuit.failed(circuit.sent())
     assert not circuit.passes
     clock.now += 11
     assert circuit.passes
@@ -395,3 +420,152 @@ def test_an_open_circuit_lets_one_request_through_at_a_time() -> None:
     assert not circuit.passes
     circuit.succeeded()
     assert circuit.passes
+
+
+def test_requests_that_were_out_at_the_same_time_count_as_one_failure() -> None:
+    clock = Clock()
+    circuit = Circuit(clock)
+    for _ in range(2):
+        sent = [circuit.sent() for _ in range(5)]
+        clock.now += 1
+        for sent_at in sent:
+            circuit.failed(sent_at)
+        assert circuit.passes
+    circuit.failed(circuit.sent())
+    assert not circuit.passes
+
+
+# When engines cannot be reached
+
+
+async def test_an_engine_that_could_not_be_reached_is_tried_again_after_a_pause() -> None:
+    engine = Engine()
+
+    async def recover() -> None:
+        engine.fault = None
+
+    async with pooled(engine, pause=Paused(recover)) as pool:
+        engine.fault = Unreached("ConnectTimeout")
+        assert await sample(pool, ask()) == [LAST]
+    assert len(engine.asked) == 2
+
+
+async def test_patience_has_an_end() -> None:
+    engine, pause = Engine(), Paused()
+    async with pooled(engine, pause=pause) as pool:
+        engine.fault = Unreached("ConnectTimeout")
+        with pytest.raises(Unreached, match="ConnectTimeout"):
+            await sample(pool, ask())
+    assert len(engine.asked) == 3
+    assert pause.seconds == [0.2, 1.0]
+
+
+async def test_every_engine_is_tried_before_one_is_tried_again() -> None:
+    engines = [Engine(), Engine(), Engine()]
+    tried: list[list[int]] = []
+
+    async def count() -> None:
+        tried.append([len(engine.asked) for engine in engines])
+
+    async with pooled(*engines, pause=Paused(count)) as pool:
+        for engine in engines:
+            engine.fault = Unreached("ConnectTimeout")
+        with pytest.raises(Unreached):
+            await sample(pool, ask())
+    assert tried == [[1, 1, 1], [2, 2, 2]]
+
+
+@pytest.mark.parametrize("fault", [BackendFailed("500"), Overloaded("full")])
+async def test_an_engine_that_answered_is_not_tried_again(fault: BackendError) -> None:
+    answering, unreached = Engine(), Engine()
+    async with pooled(answering, unreached) as pool:
+        answering.fault, unreached.fault = fault, Unreached("ConnectTimeout")
+        with pytest.raises(Unreached):
+            await sample(pool, ask())
+    assert [len(answering.asked), len(unreached.asked)] == [1, 3]
+
+
+async def test_nobody_waits_for_engines_that_are_down() -> None:
+    engines, pause = [Engine(), Engine()], Paused()
+    async with pooled(*engines, pause=pause) as pool:
+        for engine in engines:
+            engine.ill = engine.fault = Unreached("ConnectError")
+        await pool.probe()
+        with pytest.raises(Unreached):
+            await sample(pool, ask())
+    assert [len(engine.asked) for engine in engines] == [1, 1]
+    assert pause.seconds == []
+
+
+async def test_an_engine_that_goes_down_in_the_pause_is_not_tried_again() -> None:
+    engine = Engine()
+
+    async def fall_ill() -> None:
+        engine.ill = BackendFailed("gone")
+        await pool.probe()
+
+    async with pooled(engine, pause=Paused(fall_ill)) as pool:
+        engine.fault = Unreached("ConnectTimeout")
+        with pytest.raises(Unreached):
+            await sample(pool, ask())
+    assert len(engine.asked) == 1
+
+
+async def test_requests_that_fail_together_do_not_shut_each_other_out() -> None:
+    clock = Clock()
+    engine = Engine()
+
+    async def recover() -> None:
+        engine.fault = None
+
+    async with pooled(engine, clock=clock, pause=Paused(recover)) as pool:
+        engine.fault = Unreached("ConnectTimeout")
+        engine.gate.clear()
+        tasks = [asyncio.create_task(sample(pool, ask(str(n)))) for n in range(8)]
+        await until(lambda: len(engine.asked) == 8)
+        clock.now += 5
+        engine.gate.set()
+        assert await asyncio.gather(*tasks) == [[LAST]] * 8
+
+
+async def test_an_engine_that_fell_silent_is_tried_again_once_it_is_well() -> None:
+    silent, other = Engine(), Engine()
+
+    async def recover() -> None:
+        silent.ill = None
+        silent.gate.set()
+        await pool.probe()
+
+    async with pooled(silent, other, pause=Paused(recover)) as pool:
+        other.ill = BackendFailed("loading")
+        await pool.probe()
+        silent.gate.clear()
+        task = asyncio.create_task(sample(pool, ask()))
+        await until(lambda: bool(silent.asked))
+        other.ill, other.fault = None, Unreached("ConnectTimeout")
+        await pool.probe()
+        silent.ill = BackendFailed("timed out")
+        await pool.probe()
+        assert await task == [LAST]
+    assert len(silent.asked) == 2
+
+
+async def test_a_request_may_be_cancelled_in_the_pause() -> None:
+    paused, engine = asyncio.Event(), Engine()
+
+    async def wait_for_ever(_: float) -> None:
+        paused.set()
+        await asyncio.Event().wait()
+
+    async with pooled(engine, pause=wait_for_ever) as pool:
+        engine.fault = Unreached("ConnectTimeout")
+        chunks = pool.generate(ask())
+        task = asyncio.ensure_future(anext(chunks))
+        await paused.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await chunks.aclose()
+        engine.fault = None
+        assert await sample(pool, ask("next")) == [LAST]
+    assert engine.asked == ["r", "next"]

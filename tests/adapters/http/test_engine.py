@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 
 from adapters.base import GenerationChunk, GenerationRequest
-from adapters.errors import BackendFailed, EngineFault, Overloaded, Rejected
+from adapters.errors import BackendFailed, EngineFault, Overloaded, Rejected, Unreached
 from adapters.http.engine import HTTPEngine, message_of
 from adapters.http.options import Options
 from adapters.vllm.wire import VLLMWire
@@ -24,12 +25,16 @@ from tests.adapters.fake_engine import (
 GENERATE = "/inference/v1/generate"
 
 
-@pytest.fixture
-async def engine() -> AsyncIterator[FakeEngine]:
+def recorded() -> FakeEngine:
     engine = FakeEngine("vllm.json")
     engine.will("/v1/models", engine.recorded("models"))
     engine.will(GENERATE, engine.recorded("empty"), engine.recorded("length"))
-    async with running(engine):
+    return engine
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[FakeEngine]:
+    async with running(recorded()) as engine:
         yield engine
 
 
@@ -117,6 +122,60 @@ async def test_a_fault_is_the_engines_failure(
     engine.will(GENERATE, answer)
     with pytest.raises(BackendFailed, match=told):
         await sample(client)
+
+
+def failing(error: httpx.TransportError) -> Any:
+    async def handle_async_request(*_: object) -> httpx.Response:
+        raise error
+
+    return handle_async_request
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (httpx.ConnectTimeout, Unreached),
+        (httpx.ConnectError, Unreached),
+        (httpx.WriteError, Unreached),
+        (httpx.ReadError, Unreached),
+        (httpx.RemoteProtocolError, Unreached),
+        (httpx.ReadTimeout, EngineFault),
+        (httpx.LocalProtocolError, EngineFault),
+    ],
+)
+async def test_an_engine_is_unreached_where_the_connection_is_at_fault(
+    engine: FakeEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[httpx.TransportError],
+    fault: type[EngineFault],
+) -> None:
+    client = await connect(engine)
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", failing(error("no")))
+    with pytest.raises(EngineFault, match=f"cannot be reached: {error.__name__}: no") as raised:
+        await sample(client)
+    assert type(raised.value) is fault
+
+
+async def test_an_engine_that_has_gone_is_unreached() -> None:
+    async with running(recorded()) as engine:
+        client = await connect(engine)
+    with pytest.raises(Unreached, match="ConnectError"):
+        await sample(client)
+
+
+async def test_an_engine_whose_answer_breaks_off_is_unreached(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, breaks_off())
+    with pytest.raises(Unreached, match="RemoteProtocolError"):
+        await sample(client)
+
+
+async def test_an_engine_that_answers_500_was_reached(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, status(500))
+    with pytest.raises(EngineFault) as raised:
+        await sample(client)
+    assert not isinstance(raised.value, Unreached)
 
 
 async def test_what_came_before_the_cut_is_delivered(engine: FakeEngine) -> None:
