@@ -1,8 +1,11 @@
 """Opens the database that a URL names: drivers, pragmas, and the schema's steps."""
 
+import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import aiosqlite
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, event, text
@@ -18,6 +21,7 @@ _SCHEMA_LOCK = 0x6770746F7373
 """PostgreSQL's advisory lock that gateways which start at once take in turn."""
 
 _BUSY_SECONDS = 10
+_LOCKED_SECONDS = 0.02
 # The upper levels of the indices of a million responses, for each connection.
 _CACHE_KIB = 32 * 1024
 _CONNECT_SECONDS = 5
@@ -80,10 +84,10 @@ def _open_sqlite(url: URL) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "connect")
     def configure(connection: Any, _: object) -> None:
+        connection.run_async(_use_wal)
         cursor = connection.cursor()
         # NORMAL: a commit outlives the process at once, a power cut after the next checkpoint.
         for pragma in (
-            "journal_mode=WAL",
             "synchronous=NORMAL",
             "foreign_keys=ON",
             f"cache_size=-{_CACHE_KIB}",
@@ -98,3 +102,17 @@ def _open_sqlite(url: URL) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+async def _use_wal(connection: aiosqlite.Connection) -> None:
+    """SQLite has every statement wait for a locked file, but the one that makes it a WAL one."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _BUSY_SECONDS
+    while True:
+        try:
+            await connection.execute_fetchall("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or loop.time() >= deadline:
+                raise
+            await asyncio.sleep(_LOCKED_SECONDS)

@@ -5,6 +5,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,31 @@ async def test_gateways_may_start_at_once(database: Database) -> None:
     await asyncio.gather(*(database.open() for _ in range(4)))
     await asyncio.gather(*(store.put(turn(f"r{n}")) for n, store in enumerate(database.opened)))
     assert await database.opened[0].get("a", "r3") == turn("r3")
+
+
+async def test_a_gateway_waits_for_another_that_makes_the_file(tmp_path: Path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    other = sqlite3.connect(f"{tmp_path}/store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    @event.listens_for(store.database.engine.sync_engine, "connect", insert=True)
+    def connected(*_: object) -> None:
+        asyncio.get_running_loop().call_later(0.1, other.close)
+
+    await store.start()
+    await store.stop()
+
+
+async def test_a_file_that_stays_locked_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.engine._BUSY_SECONDS", 0)
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    with closing(sqlite3.connect(f"{tmp_path}/store.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable):
+            await store.start()
+    await store.stop()
 
 
 async def test_only_runs_of_silent_gateways_are_adopted(database: Database) -> None:
