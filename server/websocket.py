@@ -105,9 +105,10 @@ class Connection:
 
     async def _leave(self) -> None:
         await self._context.draining.wait()
-        # Who waits for a lock gets it in turn: no other message comes before.
-        async with self._turning:
-            await self._websocket.close(GOING_AWAY, "The server is stopping.")
+        # Who waits for a lock gets it in turn: no other message comes before. Nor after, since it
+        # is not given back.
+        await self._turning.acquire()
+        await self._websocket.close(GOING_AWAY, "The server is stopping.")
 
     async def _turn(self, message: bytes) -> None:
         began = time.perf_counter()
