@@ -35,7 +35,7 @@ from adapters.grammars import GrammarCompiler
 from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
-from adapters.vllm.outputs import OutputInbox, TokenOutputs
+from adapters.vllm.outputs import OutputInbox, take_over
 from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
@@ -65,6 +65,7 @@ class VLLMBackend:
             raise BackendFailed("the vllm backend needs a model")
         self._config.progress("starting vLLM", 0.0)
         self._engine = engine = await asyncio.to_thread(self._load, self._config.model)
+        take_over(engine)
         self._tasks = await engine.get_supported_tasks()
         model = engine.model_config
         self._info = BackendInfo(
@@ -79,8 +80,6 @@ class VLLMBackend:
                 engine = AsyncLLM.from_engine_args(engine_arguments(model, self._config.options))
         except (OSError, RuntimeError, ValueError, ImportError, AssertionError) as error:
             raise BackendFailed(f"vLLM cannot serve {model}: {error}") from error
-        # Nothing has been sampled yet: the handler that uses it starts with the first request.
-        engine.output_processor = TokenOutputs.instead_of(engine.output_processor)
         return engine
 
     async def stop(self) -> None:
@@ -92,8 +91,6 @@ class VLLMBackend:
             return
         # Who waits for tokens would wait for ever: the engine's end is not told to them.
         engine.output_processor.propagate_error(BackendFailed("the vllm backend was stopped"))
-        if engine.output_handler is not None:
-            engine.output_handler.cancel()
         await asyncio.to_thread(engine.shutdown, _STOP_SECONDS)
 
     async def check(self) -> None:
@@ -146,7 +143,6 @@ class VLLMBackend:
             core_request.sampling_params.structured_outputs = grammar
         core_request.reasoning_ended = True
         engine.input_processor.assign_request_id(core_request)
-        engine._run_output_handler()
         key = str(core_request.request_id)
         try:
             await engine._add_request(core_request, None, None, 0, inbox)
@@ -163,6 +159,9 @@ class VLLMBackend:
 
 def _chunk(outputs: list[EngineCoreOutput], request: GenerationRequest) -> GenerationChunk:
     prefill, reason = outputs[0].prefill_stats, outputs[-1].finish_reason
+    token_ids: list[int] = []
+    for output in outputs:
+        token_ids += output.new_token_ids
     logprobs: tuple[TokenLogprobs, ...] | None = None
     if request.logprobs is not None:
         logprobs = tuple(
@@ -172,7 +171,7 @@ def _chunk(outputs: list[EngineCoreOutput], request: GenerationRequest) -> Gener
             for entry in _logprobs(output.new_logprobs, request.logprobs)
         )
     return GenerationChunk(
-        tuple(token_id for output in outputs for token_id in output.new_token_ids),
+        tuple(token_ids),
         logprobs,
         None if reason is None else finish_reason(str(reason), "vLLM"),
         None if prefill is None else prefill.num_cached_tokens,

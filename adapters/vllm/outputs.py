@@ -1,12 +1,17 @@
 """The way of sampled ids from vLLM's engine process to the generators that wait for them.
 
 vLLM's own processor detokenizes and, for each step of each request, makes anew what its APIs tell
-of the whole request; here ids are handed on as they come.
+of the whole request; here ids are handed on as they come, in the step that reads them from the
+engine's socket. vLLM has a queue and a task of its own between the two.
 """
 
+import asyncio
+import os
 from typing import Any
 
-from vllm.v1.engine import EngineCoreOutput
+import zmq
+from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
+from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.engine.output_processor import OutputProcessor, OutputProcessorOutput
 from vllm.v1.metrics.stats import IterationStats
@@ -54,7 +59,10 @@ class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed 
             state = self.request_states.get(output.request_id)
             if state is None:  # it was aborted
                 continue
-            self._update_stats_from_output(state, output, engine_core_timestamp, iteration_stats)
+            if iteration_stats is not None:
+                self._update_stats_from_output(
+                    state, output, engine_core_timestamp, iteration_stats
+                )
             state.is_prefilling = False
             if output.prefill_stats is not None:
                 state.num_cached_tokens = output.prefill_stats.num_cached_tokens
@@ -65,3 +73,76 @@ class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed 
                 if self.tracing_enabled:
                     self.do_tracing(output, state, iteration_stats)
         return OutputProcessorOutput(request_outputs=[], reqs_to_abort=[])
+
+
+class Delivery:
+    """Takes the place of the queue that AsyncLLM's output handler reads: nothing waits in it."""
+
+    def __init__(self, engine: AsyncLLM) -> None:
+        self._processor = engine.output_processor
+        self._loggers = engine.logger_manager
+        self._resources = engine.engine_core.resources
+
+    def put_nowait(self, outputs: EngineCoreOutputs | Exception) -> None:
+        """Hand on what the engine said; where nothing more can be read from it, who waits fails."""
+        if isinstance(outputs, Exception):
+            self._resources.engine_dead = True
+            self._processor.propagate_error(EngineDeadError())
+            return
+        counts = None if self._loggers is None else IterationStats()
+        self._processor.process_outputs(outputs.outputs, outputs.timestamp, counts)
+        self._processor.update_scheduler_stats(outputs.scheduler_stats)
+        if self._loggers is not None:
+            self._loggers.record(outputs.scheduler_stats, counts, engine_idx=outputs.engine_index)
+
+
+class OutputSocket:
+    """Reads the engine's messages from `socket`, with none of what pyzmq's asyncio does for each.
+
+    To be closed; the socket, which may be closed before, is left alone.
+    """
+
+    def __init__(self, socket: zmq.Socket) -> None:
+        self._socket = zmq.Socket.shadow(socket)
+        # A descriptor of our own, since the engine's end closes the socket before it ends the task.
+        self._descriptor = os.dup(socket.getsockopt(zmq.FD))
+        self._loop = asyncio.get_running_loop()
+        self._reader: asyncio.Future[None] | None = None
+        self._loop.add_reader(self._descriptor, self._wake)
+
+    async def recv_multipart(self, copy: bool = True) -> list[Any]:
+        """The frames of the next message."""
+        while True:
+            try:
+                frames: list[Any] = self._socket.recv_multipart(zmq.NOBLOCK, copy=copy)
+                return frames
+            except zmq.Again:
+                self._reader = self._loop.create_future()
+            await self._reader
+
+    def close(self) -> None:
+        """Read no more. What came and was not read would else wake the event loop for ever."""
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+
+def take_over(engine: AsyncLLM) -> None:
+    """Have what the engine samples handed on by a `TokenOutputs`.
+
+    To be called on the event loop before anything else is asked of the engine.
+    """
+    engine.output_processor = TokenOutputs.instead_of(engine.output_processor)
+    core = engine.engine_core
+    core.outputs_queue = Delivery(engine)
+    resources = core.resources
+    socket, reader = resources.output_socket, OutputSocket(resources.output_socket)
+    resources.output_socket = reader
+    try:
+        core._ensure_output_queue_task()
+    finally:
+        resources.output_socket = socket
+    resources.output_queue_task.add_done_callback(lambda _: reader.close())

@@ -1,15 +1,64 @@
 import asyncio
 
+import pytest
+
 from adapters.inbox import Inbox
 
 
-async def test_an_inbox_hands_over_what_has_piled_up() -> None:
-    inbox = Inbox[int]()
+@pytest.fixture
+async def inbox() -> Inbox[int]:
+    return Inbox()
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_what_nobody_waited_for_is_handed_over_at_once(inbox: Inbox[int]) -> None:
     inbox.put(1)
     inbox.put(2)
     assert await inbox.take() == [1, 2]
-    waiting = asyncio.ensure_future(inbox.take())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    inbox.put(3)
-    assert await waiting == [3]
+
+
+async def test_who_takes_from_an_empty_inbox_waits(inbox: Inbox[int]) -> None:
+    inbox.put(1)
+    await inbox.take()
+    taking = asyncio.ensure_future(inbox.take())
+    await settle()
+    assert not taking.done()
+    inbox.put(2)
+    assert await taking == [2]
+
+
+async def test_who_waits_gets_all_that_came_before_its_turn(inbox: Inbox[int]) -> None:
+    taking = asyncio.ensure_future(inbox.take())
+    await settle()
+    for number in range(3):
+        inbox.put(number)
+    assert await taking == [0, 1, 2]
+
+
+async def test_nothing_is_handed_over_twice(inbox: Inbox[int]) -> None:
+    inbox.put(1)
+    first = await inbox.take()
+    inbox.put(2)
+    assert (first, await inbox.take()) == ([1], [2])
+
+
+@pytest.mark.parametrize("woken", [False, True])
+async def test_who_is_cancelled_while_it_waits_loses_nothing(
+    inbox: Inbox[int], woken: bool
+) -> None:
+    taking = asyncio.ensure_future(inbox.take())
+    await settle()
+    if woken:
+        inbox.put(1)
+    taking.cancel()
+    await asyncio.wait([taking])
+    assert taking.cancelled()
+    if not woken:
+        inbox.put(1)
+    inbox.put(2)
+    assert await inbox.take() == [1, 2]
