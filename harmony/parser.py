@@ -83,8 +83,9 @@ class Parser:
             stop = at + 1
             if isinstance(self._open, _OpenHeader):
                 self._read_header(self._open, tokens[at])
-            elif stop_of_text := _text_run(tokens, at):
-                stop = stop_of_text
+            elif 0 <= tokens[at] < FIRST_SPECIAL:
+                while stop < len(tokens) and 0 <= tokens[stop] < FIRST_SPECIAL:
+                    stop += 1
                 self._events += self._open.add(tokens[at:stop], self._position)
             else:
                 self._read_control(self._open, tokens[at])
@@ -127,17 +128,6 @@ class Parser:
             self._events += events
             self._index += 1
         self._open = _OpenHeader(self._position + 1)
-
-
-def _text_run(tokens: Sequence[int], start: int) -> int:
-    """Where the run of ordinary tokens ends that begins at `start`; 0 where none does."""
-    stop = start
-    for stop in range(start, len(tokens)):
-        if not 0 <= tokens[stop] < FIRST_SPECIAL:
-            break
-    else:
-        return len(tokens)
-    return stop if stop > start else 0
 
 
 class _OpenHeader:
@@ -233,10 +223,13 @@ class _OpenMessage:
         """The delta that ordinary tokens complete, the first of them at `position`."""
         self._tokens += tokens
         pieces = token_bytes()
-        text = self._decoder.push(b"".join([pieces[token] for token in tokens]))
+        if len(tokens) == 1:
+            text = self._decoder.push(pieces[tokens[0]])
+        else:
+            text = self._decoder.push(b"".join([pieces[token] for token in tokens]))
         if not text:
             return ()
-        held = _holding(tokens, self._decoder.held)
+        held = _holding(tokens, self._decoder.held) if self._decoder.held else 0
         return (self._delta(text, position + len(tokens) - held),)
 
     def skip(self, token: int) -> None:

@@ -1,6 +1,6 @@
 """Reads one completion as it is sampled: tokens in; text, messages and usage out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -115,28 +115,29 @@ class CompletionReader:
         events: list[TurnEvent] = []
         for event in parsed:
             match event:
+                case ContentDelta():
+                    events += self._delta(event)
                 case MessageStarted(index, header):
                     self._message = _OpenMessage(index, header, self._stop)
                     events.append(MessageOpened(index, header))
-                case ContentDelta():
-                    events += self._delta(event)
                 case MessageEnded():
                     events += self._ended(event)
             if self.stopped:
                 break
         return events
 
-    def _delta(self, event: ContentDelta) -> Iterator[TurnEvent]:
+    def _delta(self, event: ContentDelta) -> list[TurnEvent]:
         text, self.stopped = self._message.push(event)
-        yield from self._message.send(text, self._logprobs)
+        events = self._message.send(text, self._logprobs)
         if self.stopped:
-            yield self._message.close_at_stop()
+            events.append(self._message.close_at_stop())
+        return events
 
-    def _ended(self, event: MessageEnded) -> Iterator[TurnEvent]:
+    def _ended(self, event: MessageEnded) -> list[TurnEvent]:
         if event.header.channel is Channel.ANALYSIS and event.header.recipient is None:
             self._reasoning += event.body_tokens
-        yield from self._message.send(self._message.flush(), self._logprobs)
-        yield self._message.close(event)
+        events = self._message.send(self._message.flush(), self._logprobs)
+        return [*events, self._message.close(event)]
 
 
 class _OpenMessage:
@@ -161,13 +162,14 @@ class _OpenMessage:
         """What was held back: no stop string came."""
         return self._stops.flush()
 
-    def send(self, text: str, logprobs: Sequence[TokenLogprobs]) -> Iterator[TextDelta]:
+    def send(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[TurnEvent]:
         """The text, unless it is empty, with the logprobs of the tokens that begin in it."""
-        if text:
-            first, last = self._unsent
-            self._unsent = (last, last)
-            self._sent.append(text)
-            yield TextDelta(self._index, text, tuple(logprobs[first:last]))
+        if not text:
+            return []
+        first, last = self._unsent
+        self._unsent = (last, last)
+        self._sent.append(text)
+        return [TextDelta(self._index, text, tuple(logprobs[first:last]))]
 
     def close(self, event: MessageEnded) -> MessageClosed:
         """The message as the parser read it, with its ids where they are worth repeating."""

@@ -96,7 +96,10 @@ class _Answer:
             await emit(self._outbound.start())
             async with self._ticket.slot(), aclosing(self._turn.events()) as batches:
                 async for batch in batches:
-                    await self._push(batch, emit)
+                    if events := self._told_of(batch):
+                        await emit(events)
+                    # From its last event on it is whole, whatever happens to the engine after it.
+                    self._finished = isinstance(batch[-1], TurnFinished)
         except asyncio.CancelledError:
             if not self._finished:
                 await emit(self._last_words())
@@ -112,11 +115,11 @@ class _Answer:
             return self._outbound.fail(Unavailable("The server stopped before it was finished."))
         return self._outbound.cancel()
 
-    async def _push(self, batch: Sequence[TurnEvent], emit: Emit) -> None:
-        if events := [wire for event in batch for wire in self._outbound.push(event)]:
-            await emit(events)
-        # From its last event on the answer is whole, whatever happens to the engine after it.
-        self._finished = isinstance(batch[-1], TurnFinished)
+    def _told_of(self, batch: Sequence[TurnEvent]) -> list[WireEvent]:
+        events: list[WireEvent] = []
+        for event in batch:
+            events += self._outbound.push(event)
+        return events
 
     def _told(self, error: Exception) -> APIError:
         request_id = self._turn.request.request_id

@@ -10,6 +10,7 @@ import pytest
 from adapters.base import GenerationRequest
 from adapters.errors import BackendFailed
 from harmony.messages import Author, Conversation, Message, Role
+from server import threads
 from server.admission import Admission
 from server.completion import TextDelta, TurnEvent, TurnFinished
 from server.errors import APIError, ContextLengthExceeded, RateLimited, ServerFailed
@@ -148,7 +149,9 @@ async def test_leaving_while_the_prompt_is_prepared_gives_the_place_back(
     start_engine: StartEngine,
 ) -> None:
     gate = gateway(await start_engine(ANSWER))
-    starting = asyncio.create_task(gate.start(PLAN, Told(), "r"))
+    # A short one is prepared at once.
+    long = Message(Author(Role.USER), "a" * threads.MOST_SMALL)
+    starting = asyncio.create_task(gate.start(TurnPlan(Conversation((long,))), Told(), "r"))
     await asyncio.sleep(0)
     assert gate.admission.admitted == 1
     starting.cancel()
