@@ -51,14 +51,15 @@ def _load_mended(text: bytes, error: orjson.JSONDecodeError) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    level, depth = [value], 0
+    while level and depth <= MAX_DEPTH:
         level = [
             inner
             for outer in level
             if isinstance(outer, dict | list)
             for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
+        depth += 1
     return bool(level)
 
 

@@ -1,9 +1,9 @@
 """A chat request as a plan, with what the server remembers of the calls in it."""
 
-import asyncio
 import logging
 from functools import partial
 
+from server import threads
 from server.context import Context
 from server.inbound.chat import ChatDraft, read
 from server.inbound.messages import Known, call_ids
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 async def compile_chat(context: Context, owner: str, wanted: CreateChatCompletion) -> ChatDraft:
     """Compile a request. Raises APIError for a bad one."""
-    return await asyncio.to_thread(
+    work = partial(
         read,
         wanted,
         today=today(),
@@ -25,6 +25,8 @@ async def compile_chat(context: Context, owner: str, wanted: CreateChatCompletio
         unseal=partial(context.sealer.open, owner),
         unsupported=context.settings.unsupported_input,
     )
+    makes_grammar = wanted.tools or wanted.functions or wanted.response_format
+    return await threads.run(work, small=not makes_grammar and threads.is_small(wanted.messages))
 
 
 async def _said_before_calls(context: Context, owner: str, wanted: CreateChatCompletion) -> Known:

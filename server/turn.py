@@ -3,17 +3,19 @@
 `prepare` refuses all that can be refused before a token is sampled; `Turn.events` then samples.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 
 from adapters.base import Backend, BackendInfo, GenerationRequest, SamplingParams, SamplingPhase
 from adapters.errors import BackendError, BackendFailed, ContextTooLong, Unsupported
 from harmony.grammar import final_headers
+from harmony.messages import DeveloperContent
 from harmony.parser import ASSISTANT, Parser
 from harmony.render import render
 from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
+from server import threads
 from server.affinity import conversation_key
 from server.completion import CompletionReader, TokenParser, TurnEvent, TurnFinished
 from server.errors import from_backend
@@ -79,7 +81,8 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     features = backend.info.features
     leaky = plan.answer_grammar is not None and "structure" not in features
     sampling, phases = _scope_to_final(plan, split=leaky and "phases" in features)
-    ids = await asyncio.to_thread(_fitting_prompt, plan, backend.info.context_length)
+    render = partial(_fitting_prompt, plan, backend.info.context_length)
+    ids = await threads.run(render, small=_is_short(plan))
     recipients = [tool.recipient for tool in plan.tools]
     parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
     request = _fit(plan, ids, backend.info, request_id, phases)
@@ -98,6 +101,16 @@ async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:
 def prompt(plan: TurnPlan) -> tuple[int, ...]:
     """The ids that the plan's sampling goes on from, however many they are."""
     return (*render(plan.conversation), *plan.prefill)
+
+
+def _is_short(plan: TurnPlan) -> bool:
+    contents = [message.content for message in plan.conversation.messages]
+    declares = any(isinstance(one, DeveloperContent) and one.response_formats for one in contents)
+    if plan.tools or declares:
+        return False
+    return threads.is_small(
+        [one.instructions if isinstance(one, DeveloperContent) else one for one in contents]
+    )
 
 
 def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:

@@ -1,11 +1,11 @@
 """A Responses request as a plan, with what the store remembers of the conversation."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from server import threads
 from server.errors import InvalidRequest
 from server.inbound import foreign, items
 from server.inbound.content import Policy, refuse_left_out
@@ -39,6 +39,9 @@ from server.store.base import (
 )
 
 LOGPROBS = "message.output_text.logprobs"
+MOST_INHERITED = 64
+"""Items that the store remembers and that are gone through on the event loop."""
+
 UNSERVED = ("context_management", "moderation", "prompt")
 
 
@@ -101,8 +104,10 @@ async def read(
         whole = as_said(items.resolve(given, behind), led_to)
         return _compile(request, past, whole, masking)
 
-    # Requests may hold many thousands of items: all that goes through them waits in a thread.
-    return await asyncio.to_thread(compiled)
+    makes_grammar = request.tools or (request.text and request.text.format)
+    inherited = len(past.items) + sum(map(len, led_to.values()))
+    is_short = inherited <= MOST_INHERITED and threads.is_small(request.input)
+    return await threads.run(compiled, small=not makes_grammar and is_short)
 
 
 async def _remembered(

@@ -16,11 +16,12 @@ from harmony.messages import (
     SystemContent,
 )
 from harmony.tokenizer import encode_with_control
+from server import threads
 from server.body import validate
 from server.errors import InvalidRequest, NotFound
 from server.inbound import responses
 from server.inbound.grammar import Masking
-from server.inbound.responses import Draft, read
+from server.inbound.responses import MOST_INHERITED, Draft, read
 from server.schemas.responses import CreateResponse
 from server.sealing import Sealer
 from server.store.base import StoredItem, StoredResponse
@@ -294,16 +295,62 @@ async def test_unsupported_input_leaves_a_note_or_is_refused(item: Any, param: s
     assert caught.value.param == param
 
 
-async def test_what_comes_back_is_compared_where_it_delays_nobody(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    threads: list[int] = []
+LARGE: dict[str, dict[str, Any]] = {
+    "a long text": {"input": "a" * threads.MOST_SMALL},
+    "many items": {"input": [{"role": "user", "content": "hi"}] * 1000},
+    "tools": {"tools": [TOOL]},
+    "a format": {"text": {"format": {"type": "json_object"}}},
+}
+
+
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The threads that compare what comes back."""
+    on: list[int] = []
 
     def compare(given: Any, led_to: Any) -> Any:
-        threads.append(threading.get_ident())
+        on.append(threading.get_ident())
         return given
 
     monkeypatch.setattr(responses, "as_said", compare)
-    await compiled()
-    assert len(threads) == 1
-    assert threading.get_ident() not in threads
+    return on
+
+
+@pytest.mark.parametrize("fields", LARGE.values(), ids=LARGE)
+async def test_what_comes_back_is_compared_where_it_delays_nobody(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
+) -> None:
+    on = compared(monkeypatch)
+    await compiled(**fields)
+    assert len(on) == 1
+    assert threading.get_ident() not in on
+
+
+async def test_what_little_comes_back_is_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = compared(monkeypatch)
+    await compiled(await with_previous(), previous_response_id="resp_1")
+    assert on == [threading.get_ident()]
+
+
+@pytest.mark.parametrize(
+    ("items", "at_once"), [(MOST_INHERITED, True), (MOST_INHERITED + 1, False)]
+)
+async def test_a_long_history_is_gone_through_where_it_delays_nobody(
+    monkeypatch: pytest.MonkeyPatch, items: int, at_once: bool
+) -> None:
+    said = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": "hi"})
+    response = {"id": "resp_1", "status": "completed"}
+    store = MemoryStore()
+    await store.put(StoredResponse("a", response, "2025-12-31", (), (said,) * items, ()))
+    on = compared(monkeypatch)
+    await compiled(store, previous_response_id="resp_1")
+    assert (on == [threading.get_ident()]) is at_once
+
+
+async def test_what_calls_came_with_counts_as_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Remembering(MemoryStore):
+        async def led_to(self, owner: str, call_ids: Collection[str]) -> Any:
+            return {"call_1": (StoredItem({"type": "reasoning"}),) * (MOST_INHERITED + 1)}
+
+    on = compared(monkeypatch)
+    await compiled(Remembering())
+    assert threading.get_ident() not in on

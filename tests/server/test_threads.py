@@ -1,0 +1,70 @@
+import threading
+from typing import Any
+
+import pytest
+
+from server.threads import MOST_SMALL, is_small, run
+
+
+@pytest.mark.parametrize("small", [True, False])
+async def test_only_large_work_is_done_beside_the_event_loop(small: bool) -> None:
+    done_by = await run(threading.get_ident, small=small)
+    assert (done_by == threading.get_ident()) is small
+
+
+@pytest.mark.parametrize("small", [True, False])
+async def test_what_the_work_raises_is_raised(small: bool) -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await run(fail, small=small)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 7, 1.5, "", "hi", [], {}, [None] * 100, {"a": {"b": ["c", {"d": [1]}]}}],
+)
+def test_little_json_is_small(value: Any) -> None:
+    assert is_small(value)
+
+
+@pytest.mark.parametrize(
+    ("most", "more"),
+    [
+        # A value takes 16 characters, in a list twice as many, and text as many as it has.
+        ("a" * (MOST_SMALL - 16), "a"),
+        ([0] * (MOST_SMALL // 32 - 1), [0]),
+        (["a" * (MOST_SMALL // 2), "b" * (MOST_SMALL // 2 - 80)], ["c"]),
+    ],
+)
+def test_small_ends_at_the_limit(most: Any, more: Any) -> None:
+    assert is_small(most)
+    assert not is_small(most + more)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {str(number): 1 for number in range(1000)},
+        [[[{"a": {"b": ["c" * MOST_SMALL]}}]]],
+        [{"text": "word " * 20} for _ in range(40)],
+    ],
+)
+def test_many_values_and_much_text_are_large_at_any_depth(value: Any) -> None:
+    assert not is_small(value)
+
+
+def test_depth_is_no_matter() -> None:
+    value: Any = "end"
+    for _ in range(100_000):
+        value = [value]
+    assert not is_small(value)
+
+
+def test_no_more_is_looked_at_than_is_small() -> None:
+    class Unlooked(list[Any]):
+        def __iter__(self) -> Any:
+            raise AssertionError("looked at")
+
+    assert not is_small(Unlooked([0] * MOST_SMALL))
