@@ -81,12 +81,12 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     app.state.context = context
     for routes in (
         responses,
+        chat,
         responses_socket,
         stored_responses,
         input_tokens,
         compact,
         conversations,
-        chat,
         completions,
         render,
         stored_chat,

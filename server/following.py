@@ -18,29 +18,20 @@ async def shown(store: Store, owner: str, response_id: str) -> dict[str, Any] | 
     return fold(ledger.events) if ledger and ledger.events else response
 
 
-async def follow(
-    store: Store, runs: Runs, owner: str, response_id: str, start: int
-) -> AsyncGenerator[Sequence[WireEvent], None]:
-    """The events of the owner's response from position `start` on, whichever gateway makes it."""
-    if run := runs.find(response_id):
-        async with aclosing(run.follow(start)) as batches:
-            async for batch in batches:
-                yield batch
-        return
-    async for batch in _follow_stored(store, owner, response_id, start):
-        yield batch
-
-
 async def finished(store: Store, runs: Runs, owner: str, response_id: str) -> None:
     """Return when the response has ended, or is no more."""
-    async with aclosing(follow(store, runs, owner, response_id, 0)) as batches:
+    if run := runs.find(response_id):
+        await run.wait()
+        return
+    async with aclosing(follow_stored(store, owner, response_id)) as batches:
         async for _ in batches:
             continue
 
 
-async def _follow_stored(
-    store: Store, owner: str, response_id: str, start: int
+async def follow_stored(
+    store: Store, owner: str, response_id: str, start: int = 0
 ) -> AsyncGenerator[Sequence[WireEvent], None]:
+    """The events of the owner's response from position `start` on, whichever gateway makes it."""
     with store.listen(response_id) as bell:
         while ledger := await store.ledger(owner, response_id, start):
             if ledger.events:

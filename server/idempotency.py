@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.decoding import read_body
 from server.errors import APIError, InvalidRequest, KeyReused
 from server.respond import json_response
+from server.sse import SEND_BODY
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class _Answer:
         self._messages: list[Message] = []
         self._readers: set[asyncio.Event] = set()
         self._request: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        scope.setdefault("state", {})[SEND_BODY] = self._record
         self.task = asyncio.ensure_future(app(scope, self._receive, self._record))
         self.task.add_done_callback(lambda _: self._wake())
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import BodyTooLarge, ServerFailed
 from server.respond import json_response
+from server.sse import SEND_BODY
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class RequestId:
             await self._app(scope, receive, send)
             return
         request_id = f"req_{uuid.uuid4().hex}"
-        scope.setdefault("state", {})["request_id"] = request_id
+        scope.setdefault("state", {}).update({"request_id": request_id, SEND_BODY: send})
         status: int | None = None
         began = time.perf_counter()
 

@@ -7,7 +7,8 @@ there is one, gets the events before any subscriber sees them.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ Emit = Callable[[Sequence[WireEvent]], Awaitable[None]]
 
 
 Show = Callable[[Sequence[WireEvent]], None]
+Wake = Callable[[], None]
 
 
 class Journal(Protocol):
@@ -62,7 +64,7 @@ class Run:
         self.error: APIError | None = None
         self._journal = journal
         self._background = background
-        self._readers: set[asyncio.Event] = set()
+        self._readers: set[Reader] = set()
         self._cancel_wanted = False
         self._cancelled = False
         # While True a cancel has to wait: a task that is cancelled before its first step never
@@ -94,27 +96,37 @@ class Run:
         """Return when the run is done, however it ended."""
         await asyncio.wait([self._task])
 
+    @contextmanager
+    def read(self, wake: Wake, start: int = 0) -> Iterator["Reader"]:
+        """A reader of the events from position `start` on.
+
+        wake: called, in the step that makes them, when there are more, and when the run is done.
+        Leaving it as the last reader cancels a foreground run.
+        """
+        reader = Reader(self, wake, start)
+        self._readers.add(reader)
+        try:
+            yield reader
+        finally:
+            self._readers.discard(reader)
+            if not self._readers and not self._background:
+                self.cancel()
+
     async def follow(self, start: int = 0) -> AsyncGenerator[Sequence[WireEvent], None]:
         """All events from position `start` on, in batches of what has come since the last.
 
-        Leaving it (closing the generator) as the last reader cancels a foreground run.
+        Closing the generator leaves the run, as a reader does.
         """
         news = asyncio.Event()
-        self._readers.add(news)
-        try:
+        with self.read(news.set, start) as reader:
             while True:
                 news.clear()
-                if batch := self.events[start:]:
-                    start += len(batch)
+                if batch := reader.take():
                     yield batch
                 elif self.done:
                     return
                 else:
                     await news.wait()
-        finally:
-            self._readers.discard(news)
-            if not self._readers and not self._background:
-                self.cancel()
 
     async def _run(self, produce: Producer) -> None:
         self._busy = False
@@ -151,8 +163,23 @@ class Run:
             self._task.cancel()
 
     def _wake(self) -> None:
-        for news in self._readers:
-            news.set()
+        for reader in self._readers:
+            reader.wake()
+
+
+class Reader:
+    """A place in a run's events; `Run.read` makes it."""
+
+    def __init__(self, run: Run, wake: Wake, start: int) -> None:
+        self.wake = wake
+        self._run = run
+        self._position = start
+
+    def take(self) -> Sequence[WireEvent]:
+        """What has come since the last time; empty where nothing has."""
+        taken = self._run.events[self._position :]
+        self._position += len(taken)
+        return taken
 
 
 class Runs:

@@ -35,6 +35,9 @@ OUR_PACKAGES = ("adapters", "demo", "harmony", "server")
 THREADS = 128
 """More than cores: threads that wait for grammars on trial must not keep others from theirs."""
 
+COLLECT_AFTER = 50_000
+"""Objects made and not freed; by default 700 start a collection, as many as 100 tokens make."""
+
 GRACE_SECONDS = 1.0
 """How long clients may take to read the end of their answers once these were cancelled."""
 
@@ -115,12 +118,14 @@ def _listen(
 
 
 def _spare_the_collector() -> None:
-    """Keep what is loaded by now out of garbage collections: each would look at all of it again.
+    """Keep what is loaded by now out of garbage collections, and collect seldom.
 
-    With transformers these are some 450,000 objects, and a stop of a quarter of a second.
+    Each would look at all of it again: with transformers these are some 450,000 objects, and a stop
+    of a quarter of a second. Answers in progress are no garbage, and free themselves.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
 
 
 class Socket(WebSocketsSansIOProtocol):

@@ -1,28 +1,35 @@
 """Server-sent events: what has piled up while the socket was busy goes out in one write."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 import orjson
 from sse_starlette import EventSourceResponse
-from starlette.types import Message, Send
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
+from server.eager import Begun, begin
 from server.runs import Run, WireEvent
 
 Batches = AsyncGenerator[Sequence[WireEvent], None]
 Encode = Callable[[WireEvent], bytes]
 
 DONE = b"data: [DONE]\n\n"
+SEND_BODY = "send_body"
+"""Where the request's state has the `send` for what follows the answer's head.
 
+Most of what wraps `send` looks at heads alone. What looks at bodies puts its own here.
+"""
 
-class EventStream(EventSourceResponse):
-    """A response that sends each write as it is: who reads slowly is waited for.
+PING = b": ping\n\n"
+PING_SECONDS = 15.0
 
-    The library opens a cancel scope around every write, also where it has no time limit. That
-    would be a quarter of what a token costs this process.
-    """
-
-    async def _send_with_timeout(self, send: Send, message: Message) -> None:
-        await send(message)
+_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+)
 
 
 def named(event: WireEvent) -> bytes:
@@ -36,14 +43,127 @@ def unnamed(event: WireEvent) -> bytes:
     return b"data: %s\n\n" % orjson.dumps(event)
 
 
-def stream(run: Run, encode: Encode) -> EventStream:
-    """The run's events, then `[DONE]`; leaving it unsubscribes."""
-    return stream_batches(run.follow(), encode)
+class RunStream(Response):
+    """A run's events from position `start` on, then `[DONE]`; each is written as it is made.
+
+    A comment every PING_SECONDS keeps the connection open. Who leaves it leaves the run.
+    """
+
+    def __init__(self, run: Run, encode: Encode, start: int = 0) -> None:
+        self.status_code = 200
+        self.background = None
+        self.raw_headers = list(_HEADERS)
+        self._run = run
+        self._encode = encode
+        self._start = start
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        leaving = asyncio.ensure_future(_left(receive))
+        send_body = scope.get("state", {}).get(SEND_BODY, send)
+        writer = _Writer(self._run, self._encode, send_body, leaving)
+        head = {"type": "http.response.start", "status": self.status_code}
+        try:
+            await writer.write_all(send, {**head, "headers": self.raw_headers}, self._start)
+            if not leaving.done():
+                await send({"type": "http.response.body", "body": DONE})
+        finally:
+            leaving.cancel()
 
 
-def stream_batches(events: Batches, encode: Encode) -> EventStream:
+class _Writer:
+    """Writes a run's events to one client. send: for them; their head has one of its own.
+
+    As long as the client takes them at once, the run's own task writes them: to wake a task for
+    each stream and token would take longer than to read what the tokens say.
+    """
+
+    def __init__(
+        self, run: Run, encode: Encode, send: Send, leaving: "asyncio.Future[None]"
+    ) -> None:
+        self._run = run
+        self._encode = encode
+        self._send = send
+        self._leaving = leaving
+        self._blocked: Begun | None = None
+        self._failure: Exception | None = None
+        self._called = asyncio.Event()
+
+    async def write_all(self, send: Send, head: Message, start: int) -> None:
+        """Return when all is written, or the client has left. Raises what writing does."""
+        self._leaving.add_done_callback(lambda _: self._called.set())
+        with self._run.read(self._push, start) as self._reader:
+            self._ping_later()
+            try:
+                self._write(send, head)
+                self._push()
+                await self._attend()
+            finally:
+                self._next_ping.cancel()
+                if self._blocked is not None:
+                    self._blocked.close()
+
+    async def _attend(self) -> None:
+        """Do what the run's task cannot: wait for the client, fail, and end."""
+        while not self._leaving.done():
+            if self._failure is not None:
+                raise self._failure
+            if self._blocked is not None:
+                await self._go_on(self._blocked)
+            elif self._run.done:
+                return
+            else:
+                await self._called.wait()
+                self._called.clear()
+
+    async def _go_on(self, blocked: Begun) -> None:
+        writing = asyncio.ensure_future(blocked)
+        try:
+            await asyncio.wait({writing, self._leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                writing.result()
+                self._blocked = None
+                self._push()
+        finally:
+            writing.cancel()
+            await asyncio.wait({writing})
+
+    def _push(self, comment: bytes = b"") -> None:
+        """Write what has come since the last time, unless the client is still to take that."""
+        if self._blocked is None and self._failure is None:
+            try:
+                body = b"".join(map(self._encode, self._reader.take())) + comment
+            except Exception as error:
+                self._failure = error
+            else:
+                if body:
+                    message = {"type": "http.response.body", "body": body, "more_body": True}
+                    self._write(self._send, message)
+        if self._blocked or self._failure or self._run.done:
+            self._called.set()
+
+    def _write(self, send: Send, message: Message) -> None:
+        try:
+            self._blocked = begin(send(message))
+        except Exception as error:
+            self._failure = error
+
+    def _ping_later(self) -> None:
+        self._next_ping = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
+
+    def _ping(self) -> None:
+        self._push(PING)
+        self._ping_later()
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue
+
+
+def stream_batches(events: Batches, encode: Encode) -> Response:
     """The events, then `[DONE]`; leaving it closes the generator."""
-    return EventStream(_write(events, encode), sep="\n")
+    return EventSourceResponse(_write(events, encode), sep="\n")
 
 
 async def _write(events: Batches, encode: Encode) -> AsyncGenerator[bytes, None]:

@@ -14,13 +14,14 @@ from server import sse
 from server.auth import authenticate
 from server.context import Context, context_of
 from server.errors import InvalidRequest, NotFound
-from server.following import finished, follow, shown
+from server.following import finished, follow_stored, shown
 from server.hidden import shown_by
 from server.inbound.fields import invalid
 from server.inbound.paging import read_paging
 from server.outbound.concealed import concealed_event, concealed_item, concealed_response
 from server.outbound.listing import full, page
 from server.respond import json_response
+from server.runs import WireEvent
 from server.store.base import UNFINISHED
 
 router = APIRouter(prefix="/v1/responses/{response_id}")
@@ -38,9 +39,14 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     response = await _shown(request, response_id)
     if start is None:
         return json_response(response)
-    events = follow(context.store, context.gateway.runs, owner, response_id, start)
     show = shown_by(context.settings, concealed_event)
-    return sse.stream_batches(events, lambda event: sse.named(show(event)))
+
+    def encode(event: WireEvent) -> bytes:
+        return sse.named(show(event))
+
+    if run := context.gateway.runs.find(response_id):
+        return sse.RunStream(run, encode, start)
+    return sse.stream_batches(follow_stored(context.store, owner, response_id, start), encode)
 
 
 @router.delete("")

@@ -3,7 +3,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.types import Message
 
@@ -103,10 +102,17 @@ async def test_a_server_that_stops_takes_the_run_with_it(connection: Connection)
 
 
 async def test_a_streamed_answer_is_a_stream_of_events(connection: Connection) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
     run = Run(saying({"a": 1}))
     response = await respond(run, connection.request, stream=True, encode=sse.unnamed, fold=count)
-    assert isinstance(response, EventSourceResponse)
-    assert [chunk async for chunk in response.body_iterator] == [
+    await response({"type": "http"}, connection.receive, send)
+    assert sent[0]["status"] == 200
+    assert dict(sent[0]["headers"])[b"content-type"].startswith(b"text/event-stream")
+    assert [message["body"] for message in sent[1:]] == [
         b'data: {"a":1}\n\n',
         b"data: [DONE]\n\n",
     ]

@@ -307,6 +307,86 @@ async def test_a_journal_may_show_events_when_it_likes(source: Source) -> None:
     assert await follower == [7]
 
 
+async def test_a_reader_is_woken_in_the_step_that_emits() -> None:
+    taken: list[Sequence[WireEvent]] = []
+
+    async def produce(emit: Emit) -> None:
+        for number in range(2):
+            await emit(events(number))
+            assert taken == [events(each) for each in range(number + 1)]
+
+    run = Run(produce)
+    with run.read(lambda: taken.append(reader.take())) as reader:
+        await run.wait()
+    assert run.error is None
+
+
+async def test_a_reader_is_woken_when_the_run_is_done(source: Source) -> None:
+    woken = asyncio.Event()
+    run = Run(source)
+    with run.read(woken.set) as reader:
+        source.end()
+        await woken.wait()
+        assert run.done
+        assert list(reader.take()) == []
+
+
+async def test_a_reader_is_woken_no_more_once_it_has_left(source: Source) -> None:
+    def wake() -> None:
+        raise AssertionError("it has left")
+
+    run = Run(source, background=True)
+    with run.read(wake):
+        pass
+    source.say(0)
+    source.end()
+    await run.wait()
+    await settle()
+
+
+@pytest.mark.parametrize(("start", "taken"), [(0, events(0, 1)), (1, events(1)), (2, [])])
+async def test_a_reader_takes_what_has_come_since_the_last_time(
+    source: Source, start: int, taken: list[WireEvent]
+) -> None:
+    run = Run(source)
+    source.say(0, 1)
+    await settle()
+    with run.read(lambda: None, start) as reader:
+        assert reader.take() == taken
+        assert list(reader.take()) == []
+        source.say(2)
+        await settle()
+        assert reader.take() == events(2)
+
+
+async def test_the_last_reader_to_leave_cancels_a_foreground_run(source: Source) -> None:
+    run = Run(source)
+    await settle()
+    with run.read(lambda: None):
+        with run.read(lambda: None):
+            pass
+        await settle()
+        assert not run.done
+    await run.wait()
+    assert source.cancelled
+
+
+async def test_readers_may_leave_a_background_run(source: Source) -> None:
+    run = Run(source, background=True)
+    with run.read(lambda: None):
+        pass
+    source.end()
+    await run.wait()
+    assert not source.cancelled
+
+
+async def test_a_reader_that_breaks_leaves(source: Source) -> None:
+    run = Run(source)
+    with pytest.raises(ValueError, match="no"), run.read(lambda: None):
+        raise ValueError("no")
+    await run.wait()
+
+
 async def test_runs_are_found_by_their_requests_while_they_last(source: Source) -> None:
     runs = Runs()
     run = runs.start(source, "r")

@@ -4,12 +4,14 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
+from starlette.types import Message
 
 from server.store.base import Store
 from server.store.sql import SqlStore
@@ -20,6 +22,9 @@ ANSWER = (
 )
 CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
 SLOW = {"completion": ANSWER, "delay_ms": 60_000}
+REASONS = {**SLOW, "tokens_per_chunk": 7}
+"""The first chunk ends with the reasoning."""
+
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 
 OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
@@ -63,6 +68,52 @@ async def ended(app: Any, response_id: str) -> dict[str, Any]:
     """The response as its last event shows it."""
     response: dict[str, Any] = (await replayed(app, response_id))[-1]["response"]
     return response
+
+
+class Follower:
+    """A client that reads the events of a response while they come."""
+
+    def __init__(self, app: Any, response_id: str, after: int) -> None:
+        self._left = asyncio.Event()
+        self._bodies: asyncio.Queue[bytes] = asyncio.Queue()
+        self._read = b""
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": f"/v1/responses/{response_id}",
+            "query_string": f"stream=true&starting_after={after}".encode(),
+            "headers": [],
+        }
+        self._task = asyncio.ensure_future(app.app(scope, self._receive, self._send))
+
+    async def until(self, end: bytes) -> str:
+        """All that was read, once it holds `end`."""
+        while end not in self._read:
+            self._read += await self._bodies.get()
+        return self._read.decode()
+
+    async def leave(self) -> None:
+        self._left.set()
+        await self._task
+
+    async def _receive(self) -> Message:
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        self._bodies.put_nowait(message.get("body", b""))
+
+
+async def made_here(app: Any) -> str:
+    """The id of a response that this gateway makes, and does not end."""
+    response_id: str = (await create(app, background=True))["id"]
+    await app.backend.until_running(1)
+    return response_id
+
+
+async def cancel(app: Any, response_id: str) -> None:
+    answer = await app.client.post(f"/v1/responses/{response_id}/cancel")
+    assert answer.json()["status"] == "cancelled"
 
 
 async def test_a_finished_stream_is_replayed_from_any_event(
@@ -153,6 +204,47 @@ async def test_a_background_response_can_be_streamed(open_app: OpenApp, store: S
         events = await streamed(app, background=True)
         assert await replayed(app, events[0]["response"]["id"]) == events
     assert events[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("number", [0, 2, 3])
+async def test_a_response_is_followed_from_any_event_while_it_is_made(
+    open_app: OpenApp, store: Store, number: int
+) -> None:
+    async with open_app(REASONS, store=store) as app:
+        response_id = await made_here(app)
+        follower = Follower(app, response_id, number)
+        await follower.until(b"Greet.")
+        await cancel(app, response_id)
+        events = sse(await follower.until(b"[DONE]\n\n"))
+        assert events == await replayed(app, response_id, starting_after=number)
+    assert events[0]["sequence_number"] == number + 1
+
+
+async def test_who_follows_a_background_response_may_leave_it(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(REASONS, store=store) as app:
+        response_id = await made_here(app)
+        follower = Follower(app, response_id, 0)
+        await follower.until(b"Greet.")
+        await follower.leave()
+        assert (await get(app, response_id)).json()["status"] == "in_progress"
+        assert app.backend.running == 1
+
+
+async def test_hidden_reasoning_stays_hidden_while_the_response_is_made(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(REASONS, store=store) as app:
+        response_id = await made_here(app)
+        assert "Greet." in await Follower(app, response_id, 0).until(b"output_item.done")
+        context = app.app.state.context
+        hiding = context.settings.model_copy(update={"raw_reasoning": "hide"})
+        app.app.state.context = replace(context, settings=hiding)
+        hidden = await Follower(app, response_id, 0).until(b"output_item.done")
+        await cancel(app, response_id)
+    assert "reasoning_text.done" in hidden
+    assert "Greet." not in hidden
 
 
 async def test_a_background_response_that_is_not_stored_is_refused(open_app: OpenApp) -> None:

@@ -1,0 +1,116 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from server.following import finished, follow_stored, shown
+from server.runs import Emit, Runs
+from server.store.base import StoredResponse
+from server.store.memory import MemoryStore
+
+RESPONSE = {"id": "r", "status": "in_progress", "output": []}
+STORED = StoredResponse("a", RESPONSE, "2026-01-31", (), (), ())
+
+
+def events(*numbers: int) -> list[dict[str, Any]]:
+    return [{"type": "x", "sequence_number": number} for number in numbers]
+
+
+@pytest.fixture
+async def store() -> MemoryStore:
+    """With a response that is made elsewhere."""
+    store = MemoryStore()
+    await store.begin(STORED)
+    return store
+
+
+async def end(store: MemoryStore, *numbers: int) -> None:
+    response = {**RESPONSE, "status": "completed"}
+    await store.end(StoredResponse("a", response, "2026-01-31", (), (), ()), events(*numbers))
+
+
+async def followed(store: MemoryStore, start: int = 0) -> list[int]:
+    batches = follow_stored(store, "a", "r", start)
+    return [event["sequence_number"] async for batch in batches for event in batch]
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("start", [0, 1, 3])
+async def test_events_are_followed_as_they_are_kept(store: MemoryStore, start: int) -> None:
+    await store.append("r", events(0))
+    following = asyncio.ensure_future(followed(store, start))
+    await settle()
+    await store.append("r", events(1, 2))
+    await settle()
+    assert not following.done()
+    await end(store, 0, 1, 2, 3)
+    assert await following == [0, 1, 2, 3][start:]
+
+
+async def test_events_of_a_response_that_has_ended_are_those_that_are_kept(
+    store: MemoryStore,
+) -> None:
+    await end(store, 0, 1)
+    assert await followed(store, 1) == [1]
+
+
+async def test_following_ends_with_a_response_that_is_deleted(store: MemoryStore) -> None:
+    await store.append("r", events(0))
+    following = asyncio.ensure_future(followed(store))
+    await settle()
+    await store.delete("a", "r")
+    await end(store, 0)
+    assert await following == [0]
+
+
+async def test_a_response_that_is_made_elsewhere_is_finished_when_it_has_ended(
+    store: MemoryStore,
+) -> None:
+    finishing = asyncio.ensure_future(finished(store, Runs(), "a", "r"))
+    await settle()
+    assert not finishing.done()
+    await end(store, 0)
+    await finishing
+
+
+async def test_a_response_that_is_made_here_is_finished_when_its_run_is(store: MemoryStore) -> None:
+    over = asyncio.Event()
+
+    async def produce(_: Emit) -> None:
+        await over.wait()
+
+    runs = Runs()
+    run = runs.start(produce, "r")
+    finishing = asyncio.ensure_future(finished(store, runs, "a", "r"))
+    await settle()
+    assert not finishing.done()
+    over.set()
+    await finishing
+    assert run.done
+
+
+async def test_who_waits_for_the_end_may_leave_a_run(store: MemoryStore) -> None:
+    async def produce(_: Emit) -> None:
+        await asyncio.Event().wait()
+
+    runs = Runs()
+    run = runs.start(produce, "r")
+    finishing = asyncio.ensure_future(finished(store, runs, "a", "r"))
+    await settle()
+    finishing.cancel()
+    await settle()
+    assert not run.done
+    await runs.close()
+
+
+async def test_a_response_is_shown_as_far_as_its_events_are_kept(store: MemoryStore) -> None:
+    assert await shown(store, "a", "r") == RESPONSE
+    told = {**RESPONSE, "status": "queued"}
+    await store.append("r", [{"type": "response.queued", "response": told}])
+    assert await shown(store, "a", "r") == told
+    assert await shown(store, "b", "r") is None
