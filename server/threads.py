@@ -32,5 +32,6 @@ def is_small(value: Any) -> bool:
         elif isinstance(one, dict | list):
             left -= _VALUE * len(one)
             if left >= 0:
-                waiting.extend(one.values() if isinstance(one, dict) else one)
+                waiting.extend(one)  # an object's names
+                waiting.extend(one.values() if isinstance(one, dict) else ())
     return left >= 0

@@ -81,8 +81,8 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     features = backend.info.features
     leaky = plan.answer_grammar is not None and "structure" not in features
     sampling, phases = _scope_to_final(plan, split=leaky and "phases" in features)
-    render = partial(_fitting_prompt, plan, backend.info.context_length)
-    ids = await threads.run(render, small=_is_short(plan))
+    work = partial(_fitting_prompt, plan, backend.info.context_length)
+    ids = await threads.run(work, small=_is_short(plan))
     recipients = [tool.recipient for tool in plan.tools]
     parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
     request = _fit(plan, ids, backend.info, request_id, phases)

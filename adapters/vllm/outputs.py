@@ -89,7 +89,7 @@ class Delivery:
             self._resources.engine_dead = True
             self._processor.propagate_error(EngineDeadError())
             return
-        counts = None if self._loggers is None else IterationStats()
+        counts = IterationStats() if self._loggers is not None and outputs.outputs else None
         self._processor.process_outputs(outputs.outputs, outputs.timestamp, counts)
         self._processor.update_scheduler_stats(outputs.scheduler_stats)
         if self._loggers is not None:
