@@ -1,7 +1,7 @@
 # make serve: set up and serve on PORT.   make test: set up, lint, check types, run the tests.
 # make test-vllm: the tests that need vLLM, against its CPU build, in an environment of its own.
 # make test-llama-cpp: the tests that need llama.cpp, against its server, built here.
-# .ci/run runs `make test`.
+# .ci/run runs `make test` and `make test-vllm`.
 
 PYTHON ?= python3.11
 PORT ?= 8000
