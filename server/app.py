@@ -79,6 +79,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         },
     )
     app.state.context = context
+    # They are looked through in this order for each request.
     for routes in (
         responses,
         chat,

@@ -26,7 +26,8 @@ async def compile_chat(context: Context, owner: str, wanted: CreateChatCompletio
         unsupported=context.settings.unsupported_input,
     )
     makes_grammar = wanted.tools or wanted.functions or wanted.response_format
-    return await threads.run(work, small=not makes_grammar and threads.is_small(wanted.messages))
+    is_short = threads.is_small([wanted.messages, wanted.logit_bias])
+    return await threads.run(work, small=not makes_grammar and is_short)
 
 
 async def _said_before_calls(context: Context, owner: str, wanted: CreateChatCompletion) -> Known:

@@ -1,4 +1,8 @@
-"""Work that is begun without a task; as eager tasks (Python 3.12) do."""
+"""Work that is begun without a task; as eager tasks (Python 3.12) do.
+
+It runs in the task of whoever begins it until it has to wait: it must have no time limit or cancel
+scope of its own, which would be that task's.
+"""
 
 from collections.abc import Awaitable, Generator
 from typing import Any
@@ -14,10 +18,17 @@ class Begun:
     def __await__(self) -> Generator[Any, Any, None]:
         try:
             yield self._waited_for
-        except BaseException:
+        except GeneratorExit:
             self._steps.close()
             raise
-        yield from self._steps
+        except BaseException as error:
+            try:
+                waited_for = self._steps.throw(error)
+            except StopIteration:
+                return
+            yield from Begun(self._steps, waited_for).__await__()
+        else:
+            yield from self._steps
 
     def close(self) -> None:
         """Give up work that no task goes on with."""

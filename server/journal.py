@@ -109,6 +109,7 @@ class ResponseJournal:
     async def _end(self, response: dict[str, Any], show: Show) -> None:
         if self._later is not None:
             self._later.cancel()
+            self._later = None
         async with self._writing:
             await self._store.end(self._started.ended(response, self._spoken), self._events)
             show(self._events[self._shown :])

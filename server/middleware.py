@@ -52,6 +52,8 @@ class RequestId:
             failure = ServerFailed("The server had an error while processing your request.")
             await json_response(failure.body(), failure.status)(scope, receive, send_with_id)
         finally:
+            # It holds the scope: garbage that only a collection would find.
+            del scope["state"][SEND_BODY]
             logger.info(
                 "%s %s %s %.3fs %s",
                 scope["method"],

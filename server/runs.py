@@ -64,7 +64,7 @@ class Run:
         self.error: APIError | None = None
         self._journal = journal
         self._background = background
-        self._readers: set[Reader] = set()
+        self._readers: dict[Reader, Wake] = {}
         self._cancel_wanted = False
         self._cancelled = False
         # While True a cancel has to wait: a task that is cancelled before its first step never
@@ -100,15 +100,15 @@ class Run:
     def read(self, wake: Wake, start: int = 0) -> Iterator["Reader"]:
         """A reader of the events from position `start` on.
 
-        wake: called, in the step that makes them, when there are more, and when the run is done.
+        wake: called when there are more, in the step that makes them, and once the run is done.
         Leaving it as the last reader cancels a foreground run.
         """
-        reader = Reader(self, wake, start)
-        self._readers.add(reader)
+        reader = Reader(self, start)
+        self._readers[reader] = wake
         try:
             yield reader
         finally:
-            self._readers.discard(reader)
+            del self._readers[reader]
             if not self._readers and not self._background:
                 self.cancel()
 
@@ -133,6 +133,10 @@ class Run:
         self._deliver_cancel()
         try:
             await produce(self._emit)
+        except asyncio.CancelledError:
+            # Raised on, it would hold the task, and the task it, until a garbage collection.
+            if not self._cancelled:
+                raise
         except APIError as error:
             self.error = error
         except Exception:
@@ -163,15 +167,14 @@ class Run:
             self._task.cancel()
 
     def _wake(self) -> None:
-        for reader in self._readers:
-            reader.wake()
+        for wake in self._readers.values():
+            wake()
 
 
 class Reader:
     """A place in a run's events; `Run.read` makes it."""
 
-    def __init__(self, run: Run, wake: Wake, start: int) -> None:
-        self.wake = wake
+    def __init__(self, run: Run, start: int) -> None:
         self._run = run
         self._position = start
 

@@ -121,7 +121,7 @@ def _spare_the_collector() -> None:
     """Keep what is loaded by now out of garbage collections, and collect seldom.
 
     Each would look at all of it again: with transformers these are some 450,000 objects, and a stop
-    of a quarter of a second. Answers in progress are no garbage, and free themselves.
+    of a quarter of a second. Answers free themselves, unless they were cut off.
     """
     gc.collect()
     gc.freeze()

@@ -86,7 +86,7 @@ class _Writer:
         self._send = send
         self._leaving = leaving
         self._blocked: Begun | None = None
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._called = asyncio.Event()
 
     async def write_all(self, send: Send, head: Message, start: int) -> None:
@@ -145,7 +145,8 @@ class _Writer:
     def _write(self, send: Send, message: Message) -> None:
         try:
             self._blocked = begin(send(message))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            # It is this client's alone: the run and its other readers go on.
             self._failure = error
 
     def _ping_later(self) -> None:

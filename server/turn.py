@@ -104,13 +104,17 @@ def prompt(plan: TurnPlan) -> tuple[int, ...]:
 
 
 def _is_short(plan: TurnPlan) -> bool:
-    contents = [message.content for message in plan.conversation.messages]
-    declares = any(isinstance(one, DeveloperContent) and one.response_formats for one in contents)
-    if plan.tools or declares:
-        return False
-    return threads.is_small(
-        [one.instructions if isinstance(one, DeveloperContent) else one for one in contents]
-    )
+    texts: list[str | None] = []
+    for message in plan.conversation.messages:
+        texts += (message.author.name, message.recipient)
+        match message.content:
+            case str() as text:
+                texts.append(text)
+            case DeveloperContent(instructions, _, formats):
+                texts.append(instructions)
+                if formats:
+                    return False
+    return not plan.tools and threads.is_small(texts)
 
 
 def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ engine's socket. vLLM has a queue and a task of its own between the two.
 """
 
 import asyncio
+import logging
 import os
 from typing import Any
 
@@ -18,6 +19,8 @@ from vllm.v1.metrics.stats import IterationStats
 
 from adapters.errors import BackendError, EngineFault
 from adapters.inbox import Inbox
+
+logger = logging.getLogger(__name__)
 
 
 class OutputInbox(Inbox[Any]):
@@ -86,6 +89,8 @@ class Delivery:
     def put_nowait(self, outputs: EngineCoreOutputs | Exception) -> None:
         """Hand on what the engine said; where nothing more can be read from it, who waits fails."""
         if isinstance(outputs, Exception):
+            if not isinstance(outputs, EngineDeadError):
+                logger.error("what vLLM's engine said cannot be read", exc_info=outputs)
             self._resources.engine_dead = True
             self._processor.propagate_error(EngineDeadError())
             return

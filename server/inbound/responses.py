@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from server import threads
@@ -39,9 +40,6 @@ from server.store.base import (
 )
 
 LOGPROBS = "message.output_text.logprobs"
-MOST_INHERITED = 64
-"""Items that the store remembers and that are gone through on the event loop."""
-
 UNSERVED = ("context_management", "moderation", "prompt")
 
 
@@ -105,9 +103,9 @@ async def read(
         return _compile(request, past, whole, masking)
 
     makes_grammar = request.tools or (request.text and request.text.format)
-    inherited = len(past.items) + sum(map(len, led_to.values()))
-    is_short = inherited <= MOST_INHERITED and threads.is_small(request.input)
-    return await threads.run(compiled, small=not makes_grammar and is_short)
+    stored = chain(past.items, known.values(), *led_to.values())
+    gone_through = [request.input, request.logit_bias, *(one.item for one in stored)]
+    return await threads.run(compiled, small=not makes_grammar and threads.is_small(gone_through))
 
 
 async def _remembered(

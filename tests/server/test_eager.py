@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 
 import pytest
 
@@ -142,3 +143,36 @@ async def test_closing_work_that_has_ended_changes_nothing(steps: Steps) -> None
     await waiting
     waiting.close()
     assert steps.told == ["begun", None, None, "over"]
+
+
+async def test_work_may_go_on_from_a_wait_that_failed() -> None:
+    failing = asyncio.get_running_loop().create_future()
+    after = asyncio.get_running_loop().create_future()
+    told: list[str] = []
+
+    async def work() -> None:
+        try:
+            await failing
+        except OSError:
+            told.append("failed")
+        told.append(await after)
+
+    going_on = asyncio.ensure_future(begun(work()))
+    failing.set_exception(OSError("gone"))
+    await settle()
+    assert told == ["failed"]
+    after.set_result("over")
+    await going_on
+    assert told == ["failed", "over"]
+
+
+async def test_work_may_end_with_a_wait_that_failed() -> None:
+    failing = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        with suppress(OSError):
+            await failing
+
+    waiting = begun(work())
+    failing.set_exception(OSError("gone"))
+    await waiting

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.errors import APIError
 from server.middleware import BodyLimit, RequestId
 from server.respond import json_response
+from server.sse import SEND_BODY
 
 LIMIT = 10
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
@@ -63,6 +64,24 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(application())
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
+
+
+async def test_what_a_request_leaves_does_not_hold_its_connection() -> None:
+    scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    found: list[Send] = []
+
+    async def app(scope: Scope, _: Receive, send: Send) -> None:
+        found.append(scope["state"][SEND_BODY])
+        await Response()(scope, _, send)
+
+    async def send(_: Message) -> None: ...
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    await RequestId(app)(scope, receive, send)
+    assert found == [send]
+    assert SEND_BODY not in scope["state"]
 
 
 async def in_pieces(*pieces: bytes) -> AsyncIterator[bytes]:

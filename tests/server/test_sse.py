@@ -1,4 +1,6 @@
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -397,6 +399,44 @@ async def test_a_write_that_fails_for_one_client_fails_for_no_other(client: Clie
     failed, _ = await asyncio.gather(broken.get(run), client.get(run), return_exceptions=True)
     assert isinstance(failed, OSError)
     assert client.body == ONE + TWO + DONE
+
+
+async def test_a_write_that_is_cancelled_ends_one_stream_and_not_the_run(client: Client) -> None:
+    def cancelled(message: Message) -> bool:
+        if message.get("body"):
+            raise asyncio.CancelledError
+        return False
+
+    other = Client()
+    run = Run(two)
+    reading = asyncio.create_task(other.get(run))
+    client.breaks = cancelled
+    with pytest.raises(asyncio.CancelledError):
+        await client.get(run)
+    await reading
+    assert other.body == ONE + TWO + DONE
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_run_that_was_streamed_needs_no_garbage_collection(
+    client: Client, leaves: bool
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        run = Run(forever if leaves else two)
+        alive = weakref.ref(run)
+        streaming = asyncio.create_task(client.get(run))
+        await client.got_body.wait()
+        client.left.set()
+        await streaming
+        await run.wait()
+        del run, streaming
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -21,7 +21,7 @@ from server.body import validate
 from server.errors import InvalidRequest, NotFound
 from server.inbound import responses
 from server.inbound.grammar import Masking
-from server.inbound.responses import MOST_INHERITED, Draft, read
+from server.inbound.responses import Draft, read
 from server.schemas.responses import CreateResponse
 from server.sealing import Sealer
 from server.store.base import StoredItem, StoredResponse
@@ -332,24 +332,38 @@ async def test_what_little_comes_back_is_compared_at_once(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("items", "at_once"), [(MOST_INHERITED, True), (MOST_INHERITED + 1, False)]
+    ("items", "parts", "at_once"), [(2, 2, True), (1000, 1, False), (1, 1000, False)]
 )
 async def test_a_long_history_is_gone_through_where_it_delays_nobody(
-    monkeypatch: pytest.MonkeyPatch, items: int, at_once: bool
+    monkeypatch: pytest.MonkeyPatch, items: int, parts: int, at_once: bool
 ) -> None:
-    said = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": "hi"})
-    response = {"id": "resp_1", "status": "completed"}
-    store = MemoryStore()
-    await store.put(StoredResponse("a", response, "2025-12-31", (), (said,) * items, ()))
+    store = await remembering(items, parts)
     on = compared(monkeypatch)
     await compiled(store, previous_response_id="resp_1")
     assert (on == [threading.get_ident()]) is at_once
 
 
+async def test_what_is_referred_to_counts_as_what_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await remembering(1, 1000)
+    on = compared(monkeypatch)
+    await compiled(store, input=[{"type": "item_reference", "id": "msg_1"}])
+    assert threading.get_ident() not in on
+
+
+async def remembering(items: int, parts: int) -> MemoryStore:
+    """A store with a response of so many items, each of so many parts."""
+    content = [{"type": "input_text", "text": ""}] * parts
+    said = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": content})
+    response = {"id": "resp_1", "status": "completed"}
+    store = MemoryStore()
+    await store.put(StoredResponse("a", response, "2025-12-31", (), (said,) * items, ()))
+    return store
+
+
 async def test_what_calls_came_with_counts_as_history(monkeypatch: pytest.MonkeyPatch) -> None:
     class Remembering(MemoryStore):
         async def led_to(self, owner: str, call_ids: Collection[str]) -> Any:
-            return {"call_1": (StoredItem({"type": "reasoning"}),) * (MOST_INHERITED + 1)}
+            return {"call_1": (StoredItem({"type": "reasoning"}),) * 1000}
 
     on = compared(monkeypatch)
     await compiled(Remembering())
