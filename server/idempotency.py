@@ -20,6 +20,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.decoding import read_body
+from server.disconnect import left
 from server.errors import APIError, InvalidRequest, KeyReused
 from server.respond import json_response
 from server.sse import SEND_BODY
@@ -120,7 +121,7 @@ class _Answer:
     async def send(self, receive: Receive, send: Send, *, replayed: bool) -> None:
         """Send it as it comes. Who leaves is no longer sent anything. Raises what broke it."""
         writing = asyncio.ensure_future(self._write(send, replayed=replayed))
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(left(receive))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if writing.done():
@@ -180,8 +181,3 @@ def _marked(message: Message, *, replayed: bool) -> Message:
     if replayed:
         MutableHeaders(scope=marked)["idempotent-replayed"] = "true"
     return marked
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        continue

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server import sse
+from server.disconnect import left
 from server.runs import Run, WireEvent
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
@@ -44,7 +45,7 @@ async def respond(
 
 async def _finish_unless_disconnected(run: Run, request: Request) -> bool:
     finish = asyncio.ensure_future(_drain(run))
-    disconnect = asyncio.ensure_future(_disconnected(request))
+    disconnect = asyncio.ensure_future(left(request.receive))
     try:
         await asyncio.wait({finish, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         return finish.done()
@@ -58,8 +59,3 @@ async def _drain(run: Run) -> None:
     async with aclosing(run.follow()) as batches:
         async for _ in batches:
             continue
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        continue

@@ -8,6 +8,7 @@ from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from server.disconnect import left
 from server.eager import Begun, begin
 from server.runs import Run, WireEvent
 
@@ -59,7 +60,7 @@ class RunStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
-        leaving = asyncio.ensure_future(_left(receive))
+        leaving = asyncio.ensure_future(left(receive))
         send_body = scope.get("state", {}).get(SEND_BODY, send)
         writer = _Writer(self._run, self._encode, send_body, leaving)
         head = {"type": "http.response.start", "status": self.status_code}
@@ -155,11 +156,6 @@ class _Writer:
     def _ping(self) -> None:
         self._push(PING)
         self._ping_later()
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        continue
 
 
 def stream_batches(events: Batches, encode: Encode) -> Response:

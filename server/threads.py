@@ -30,6 +30,7 @@ def is_small(value: Any) -> bool:
         if isinstance(one, str):
             left -= len(one)
         elif isinstance(one, dict | list):
+            # Before they are looked at one by one: there may be millions.
             left -= _VALUE * len(one)
             if left >= 0:
                 waiting.extend(one)  # an object's names

@@ -57,7 +57,7 @@ def read(
 
     known: what the model said up to the calls that the messages hold, where that is known.
     unseal: opens reasoning that the client kept.
-    Grammars and long prompts take a while: call it off the event loop.
+    Grammars and long prompts take a while: `server.threads` tells where it is to be called.
     """
     _refuse_unserved(request)
     if unsupported == "error":

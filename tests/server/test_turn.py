@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -6,7 +7,15 @@ import pytest
 
 from adapters.base import BackendInfo, SamplingParams
 from adapters.errors import BackendFailed, ContextTooLong, Overloaded
-from harmony.messages import Author, Conversation, Message, Role
+from harmony.messages import (
+    Author,
+    Channel,
+    Conversation,
+    DeveloperContent,
+    Message,
+    ResponseFormat,
+    Role,
+)
 from harmony.render import render
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
@@ -30,6 +39,10 @@ PROMPT = tuple(render(CONVERSATION))
 StartEngine = Callable[..., Awaitable[Any]]
 
 
+def plan_of(message: Message) -> TurnPlan:
+    return TurnPlan(Conversation((message,)))
+
+
 def ids(text: str) -> tuple[int, ...]:
     return tuple(encode_with_control(text))
 
@@ -47,6 +60,40 @@ async def refusal(engine: Any, plan: TurnPlan) -> APIError:
     with pytest.raises(APIError) as raised:
         await prepare(plan, engine, "r")
     return raised.value
+
+
+# Where the prompt is rendered
+
+
+LONG = "word " * 1000
+FORMAT = ResponseFormat("answer", {"type": "object"})
+
+
+@pytest.mark.parametrize(
+    ("plan", "at_once"),
+    [
+        (PLAN, True),
+        (plan_of(Message(Author(Role.USER), LONG)), False),
+        (plan_of(Message(Author(Role.TOOL, LONG), "")), False),
+        (plan_of(Message(Author(Role.ASSISTANT), "", Channel.COMMENTARY, LONG)), False),
+        (plan_of(Message(Author(Role.DEVELOPER), DeveloperContent("Be brief."))), True),
+        (plan_of(Message(Author(Role.DEVELOPER), DeveloperContent(LONG))), False),
+        (plan_of(Message(Author(Role.DEVELOPER), DeveloperContent("", (), (FORMAT,)))), False),
+        (replace(PLAN, tools=(DeclaredTool("functions.f", "f"),)), False),
+    ],
+)
+async def test_only_short_prompts_are_rendered_on_the_event_loop(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch, plan: TurnPlan, at_once: bool
+) -> None:
+    on: list[int] = []
+
+    def rendered(_: Conversation) -> list[int]:
+        on.append(threading.get_ident())
+        return [START]
+
+    monkeypatch.setattr("server.turn.render", rendered)
+    await prepare(plan, await start_engine(ANSWER), "r")
+    assert (on == [threading.get_ident()]) is at_once
 
 
 # What the engine is asked
