@@ -130,6 +130,13 @@ async def test_cancelling_who_went_on_closes_the_work(steps: Steps, waits: int) 
     assert steps.told == ["begun", *range(waits), "over"]
 
 
+async def test_giving_up_who_went_on_closes_the_work(steps: Steps) -> None:
+    going_on = begun(steps()).__await__()
+    next(going_on)
+    going_on.close()
+    assert steps.told == ["begun", "over"]
+
+
 async def test_work_that_nobody_goes_on_with_can_be_closed(steps: Steps) -> None:
     waiting = begun(steps())
     waiting.close()
