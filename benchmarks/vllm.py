@@ -5,7 +5,9 @@
 
 Both servers run at once with the same engine arguments and the default checkpoint, and stream
 answers to the same requests; each round asks each of them in an order drawn anew, so that a
-machine's moods fall on both alike. Masked: the answer keeps to a JSON schema. vLLM's own APIs of
+machine's moods fall on both alike. A server is asked once the other's engine has come to rest: its
+workers look for work for seconds after the last, and would halve the speed of the one beside it.
+Masked: the answer keeps to a JSON schema. vLLM's own APIs of
 chat make another grammar of that, if any, so there vLLM is given this server's prompt and grammar
 on its `/v1/completions`, which has no harmony to read. Printed are medians over the rounds of each
 round's ratio, ours to vLLM's: output tokens per second, and CPU seconds per output token of the
@@ -15,6 +17,7 @@ process that answers HTTP (the engine has processes of its own, alike on both si
 import argparse
 import asyncio
 import json
+import math
 import os
 import random
 import re
@@ -44,6 +47,8 @@ ENVIRONMENT = {
 }
 NAME = "model"
 START_SECONDS = 600
+REST_SECONDS = 0.3
+RESTS_BELOW = 0.1  # of a processor
 # Of the things that the default checkpoint says most about.
 TASKS = (
     "What is {} + 25?",
@@ -82,8 +87,32 @@ class Server:
 
     @property
     def cpu(self) -> float:
-        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+        return cpu_seconds(self.process.pid)
+
+    async def rest(self) -> None:
+        """Return when none of its processes computes any more."""
+        spent = math.inf
+        while spent > RESTS_BELOW * REST_SECONDS:
+            before = self._cpu_of_all()
+            await asyncio.sleep(REST_SECONDS)
+            spent = self._cpu_of_all() - before
+
+    def _cpu_of_all(self) -> float:
+        own = os.getpgid(self.process.pid)
+        ids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+        return sum(cpu_seconds(one) for one in ids if group_of(one) == own)
+
+
+def cpu_seconds(process: int) -> float:
+    """By the scheduler's figures: clock ticks miss short wake-ups."""
+    threads = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+
+def group_of(process: int) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getpgid(process)
+    return None
 
 
 @contextmanager
@@ -174,7 +203,10 @@ class Measured:
     cpu_per_token: float
 
 
-async def measure(server: Server, asked: list[tuple[str, dict[str, Any]]]) -> Measured:
+async def measure(
+    server: Server, other: Server, asked: list[tuple[str, dict[str, Any]]]
+) -> Measured:
+    await other.rest()
     cpu, began = server.cpu, time.perf_counter()
     tokens = sum(await asyncio.gather(*(ask(server.port, *one) for one in asked)))
     seconds = time.perf_counter() - began
@@ -192,9 +224,9 @@ async def compare(pair: tuple[Server, Server], options: argparse.Namespace) -> N
             for number in range(options.rounds + 1):
                 numbers = range(number * streams, (number + 1) * streams)
                 results: dict[str, Measured] = {}
-                for server in random.sample(pair, 2):
+                for server, other in random.sample([pair, pair[::-1]], 2):
                     asked = [kind.asks(server.name, one, options.tokens) for one in numbers]
-                    results[server.name] = await measure(server, asked)
+                    results[server.name] = await measure(server, other, asked)
                 rounds.append((results["ours"], results["vllm-serve"]))
             show(kind, streams, rounds[1:])  # the first warms up
 
