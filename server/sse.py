@@ -16,14 +16,14 @@ Batches = AsyncGenerator[Sequence[WireEvent], None]
 Encode = Callable[[WireEvent], bytes]
 
 DONE = b"data: [DONE]\n\n"
+PING = b": ping\n\n"
+PING_SECONDS = 15.0
+
 SEND_BODY = "send_body"
 """Where the request's state has the `send` for what follows the answer's head.
 
 Most of what wraps `send` looks at heads alone. What looks at bodies puts its own here.
 """
-
-PING = b": ping\n\n"
-PING_SECONDS = 15.0
 
 _HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -75,8 +75,8 @@ class RunStream(Response):
 class _Writer:
     """Writes a run's events to one client. send: for them; their head has one of its own.
 
-    As long as the client takes them at once, the run's own task writes them: to wake a task for
-    each stream and token would take longer than to read what the tokens say.
+    As long as the client takes them at once, the run's own task writes them: no other has to be
+    woken for each stream and token.
     """
 
     def __init__(

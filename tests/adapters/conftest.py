@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +7,7 @@ from llguidance import LLTokenizer
 from llguidance.tiktoken import lltokenizer_from_encoding
 
 from adapters.base import BackendConfig
+from adapters.grammars import GrammarCompiler
 from adapters.local.backend import LocalBackend
 from demo import checkpoint
 from harmony.tokenizer import decode, encode_with_control, encoding
@@ -25,6 +26,13 @@ def checkpoint_folder(
 @pytest.fixture(scope="session")
 def mask_tokenizer() -> LLTokenizer:
     return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+
+
+@pytest.fixture
+def compiler(mask_tokenizer: LLTokenizer) -> Iterator[GrammarCompiler]:
+    compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
+    yield compiler
+    compiler.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 import asyncio
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,13 +13,6 @@ from harmony.vocab import CHANNEL, END, VOCAB_SIZE
 
 YES_OR_NO = 'start: ("yes" | "no") <[200007]>'
 TEXT = r"start: <[200005]> /(.|\n)*/ <[200007]>"
-
-
-@pytest.fixture
-def compiler(mask_tokenizer: LLTokenizer) -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
-    yield compiler
-    compiler.close()
 
 
 def step(*sampled: tuple[TokenMask, int]) -> None:

@@ -1,24 +1,16 @@
 from collections.abc import Iterator
 
 import pytest
-from llguidance import LLTokenizer
 
 from adapters.errors import InvalidGrammar
 from adapters.grammars import GrammarCompiler, TokenMask
 from adapters.local.masks import MaskWorker
 from harmony.tokenizer import encode
-from harmony.vocab import CHANNEL, END, VOCAB_SIZE
+from harmony.vocab import CHANNEL, END
 
 YES_OR_NO = 'start: ("yes" | "no") <[200007]>'
 TEXT = r"start: <[200005]> /(.|\n)*/ <[200007]>"
 TOO_MUCH = f'start: <[{CHANNEL}]> s\ns: s s s | s s | /[a-z]/ | " " | ""'
-
-
-@pytest.fixture
-def compiler(mask_tokenizer: LLTokenizer) -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
-    yield compiler
-    compiler.close()
 
 
 @pytest.fixture
