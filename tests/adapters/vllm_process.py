@@ -15,6 +15,7 @@ from tests.adapters.fake_engine import closed_port
 
 ENGINE_ARGUMENTS = {"max_model_len": "2048", "enforce_eager": "true"}
 _START_SECONDS = 600
+_LOG_SECONDS = 60
 
 
 class Process:
@@ -37,6 +38,16 @@ class Process:
                     return
             time.sleep(0.2)
         raise RuntimeError(f"{self.url} did not come up: {self._log.read_text()[-2000:]}")
+
+    def wait_until_logged(self, *texts: str) -> str:
+        """What it has printed, once all of the texts are in it. Raises TimeoutError."""
+        limit = time.monotonic() + _LOG_SECONDS
+        while time.monotonic() < limit:
+            printed = self._log.read_text()
+            if all(text in printed for text in texts):
+                return printed
+            time.sleep(0.01)
+        raise TimeoutError(f"not all of {texts} in {printed[-2000:]}")
 
     def kill(self) -> None:
         """As a crash does: nothing is said to anyone."""
