@@ -7,11 +7,10 @@ Both servers run at once with the same engine arguments and the default checkpoi
 answers to the same requests; each round asks each of them in an order drawn anew, so that a
 machine's moods fall on both alike. A server is asked once the other's engine has come to rest: its
 workers look for work for seconds after the last, and would halve the speed of the one beside it.
-Masked: the answer keeps to a JSON schema. vLLM's own APIs of
-chat make another grammar of that, if any, so there vLLM is given this server's prompt and grammar
-on its `/v1/completions`, which has no harmony to read. Printed are medians over the rounds of each
-round's ratio, ours to vLLM's: output tokens per second, and CPU seconds per output token of the
-process that answers HTTP (the engine has processes of its own, alike on both sides).
+Masked: answers keep to a JSON schema, of which each server makes its own grammar for harmony.
+Printed are medians over the rounds of each round's ratio, ours to vLLM's: output tokens per second,
+and CPU seconds per output token of the process that answers HTTP (the engine has processes of its
+own, alike on both sides).
 """
 
 import argparse
@@ -34,7 +33,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adapters.base import SamplingParams
 from benchmarks import masks
 from demo.checkpoint import ensure
 
@@ -46,6 +44,7 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 NAME = "model"
+LEAST_REQUESTS = 8  # of a round: a single one says little
 START_SECONDS = 600
 REST_SECONDS = 0.3
 RESTS_BELOW = 0.1  # of a processor
@@ -128,7 +127,6 @@ def servers(model: str) -> Iterator[tuple[Server, Server]]:
     theirs = [*("vllm.entrypoints.cli.main", "serve", model, *flags)]
     theirs += ["--served-model-name", NAME, "--disable-log-stats"]
     theirs += ["--disable-uvicorn-access-log", "--scheduling-policy", "priority"]
-    theirs += ["--structured-outputs-config", '{"backend": "guidance"}']
     running = [Server("ours", ours), Server("vllm-serve", theirs)]
     try:
         for server in running:
@@ -148,10 +146,8 @@ class Kind:
     api: str
     masked: bool
 
-    def asks(self, server: str, number: int, tokens: int) -> tuple[str, dict[str, Any]]:
+    def asks(self, number: int, tokens: int) -> tuple[str, dict[str, Any]]:
         """The path and the body of a request."""
-        if self.masked and server != "ours":
-            return "/v1/completions", held(number, tokens)
         form = masks.schema(number) if self.masked else {}
         task = TASKS[number % len(TASKS)].format(number % 90 + 7)
         messages = form.get("messages", [{"role": "user", "content": task}])
@@ -166,20 +162,6 @@ class Kind:
                 "format": {"type": "json_schema"} | form["response_format"]["json_schema"]
             }
         return "/v1/responses", body | {"reasoning": {"effort": "high"}}
-
-
-def held(number: int, tokens: int) -> dict[str, Any]:
-    """The prompt that this server renders, and the grammar that it makes, for vLLM."""
-    made = masks.request(masks.schema(number), SamplingParams(), number, "high")
-    return {
-        "model": NAME,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "temperature": 1.0,
-        "max_tokens": tokens,
-        "prompt": list(made.prompt_token_ids),
-        "structured_outputs": {"grammar": made.grammar},
-    }
 
 
 async def ask(port: int, path: str, body: dict[str, Any]) -> int:
@@ -204,11 +186,17 @@ class Measured:
 
 
 async def measure(
-    server: Server, other: Server, asked: list[tuple[str, dict[str, Any]]]
+    server: Server, other: Server, asked: list[tuple[str, dict[str, Any]]], streams: int
 ) -> Measured:
+    """Ask all of it, `streams` at once."""
     await other.rest()
+    left = iter(asked)
+
+    async def stream() -> int:
+        return sum([await ask(server.port, *one) for one in left])
+
     cpu, began = server.cpu, time.perf_counter()
-    tokens = sum(await asyncio.gather(*(ask(server.port, *one) for one in asked)))
+    tokens = sum(await asyncio.gather(*(stream() for _ in range(streams))))
     seconds = time.perf_counter() - began
     return Measured(tokens / seconds, (server.cpu - cpu) / tokens)
 
@@ -220,13 +208,14 @@ async def compare(pair: tuple[Server, Server], options: argparse.Namespace) -> N
     )
     for kind in [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]:
         for streams in options.streams:
+            count = max(streams, LEAST_REQUESTS)
             rounds = []
             for number in range(options.rounds + 1):
-                numbers = range(number * streams, (number + 1) * streams)
+                numbers = range(number * count, (number + 1) * count)
+                asked = [kind.asks(one, options.tokens) for one in numbers]
                 results: dict[str, Measured] = {}
                 for server, other in random.sample([pair, pair[::-1]], 2):
-                    asked = [kind.asks(server.name, one, options.tokens) for one in numbers]
-                    results[server.name] = await measure(server, other, asked)
+                    results[server.name] = await measure(server, other, asked, streams)
                 rounds.append((results["ours"], results["vllm-serve"]))
             show(kind, streams, rounds[1:])  # the first warms up
 
