@@ -11,6 +11,7 @@ class Inbox(Generic[Item]):
 
     def __init__(self) -> None:
         self._items: list[Item] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._taker: asyncio.Future[None] | None = None
 
     def put(self, item: Item) -> None:
@@ -21,7 +22,10 @@ class Inbox(Generic[Item]):
     async def take(self) -> list[Item]:
         """All that has piled up, at least one item. One taker waits at a time."""
         if not self._items:
-            self._taker = asyncio.get_running_loop().create_future()
+            if self._loop is None:
+                # Asked for once: each time asks the system for the process's id too.
+                self._loop = asyncio.get_running_loop()
+            self._taker = self._loop.create_future()
             await self._taker
         items, self._items = self._items, []
         return items

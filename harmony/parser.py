@@ -260,8 +260,9 @@ class _OpenMessage:
 
     def _delta(self, text: str, stop: int) -> ContentDelta:
         self._content.append(text)
-        span = (max(self._unspoken, 0), max(stop, 0))
-        self._unspoken = stop
+        start, self._unspoken = self._unspoken, stop
+        # The prompt's own tokens stand before 0.
+        span = (start, stop) if start >= 0 else (0, max(stop, 0))
         return ContentDelta(self._index, text, span)
 
     def _is_utf8(self) -> bool:

@@ -5,17 +5,15 @@ nor the engine needs to know of choices. A lone one is spared the merging.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 
-from server.completion import TurnEvent, TurnFinished
-from server.gateway import Gateway
+from server.gateway import Gateway, LastEvents
 from server.inbound.fields import invalid
 from server.outbound.base import Outbound
 from server.plan import RawPlan, TurnPlan
 from server.runs import Emit, Journal, Run, WireEvent
 
-LastEvents = Callable[[], Sequence[WireEvent]]
 Followers = list[AsyncGenerator[Sequence[WireEvent], None]]
 
 
@@ -40,8 +38,9 @@ async def start(
         at_most = f"expected at most {gateway.admission.limit} choices in all"
         raise invalid(param, f"{at_most}, which is what the server can hold")
     if len(plans) == 1:
-        alone = _Alone(outbounds[0], last_events)
-        return await gateway.start(plans[0], alone, request_id, journal=journal)
+        return await gateway.start(
+            plans[0], outbounds[0], request_id, journal=journal, last_events=last_events
+        )
     runs: list[Run] = []
     try:
         for index, (plan, outbound) in enumerate(zip(plans, outbounds, strict=True)):
@@ -52,21 +51,6 @@ async def start(
         _cancel(runs)
         raise
     return gateway.runs.start(_Merged(runs, last_events), request_id, journal=journal)
-
-
-class _Alone:
-    """A lone choice's outbound, which ends with the last events of all."""
-
-    def __init__(self, outbound: Outbound, last_events: LastEvents) -> None:
-        self._last_events = last_events
-        self._outbound = outbound
-        self.start = outbound.start
-        self.fail = outbound.fail
-        self.cancel = outbound.cancel
-
-    def push(self, event: TurnEvent) -> list[WireEvent]:
-        events = self._outbound.push(event)
-        return [*events, *self._last_events()] if isinstance(event, TurnFinished) else events
 
 
 class _Merged:

@@ -28,7 +28,8 @@ class MessageOpened:
     header: Header
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nobody changes one: it is made for each token, and that takes a third as long.
+@dataclass(slots=True)
 class TextDelta:
     """More text of an open message, with its tokens' logprobs where the plan asked for them."""
 
@@ -127,6 +128,9 @@ class CompletionReader:
         return events
 
     def _delta(self, event: ContentDelta) -> list[TurnEvent]:
+        if not self._message.may_stop:
+            logprobs = tuple(self._logprobs[slice(*event.span)]) if self._logprobs else ()
+            return [TextDelta(event.index, event.text, logprobs)]
         text, self.stopped = self._message.push(event)
         events = self._message.send(text, self._logprobs)
         if self.stopped:
@@ -141,13 +145,17 @@ class CompletionReader:
 
 
 class _OpenMessage:
-    """The message that is being sampled: what was sent of it, and what is still held back."""
+    """The message that is being sampled: what was sent of it, and what is still held back.
+
+    may_stop: whether a stop string may end it; else nothing is held back, and `push` not called.
+    """
 
     def __init__(self, index: int, header: Header, stop: tuple[str, ...]) -> None:
         answers = header.channel is Channel.FINAL and header.recipient is None
+        self.may_stop = answers and bool(stop)
         self._index = index
         self._header = header
-        self._stops = StopStrings(stop if answers else ())
+        self._stops = StopStrings(stop)
         self._sent: list[str] = []
         self._unsent = (0, 0)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
 from adapters.base import Backend
-from adapters.errors import BackendError
+from adapters.errors import BackendError, BackendFailed
 from server.admission import Admission, Ticket
 from server.completion import TurnEvent, TurnFinished, Usage
 from server.errors import APIError, ServerFailed, Unavailable, from_backend
@@ -20,6 +20,8 @@ from server.runs import Emit, Journal, Run, Runs, WireEvent
 from server.turn import Turn, prepare, prepare_raw
 
 logger = logging.getLogger(__name__)
+
+LastEvents = Callable[[], Sequence[WireEvent]]
 
 
 class Gateway:
@@ -38,8 +40,12 @@ class Gateway:
         *,
         journal: Journal | None = None,
         background: bool = False,
+        last_events: LastEvents = tuple,
     ) -> Run:
-        """Admit and start. Raises APIError for all that can be known before sampling."""
+        """Admit and start. Raises APIError for all that can be known before sampling.
+
+        last_events: asked for when the turn has finished, and emitted with its last ones.
+        """
         ticket = self.admission.enter(plan.priority)
         try:
             turn = await self._prepare(plan, request_id)
@@ -48,7 +54,9 @@ class Gateway:
         except BaseException:
             ticket.leave()
             raise
-        answer = _Answer(turn, outbound, ticket, lambda: background and self.runs.ending)
+        answer = _Answer(
+            turn, outbound, ticket, lambda: background and self.runs.ending, last_events
+        )
         run = self.runs.start(answer, request_id, journal=journal, background=background)
         run.when_done(ticket.leave)
         return run
@@ -83,23 +91,25 @@ class _Answer:
     """
 
     def __init__(
-        self, turn: Turn, outbound: Outbound, ticket: Ticket, broken_off: Callable[[], bool]
+        self,
+        turn: Turn,
+        outbound: Outbound,
+        ticket: Ticket,
+        broken_off: Callable[[], bool],
+        last_events: LastEvents,
     ) -> None:
         self._turn = turn
         self._outbound = outbound
         self._ticket = ticket
         self._broken_off = broken_off
+        self._last_events = last_events
         self._finished = False
 
     async def __call__(self, emit: Emit) -> None:
         try:
             await emit(self._outbound.start())
-            async with self._ticket.slot(), aclosing(self._turn.events()) as batches:
-                async for batch in batches:
-                    if events := self._told_of(batch):
-                        await emit(events)
-                    # From its last event on it is whole, whatever happens to the engine after it.
-                    self._finished = isinstance(batch[-1], TurnFinished)
+            async with self._ticket.slot():
+                await self._sample(emit)
         except asyncio.CancelledError:
             if not self._finished:
                 await emit(self._last_words())
@@ -110,6 +120,21 @@ class _Answer:
                 await emit(self._outbound.fail(failure))
                 raise failure from error
 
+    async def _sample(self, emit: Emit) -> None:
+        turn = self._turn
+        try:
+            async with aclosing(turn.chunks()) as chunks:
+                async for chunk in chunks:
+                    if events := self._told_of(turn.read(chunk)):
+                        await emit(events)
+                    if turn.finished:
+                        # It is whole, whatever happens to the engine after it.
+                        self._finished = True
+                        return
+            raise BackendFailed("the engine ended without a finish reason")
+        except BackendError as error:
+            raise turn.told(error) from error
+
     def _last_words(self) -> list[WireEvent]:
         if self._broken_off():
             return self._outbound.fail(Unavailable("The server stopped before it was finished."))
@@ -119,6 +144,8 @@ class _Answer:
         events: list[WireEvent] = []
         for event in batch:
             events += self._outbound.push(event)
+        if self._turn.finished:
+            events += self._last_events()
         return events
 
     def _told(self, error: Exception) -> APIError:

@@ -131,7 +131,7 @@ class _Writer:
 
     def _push(self, comment: bytes = b"") -> None:
         """Write what has come since the last time, unless the client is still to take that."""
-        if self._blocked is None and self._failure is None:
+        if not self._blocked and not self._failure:
             try:
                 body = b"".join(map(self._encode, self._reader.take())) + comment
             except Exception as error:
@@ -140,7 +140,10 @@ class _Writer:
                 if body:
                     message = {"type": "http.response.body", "body": body, "more_body": True}
                     self._write(self._send, message)
-        if self._blocked or self._failure or self._run.done:
+                else:
+                    # Called without news: the run may be done.
+                    self._called.set()
+        if self._blocked or self._failure:
             self._called.set()
 
     def _write(self, send: Send, message: Message) -> None:

@@ -1,15 +1,22 @@
 """One sampling: render, generate, read.
 
-`prepare` refuses all that can be refused before a token is sampled; `Turn.events` then samples.
+`prepare` refuses all that can be refused before a token is sampled.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
-from adapters.base import Backend, BackendInfo, GenerationRequest, SamplingParams, SamplingPhase
-from adapters.errors import BackendError, BackendFailed, ContextTooLong, Unsupported
+from adapters.base import (
+    Backend,
+    BackendInfo,
+    FinishReason,
+    GenerationChunk,
+    GenerationRequest,
+    SamplingParams,
+    SamplingPhase,
+)
+from adapters.errors import BackendError, ContextTooLong, Unsupported
 from harmony.grammar import final_headers
 from harmony.messages import DeveloperContent
 from harmony.parser import ASSISTANT, Parser
@@ -18,7 +25,7 @@ from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
 from server import threads
 from server.affinity import conversation_key
 from server.completion import CompletionReader, TokenParser, TurnEvent, TurnFinished
-from server.errors import from_backend
+from server.errors import APIError, from_backend
 from server.plan import RawPlan, SamplingPlan, TurnPlan
 from server.rawtext import RawText
 from server.truncation import render_within
@@ -30,45 +37,44 @@ _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
 
 
 class Turn:
-    """A prepared sampling. `events` may be iterated once."""
+    """A prepared sampling: what the engine is asked, and what its chunks say.
+
+    finished: True once `read` has told of the turn's end; the engine's other chunks are not wanted.
+    """
 
     def __init__(
         self, plan: SamplingPlan, parser: TokenParser, backend: Backend, request: GenerationRequest
     ) -> None:
         self.request = request
+        self.finished = False
         self._plan = plan
-        self._parser = parser
         self._backend = backend
+        self._reader = CompletionReader(parser, len(request.prompt_token_ids), plan.stop)
+        self._sampled: list[int] = []
 
-    async def events(self) -> AsyncGenerator[list[TurnEvent], None]:
-        """Sample; each list holds what one chunk of tokens completed, never nothing.
+    def chunks(self) -> AsyncGenerator[GenerationChunk, None]:
+        """Sample, once. Closing the generator frees the engine's slot. Raises BackendError."""
+        return self._backend.generate(self.request)
 
-        Closing the generator frees the engine's slot. Raises APIError.
-        """
-        prompt_tokens = len(self.request.prompt_token_ids)
-        reader = CompletionReader(self._parser, prompt_tokens, self._plan.stop)
-        sampled: list[int] = []
-        try:
-            async with aclosing(self._backend.generate(self.request)) as chunks:
-                async for chunk in chunks:
-                    sampled += chunk.token_ids
-                    if events := reader.push(chunk):
-                        yield events
-                    if reason := "stop" if reader.stopped else chunk.finish_reason:
-                        yield self._with_ids(reader.finish(reason), sampled)
-                        return
-            raise BackendFailed("the engine ended without a finish reason")
-        except BackendError as error:
-            plan = self._plan
-            raise from_backend(
-                error, prompt_param=plan.prompt_param, own_grammar=plan.own_grammar
-            ) from error
+    def read(self, chunk: GenerationChunk) -> list[TurnEvent]:
+        """The events that the next chunk completes; the turn's last one is `TurnFinished`."""
+        self._sampled += chunk.token_ids
+        events = self._reader.push(chunk)
+        if reason := "stop" if self._reader.stopped else chunk.finish_reason:
+            events += self._finish(reason)
+        return events
 
-    def _with_ids(self, events: list[TurnEvent], sampled: list[int]) -> list[TurnEvent]:
-        *others, finished = events
+    def told(self, error: BackendError) -> APIError:
+        """What the engine raised, for the client."""
+        plan = self._plan
+        return from_backend(error, prompt_param=plan.prompt_param, own_grammar=plan.own_grammar)
+
+    def _finish(self, reason: FinishReason) -> list[TurnEvent]:
+        self.finished = True
+        *others, finished = self._reader.finish(reason)
         assert isinstance(finished, TurnFinished)
         prompt_ids = self.request.prompt_token_ids
-        told = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(sampled))
+        told = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(self._sampled))
         return [*others, told]
 
 

@@ -35,7 +35,7 @@ from adapters.grammars import GrammarCompiler
 from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
-from adapters.vllm.outputs import OutputInbox, take_over
+from adapters.vllm.outputs import OutputInbox, sampled, take_over
 from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
@@ -116,7 +116,7 @@ class VLLMBackend:
             finished = False
             try:
                 while not finished:
-                    chunk = _chunk(await inbox.take(), request)
+                    chunk = _chunk(sampled(await inbox.take()), request)
                     finished = chunk.finish_reason is not None
                     yield chunk
             finally:

@@ -23,18 +23,18 @@ from adapters.inbox import Inbox
 logger = logging.getLogger(__name__)
 
 
-class OutputInbox(Inbox[Any]):
-    """One request's outputs, and what ends it: an error, or vLLM's word that it was aborted."""
+OutputInbox = Inbox[Any]
+"""One request's outputs, and what ends it: an error, or vLLM's word that it was aborted."""
 
-    async def take(self) -> list[EngineCoreOutput]:
-        """All that has piled up, at least one. Raises what was put as an error."""
-        items = await super().take()
-        for item in items:
+
+def sampled(items: list[Any]) -> list[EngineCoreOutput]:
+    """What was taken from an `OutputInbox`. Raises what was put as an error."""
+    for item in items:
+        if not isinstance(item, EngineCoreOutput):
             if isinstance(item, BackendError | EngineDeadError):
                 raise item
-            if not isinstance(item, EngineCoreOutput):
-                raise EngineFault(f"vLLM ended the request: {item}")
-        return items
+            raise EngineFault(f"vLLM ended the request: {item}")
+    return items
 
 
 class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed elsewhere

@@ -10,6 +10,7 @@ from server import choices
 from server.admission import Admission
 from server.completion import TextDelta, TurnEvent, TurnFinished, Usage
 from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
+from server.gateway import LastEvents
 from server.plan import TurnPlan
 from server.runs import Emit, Journal, Run, Runs, Show, WireEvent
 
@@ -17,8 +18,9 @@ from server.runs import Emit, Journal, Run, Runs, Show, WireEvent
 class Turn:
     """A choice's sampling, told by the test what to do."""
 
-    def __init__(self, outbound: Any) -> None:
+    def __init__(self, outbound: Any, last_events: LastEvents) -> None:
         self.outbound = outbound
+        self.last_events = last_events
         self.cancelled = False
         self._told: asyncio.Queue[TurnEvent | APIError] = asyncio.Queue()
 
@@ -42,6 +44,7 @@ class Turn:
                     raise event
                 await emit(self.outbound.push(event))
                 if isinstance(event, TurnFinished):
+                    await emit(self.last_events())
                     return
         except asyncio.CancelledError:
             self.cancelled = True
@@ -58,11 +61,17 @@ class Gateway:
         self._room = room
 
     async def start(
-        self, plan: TurnPlan, outbound: Any, request_id: str, *, journal: Journal | None = None
+        self,
+        plan: TurnPlan,
+        outbound: Any,
+        request_id: str,
+        *,
+        journal: Journal | None = None,
+        last_events: LastEvents = tuple,
     ) -> Run:
         if len(self.turns) == self._room:
             raise RateLimited("full")
-        self.turns.append(Turn(outbound))
+        self.turns.append(Turn(outbound, last_events))
         if journal is not None:
             await journal.begin()
         return self.runs.start(self.turns[-1], request_id, journal=journal)

@@ -257,6 +257,26 @@ async def test_an_engine_that_breaks_ends_the_answer_with_its_error(
     assert "secret" not in caplog.text
 
 
+async def test_an_engine_that_just_ends_has_failed(start_engine: StartEngine) -> None:
+    class Silent(Lingering):
+        async def generate(self, request: GenerationRequest) -> Any:
+            for chunk in ():
+                yield chunk
+
+    run = await gateway(Silent(await start_engine(ANSWER))).start(PLAN, Told(), "r")
+    await settled(run)
+    assert isinstance(run.error, ServerFailed)
+    assert "without a finish reason" in run.error.message
+
+
+async def test_the_last_events_of_all_end_the_answer(start_engine: StartEngine) -> None:
+    asked: list[WireEvent] = [{"type": "last"}]
+    gate = gateway(await start_engine(ANSWER))
+    run = await gate.start(PLAN, Told(), "r", last_events=lambda: asked)
+    await settled(run)
+    assert kinds(run) == ["started", "text", "text", "finished", "last"]
+
+
 async def test_a_client_is_told_its_own_errors_without_a_log(
     start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:

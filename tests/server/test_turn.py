@@ -1,12 +1,13 @@
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from adapters.base import BackendInfo, SamplingParams
-from adapters.errors import BackendFailed, ContextTooLong, Overloaded
+from adapters.base import SamplingParams
+from adapters.errors import BackendError, BackendFailed, ContextTooLong, Overloaded
 from harmony.messages import (
     Author,
     Channel,
@@ -49,7 +50,13 @@ def ids(text: str) -> tuple[int, ...]:
 
 async def sample(engine: Any, plan: TurnPlan = PLAN) -> list[TurnEvent]:
     turn = await prepare(plan, engine, "r")
-    return [event async for batch in turn.events() for event in batch]
+    events: list[TurnEvent] = []
+    async with aclosing(turn.chunks()) as chunks:
+        async for chunk in chunks:
+            events += turn.read(chunk)
+            if turn.finished:
+                break
+    return events
 
 
 def text(events: list[TurnEvent]) -> str:
@@ -277,11 +284,6 @@ async def test_a_turn_ends_with_its_usage(start_engine: StartEngine) -> None:
     assert (events[-1].usage.input, events[-1].usage.output) == (len(PROMPT), len(ids(ANSWER)))
 
 
-async def test_no_batch_is_empty(start_engine: StartEngine) -> None:
-    turn = await prepare(PLAN, await start_engine(ANSWER), "r")
-    assert all([batch async for batch in turn.events()])
-
-
 async def test_the_token_budget_ends_a_turn(start_engine: StartEngine) -> None:
     events = await sample(await start_engine(ANSWER), replace(PLAN, max_tokens=4))
     assert text(events) == "One"
@@ -291,11 +293,7 @@ async def test_the_token_budget_ends_a_turn(start_engine: StartEngine) -> None:
 
 async def test_a_stop_string_ends_the_generation(start_engine: StartEngine) -> None:
     engine = await start_engine(ANSWER)
-    turn = await prepare(replace(PLAN, stop=("two",)), engine, "r")
-    events = []
-    async for batch in turn.events():
-        events += batch
-    assert engine.open == 0
+    events = await sample(engine, replace(PLAN, stop=("two",)))
     assert text(events) == "One "
     assert isinstance(events[-1], TurnFinished)
     assert events[-1].usage.output < len(ids(ANSWER)) - 1
@@ -310,10 +308,10 @@ async def test_calls_are_read_by_the_declared_names(start_engine: StartEngine) -
 
 async def test_leaving_a_turn_closes_the_generation(start_engine: StartEngine) -> None:
     engine = await start_engine({"completion": ANSWER, "tokens_per_chunk": 4})
-    batches = (await prepare(PLAN, engine, "r")).events()
-    await anext(batches)
+    chunks = (await prepare(PLAN, engine, "r")).chunks()
+    await anext(chunks)
     assert engine.open == 1
-    await batches.aclose()
+    await chunks.aclose()
     assert engine.open == 0
 
 
@@ -326,24 +324,9 @@ async def test_leaving_a_turn_closes_the_generation(start_engine: StartEngine) -
     ],
 )
 async def test_an_error_of_the_engine_is_told_to_the_client(
-    start_engine: StartEngine, broken: Exception, told: type[APIError]
+    start_engine: StartEngine, broken: BackendError, told: type[APIError]
 ) -> None:
-    engine = await start_engine(ANSWER)
-    engine.breaks = broken
-    with pytest.raises(told) as raised:
-        await sample(engine)
-    assert raised.value.message == str(broken)
-    assert raised.value.param == ("input" if told is ContextLengthExceeded else None)
-
-
-async def test_an_engine_that_just_ends_has_failed(start_engine: StartEngine) -> None:
-    class Silent:
-        def __init__(self, info: BackendInfo) -> None:
-            self.info = info
-
-        async def generate(self, request: Any) -> Any:
-            for chunk in ():
-                yield chunk
-
-    with pytest.raises(ServerFailed, match="without a finish reason"):
-        await sample(Silent((await start_engine(ANSWER)).info))
+    error = (await prepare(PLAN, await start_engine(ANSWER), "r")).told(broken)
+    assert type(error) is told
+    assert error.message == str(broken)
+    assert error.param == ("input" if told is ContextLengthExceeded else None)

@@ -20,7 +20,14 @@ from vllm.v1.metrics.stats import IterationStats, RequestStateStats, SchedulerSt
 from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder
 
 from adapters.errors import BackendFailed, EngineFault
-from adapters.vllm.outputs import Delivery, OutputInbox, OutputSocket, TokenOutputs, take_over
+from adapters.vllm.outputs import (
+    Delivery,
+    OutputInbox,
+    OutputSocket,
+    TokenOutputs,
+    sampled,
+    take_over,
+)
 
 
 def output(*ids: int, request: str = "r", reason: FinishReason | None = None) -> EngineCoreOutput:
@@ -84,7 +91,7 @@ async def test_what_ends_a_request_early_is_raised(put: object, raised: type[Exc
     inbox.put(output(1))
     inbox.put(put)
     with pytest.raises(raised):
-        await inbox.take()
+        sampled(await inbox.take())
 
 
 # Delivery
@@ -130,7 +137,7 @@ async def test_what_ends_the_engine_fails_all_who_wait(outputs: TokenOutputs) ->
     delivered.put_nowait(ValueError("odd"))
     for each in waiting:
         with pytest.raises(EngineDeadError):
-            await each
+            sampled(await each)
     assert resources.engine_dead
 
 
@@ -343,7 +350,7 @@ async def test_an_engine_that_is_dead_or_odd_fails_who_waits(
     waiting = asyncio.ensure_future(add(engine.output_processor, "r").take())
     pair.push.send(message)
     with pytest.raises(EngineDeadError):
-        await waiting
+        sampled(await waiting)
     assert engine.engine_core.resources.engine_dead
     await settle()
     descriptors.assert_given_back()
@@ -357,7 +364,7 @@ async def test_the_clients_end_fails_who_waits(
     engine.engine_core.resources()
     assert pair.pull.closed
     with pytest.raises(EngineDeadError):
-        await waiting
+        sampled(await waiting)
     await settle()
     descriptors.assert_given_back()
 
