@@ -21,6 +21,7 @@ import os
 import random
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -63,6 +64,8 @@ class Server:
     def __init__(self, name: str, command: list[str]) -> None:
         self.name = name
         self.port = 8300 + len(name)
+        with socket.create_server(("127.0.0.1", self.port)):
+            pass  # Else one that an earlier run left would be measured.
         words = [sys.executable, "-m", *command, "--port", str(self.port)]
         self.log = Path(f"/tmp/benchmark-{name}.log")
         with self.log.open("w") as output:

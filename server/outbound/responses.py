@@ -66,7 +66,10 @@ class ResponsesOutbound:
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
         """An item's events, or the response's last one. The first ends the waiting in a queue."""
-        return self._number([*self._leave_queue(), *self._told(event)])
+        told = self._told(event)
+        if self._created["status"] == "queued":
+            told = [self._leave_queue(), *told]
+        return self._number(told)
 
     def fail(self, error: APIError) -> list[WireEvent]:
         """The open item ends incomplete; an `error` event, then `response.failed`."""
@@ -93,11 +96,9 @@ class ResponsesOutbound:
             ]
         )
 
-    def _leave_queue(self) -> list[WireEvent]:
-        if self._created["status"] != "queued":
-            return []
+    def _leave_queue(self) -> WireEvent:
         self._created = {**self._created, "status": "in_progress"}
-        return [{"type": "response.in_progress", "response": self._created}]
+        return {"type": "response.in_progress", "response": self._created}
 
     def _told(self, event: TurnEvent) -> list[WireEvent]:
         match event:
