@@ -130,7 +130,7 @@ class CompletionReader:
     def _delta(self, event: ContentDelta) -> list[TurnEvent]:
         if not self._message.may_stop:
             logprobs = tuple(self._logprobs[slice(*event.span)]) if self._logprobs else ()
-            return [TextDelta(event.index, event.text, logprobs)]
+            return [TextDelta(event.index, event.text, logprobs)] if event.text else []
         text, self.stopped = self._message.push(event)
         events = self._message.send(text, self._logprobs)
         if self.stopped:

@@ -22,6 +22,8 @@ from adapters.inbox import Inbox
 
 logger = logging.getLogger(__name__)
 
+_READABLE = int(zmq.POLLIN)
+
 
 OutputInbox = Inbox[Any]
 """One request's outputs, and what ends it: an error, or vLLM's word that it was aborted."""
@@ -113,17 +115,29 @@ class OutputSocket:
         self._descriptor = os.dup(socket.getsockopt(zmq.FD))
         self._loop = asyncio.get_running_loop()
         self._reader: asyncio.Future[None] | None = None
+        self._woken = False
         self._loop.add_reader(self._descriptor, self._wake)
 
     async def recv_multipart(self, copy: bool = True) -> list[Any]:
         """The frames of the next message."""
         while True:
-            try:
-                frames: list[Any] = self._socket.recv_multipart(zmq.NOBLOCK, copy=copy)
-                return frames
-            except zmq.Again:
+            # Asked, not tried, unless it has just been woken: what is tried in vain, as it would
+            # be after each message, costs an exception.
+            if self._woken or self._socket.getsockopt(zmq.EVENTS) & _READABLE:
+                self._woken = False
+                try:
+                    return self._receive(copy)
+                except zmq.Again:
+                    continue
+            else:
                 self._reader = self._loop.create_future()
-            await self._reader
+                await self._reader
+
+    def _receive(self, copy: bool) -> list[Any]:
+        frames = [self._socket.recv(zmq.NOBLOCK, copy=False)]
+        while frames[-1].more:
+            frames.append(self._socket.recv(copy=False))
+        return [frame.bytes for frame in frames] if copy else frames
 
     def close(self) -> None:
         """Read no more. What came and was not read would else wake the event loop for ever."""
@@ -131,6 +145,7 @@ class OutputSocket:
         os.close(self._descriptor)
 
     def _wake(self) -> None:
+        self._woken = True
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
