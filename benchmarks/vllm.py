@@ -64,8 +64,7 @@ class Server:
     def __init__(self, name: str, command: list[str]) -> None:
         self.name = name
         self.port = 8300 + len(name)
-        with socket.create_server(("127.0.0.1", self.port)):
-            pass  # Else one that an earlier run left would be measured.
+        self._refuse_leftovers()
         words = [sys.executable, "-m", *command, "--port", str(self.port)]
         self.log = Path(f"/tmp/benchmark-{name}.log")
         with self.log.open("w") as output:
@@ -76,6 +75,13 @@ class Server:
                 stderr=output,
                 start_new_session=True,
             )
+
+    def _refuse_leftovers(self) -> None:
+        """Else what an earlier run left would be measured."""
+        try:
+            socket.create_server(("127.0.0.1", self.port)).close()
+        except OSError as error:
+            raise SystemExit(f"port {self.port} is another's: {error}") from error
 
     def wait(self) -> None:
         limit = time.monotonic() + START_SECONDS
@@ -130,8 +136,10 @@ def servers(model: str) -> Iterator[tuple[Server, Server]]:
     theirs = [*("vllm.entrypoints.cli.main", "serve", model, *flags)]
     theirs += ["--served-model-name", NAME, "--disable-log-stats"]
     theirs += ["--disable-uvicorn-access-log", "--scheduling-policy", "priority"]
-    running = [Server("ours", ours), Server("vllm-serve", theirs)]
+    running: list[Server] = []
     try:
+        for name, command in (("ours", ours), ("vllm-serve", theirs)):
+            running.append(Server(name, command))
         for server in running:
             server.wait()
         yield running[0], running[1]

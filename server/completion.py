@@ -147,7 +147,8 @@ class CompletionReader:
 class _OpenMessage:
     """The message that is being sampled: what was sent of it, and what is still held back.
 
-    may_stop: whether a stop string may end it; else nothing is held back, and `push` not called.
+    may_stop: whether a stop string may end it; else nothing is held back, and `push` is not to be
+    called.
     """
 
     def __init__(self, index: int, header: Header, stop: tuple[str, ...]) -> None:

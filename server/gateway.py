@@ -125,27 +125,26 @@ class _Answer:
         try:
             async with aclosing(turn.chunks()) as chunks:
                 async for chunk in chunks:
-                    if events := self._told_of(turn.read(chunk)):
+                    if events := self._wire_events(turn.read(chunk)):
                         await emit(events)
-                    if turn.finished:
+                    if turn.ended:
+                        await emit([*self._wire_events(turn.finish()), *self._last_events()])
                         # It is whole, whatever happens to the engine after it.
                         self._finished = True
                         return
             raise BackendFailed("the engine ended without a finish reason")
         except BackendError as error:
-            raise turn.told(error) from error
+            raise turn.api_error(error) from error
 
     def _last_words(self) -> list[WireEvent]:
         if self._broken_off():
             return self._outbound.fail(Unavailable("The server stopped before it was finished."))
         return self._outbound.cancel()
 
-    def _told_of(self, batch: Sequence[TurnEvent]) -> list[WireEvent]:
+    def _wire_events(self, batch: Sequence[TurnEvent]) -> list[WireEvent]:
         events: list[WireEvent] = []
         for event in batch:
             events += self._outbound.push(event)
-        if self._turn.finished:
-            events += self._last_events()
         return events
 
     def _told(self, error: Exception) -> APIError:

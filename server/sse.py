@@ -131,7 +131,7 @@ class _Writer:
 
     def _push(self, comment: bytes = b"") -> None:
         """Write what has come since the last time, unless the client is still to take that."""
-        if not self._blocked and not self._failure:
+        if self._blocked is None and self._failure is None:
             try:
                 body = b"".join(map(self._encode, self._reader.take())) + comment
             except Exception as error:
@@ -143,7 +143,7 @@ class _Writer:
                 else:
                     # Called without news: the run may be done.
                     self._called.set()
-        if self._blocked or self._failure:
+        if self._blocked is not None or self._failure is not None:
             self._called.set()
 
     def _write(self, send: Send, message: Message) -> None:

@@ -39,14 +39,14 @@ _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
 class Turn:
     """A prepared sampling: what the engine is asked, and what its chunks say.
 
-    finished: True once `read` has told of the turn's end; the engine's other chunks are not wanted.
+    ended: why, once `read` has seen the last chunk that is wanted.
     """
 
     def __init__(
         self, plan: SamplingPlan, parser: TokenParser, backend: Backend, request: GenerationRequest
     ) -> None:
         self.request = request
-        self.finished = False
+        self.ended: FinishReason | None = None
         self._plan = plan
         self._backend = backend
         self._reader = CompletionReader(parser, len(request.prompt_token_ids), plan.stop)
@@ -57,25 +57,25 @@ class Turn:
         return self._backend.generate(self.request)
 
     def read(self, chunk: GenerationChunk) -> list[TurnEvent]:
-        """The events that the next chunk completes; the turn's last one is `TurnFinished`."""
+        """The events that the next chunk completes."""
         self._sampled += chunk.token_ids
         events = self._reader.push(chunk)
-        if reason := "stop" if self._reader.stopped else chunk.finish_reason:
-            events += self._finish(reason)
+        self.ended = "stop" if self._reader.stopped else chunk.finish_reason
         return events
 
-    def told(self, error: BackendError) -> APIError:
+    def finish(self) -> list[TurnEvent]:
+        """The events that the turn's end completes; `TurnFinished` is the last."""
+        assert self.ended is not None
+        *others, finished = self._reader.finish(self.ended)
+        assert isinstance(finished, TurnFinished)
+        prompt_ids = self.request.prompt_token_ids
+        whole = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(self._sampled))
+        return [*others, whole]
+
+    def api_error(self, error: BackendError) -> APIError:
         """What the engine raised, for the client."""
         plan = self._plan
         return from_backend(error, prompt_param=plan.prompt_param, own_grammar=plan.own_grammar)
-
-    def _finish(self, reason: FinishReason) -> list[TurnEvent]:
-        self.finished = True
-        *others, finished = self._reader.finish(reason)
-        assert isinstance(finished, TurnFinished)
-        prompt_ids = self.request.prompt_token_ids
-        told = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(self._sampled))
-        return [*others, told]
 
 
 async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:

@@ -22,6 +22,7 @@ from adapters.inbox import Inbox
 
 logger = logging.getLogger(__name__)
 
+# An int: `&` with the enumeration takes longer than what it is asked of.
 _READABLE = int(zmq.POLLIN)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adapters.base import GenerationRequest
-from adapters.errors import BackendFailed
+from adapters.errors import BackendFailed, ContextTooLong
 from harmony.messages import Author, Conversation, Message, Role
 from server import threads
 from server.admission import Admission
@@ -267,6 +267,35 @@ async def test_an_engine_that_just_ends_has_failed(start_engine: StartEngine) ->
     await settled(run)
     assert isinstance(run.error, ServerFailed)
     assert "without a finish reason" in run.error.message
+
+
+async def test_the_engines_refusal_names_the_clients_field(start_engine: StartEngine) -> None:
+    engine = await start_engine(ANSWER)
+    engine.breaks = ContextTooLong(9, 8)
+    run = await gateway(engine).start(PLAN, Told(), "r")
+    await settled(run)
+    assert isinstance(run.error, ContextLengthExceeded)
+    assert run.error.param == "input"
+
+
+async def test_a_stop_string_frees_the_engine(start_engine: StartEngine) -> None:
+    engine = await start_engine({"completion": ANSWER, "tokens_per_chunk": 4})
+    run = await gateway(engine).start(replace(PLAN, stop=("One",)), Told(), "r")
+    await settled(run)
+    assert (kinds(run), engine.open) == (["started", "finished"], 0)
+
+
+async def test_the_last_text_is_told_before_the_end_is_kept(start_engine: StartEngine) -> None:
+    class Stuck(Kept):
+        async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+            if events[-1]["type"] == "finished":
+                raise RateLimited("later")
+            await super().write(events, show)
+
+    engine = await start_engine({"completion": ANSWER, "tokens_per_chunk": 100})
+    run = await gateway(engine).start(PLAN, Told(), "r", journal=Stuck())
+    await settled(run)
+    assert kinds(run)[:2] == ["started", "text"]
 
 
 async def test_the_last_events_of_all_end_the_answer(start_engine: StartEngine) -> None:

@@ -54,9 +54,9 @@ async def sample(engine: Any, plan: TurnPlan = PLAN) -> list[TurnEvent]:
     async with aclosing(turn.chunks()) as chunks:
         async for chunk in chunks:
             events += turn.read(chunk)
-            if turn.finished:
+            if turn.ended:
                 break
-    return events
+    return events + turn.finish()
 
 
 def text(events: list[TurnEvent]) -> str:
@@ -326,7 +326,7 @@ async def test_leaving_a_turn_closes_the_generation(start_engine: StartEngine) -
 async def test_an_error_of_the_engine_is_told_to_the_client(
     start_engine: StartEngine, broken: BackendError, told: type[APIError]
 ) -> None:
-    error = (await prepare(PLAN, await start_engine(ANSWER), "r")).told(broken)
+    error = (await prepare(PLAN, await start_engine(ANSWER), "r")).api_error(broken)
     assert type(error) is told
     assert error.message == str(broken)
     assert error.param == ("input" if told is ContextLengthExceeded else None)

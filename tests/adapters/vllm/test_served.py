@@ -100,19 +100,22 @@ async def test_a_lower_priority_is_served_earlier(server: Process) -> None:
 
         async def ask(priority: int) -> str:
             async with stream(max_tokens=4, priority=priority) as answer:
+                assert answer.status_code == 200
                 accepted.release()
                 await answer.aread()
             return answer.headers["x-request-id"]
 
-        async with AsyncExitStack() as stack:
+        async with asyncio.TaskGroup() as tasks, AsyncExitStack() as stack:
             # Enough to keep the engine from both, however long it takes until they have come.
             ahead = [stream(max_tokens=ALL, priority=-10) for _ in range(AHEAD)]
-            first, *_ = [await stack.enter_async_context(each) for each in ahead]
-            await anext(first.aiter_lines())
-            late, early = (asyncio.create_task(ask(priority)) for priority in (5, -5))
+            answers = [await stack.enter_async_context(each) for each in ahead]
+            assert {answer.status_code for answer in answers} == {200}
+            lines = answers[0].aiter_lines()
+            await anext(lines)
+            late, early = (tasks.create_task(ask(priority)) for priority in (5, -5))
             for _ in range(2):
                 await accepted.acquire()
-        ids = [await early, await late]
+        ids = [early.result(), late.result()]
     log = await asyncio.to_thread(server.wait_until_logged, *ids)
     assert log.index(ids[0]) < log.index(ids[1])
 
