@@ -91,7 +91,7 @@ class TokenLogprobs:
     top: tuple[tuple[int, float], ...] = ()
 
 
-# Not frozen, though nobody changes one: it is made for each token, and that takes a third as long.
+# Not frozen, though nobody changes one: each token makes one, which would take three times as long.
 @dataclass(slots=True)
 class GenerationChunk:
     """Tokens sampled since the last chunk.

@@ -85,11 +85,9 @@ KINDS = {"text": text, "tools": tools, "schema": schema}
 SAMPLINGS = {"greedy": SamplingParams(temperature=0), "sampled": SamplingParams()}
 
 
-def request(
-    body: dict[str, Any], sampling: SamplingParams, seed: int, effort: str = "low"
-) -> GenerationRequest:
+def request(body: dict[str, Any], sampling: SamplingParams, seed: int) -> GenerationRequest:
     """As the server makes it, held to its grammar."""
-    asked = {"model": "m", "reasoning_effort": effort, **body}
+    asked = {"model": "m", "reasoning_effort": "low", **body}
     read = chat.read(
         validate(asked, CreateChatCompletion), today="2026-01-01", masking=Masking("always")
     )

@@ -60,7 +60,7 @@ class MessageStarted:
     header: Header
 
 
-# Not frozen, though nobody changes one: it is made for each token, and that takes a third as long.
+# Not frozen, though nobody changes one: each token makes one, which would take three times as long.
 @dataclass(slots=True)
 class ContentDelta:
     """New text of the open message.

