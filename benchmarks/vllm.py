@@ -1,16 +1,19 @@
 """gpt-oss-server with `--backend vllm` against `vllm serve`, at what clients see.
 
     make test-vllm   # once: sets up .venv-vllm
-    .venv-vllm/bin/python -m benchmarks.vllm [--model FOLDER] [--streams 1 16 64] [--rounds 5]
+    .venv-vllm/bin/python -m benchmarks.vllm [--model FOLDER] [--streams 1 16 64]
+                                             [--launches 4] [--rounds 2]
 
 Both servers run at once with the same engine arguments and the default checkpoint, and stream
 answers to the same requests; each round asks each of them in an order drawn anew, so that a
 machine's moods fall on both alike. A server is asked once the other's engine has come to rest: its
 workers look for work for seconds after the last, and would halve the speed of the one beside it.
+An engine may be a tenth faster or slower than the next for as long as it lives, ours as vLLM's, so
+both are launched several times.
 Masked: answers keep to a JSON schema, of which each server makes its own grammar for harmony.
-Printed are medians over the rounds of each round's ratio, ours to vLLM's: output tokens per second,
-and CPU seconds per output token of the process that answers HTTP (the engine has processes of its
-own, alike on both sides).
+Printed are medians over all rounds of each round's ratio, ours to vLLM's, and within what the
+launches' own medians lie: output tokens per second, and CPU seconds per output token of the process
+that answers HTTP (the engine has processes of its own, alike on both sides).
 """
 
 import argparse
@@ -28,9 +31,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -212,37 +216,60 @@ async def measure(
     return Measured(tokens / seconds, (server.cpu - cpu) / tokens)
 
 
-async def compare(pair: tuple[Server, Server], options: argparse.Namespace) -> None:
-    print(
-        f"{'api':10} {'masked':7} {'streams':>7}  tokens/s: ours   vLLM  ratio"
-        "   CPU us/token: ours   vLLM  ratio"
-    )
-    for kind in [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]:
-        for streams in options.streams:
-            count = max(streams, LEAST_REQUESTS)
-            rounds = []
-            for number in range(options.rounds + 1):
-                numbers = range(number * count, (number + 1) * count)
-                asked = [kind.asks(one, options.tokens) for one in numbers]
-                results: dict[str, Measured] = {}
-                for server, other in random.sample([pair, pair[::-1]], 2):
-                    results[server.name] = await measure(server, other, asked, streams)
-                rounds.append((results["ours"], results["vllm-serve"]))
-            show(kind, streams, rounds[1:])  # the first warms up
+Rounds = list[tuple[Measured, Measured]]
+"""What each round measured: of ours, of vLLM's."""
 
 
-def show(kind: Kind, streams: int, rounds: list[tuple[Measured, Measured]]) -> None:
+@dataclass(frozen=True)
+class Row:
+    """What is measured as one."""
+
+    kind: Kind
+    streams: int
+
+    async def rounds(self, pair: tuple[Server, Server], options: argparse.Namespace) -> Rounds:
+        """Of one launch. The first, which warms up, is left out."""
+        count = max(self.streams, LEAST_REQUESTS)
+        rounds = []
+        for number in range(options.rounds + 1):
+            numbers = range(number * count, (number + 1) * count)
+            asked = [self.kind.asks(one, options.tokens) for one in numbers]
+            results: dict[str, Measured] = {}
+            for server, other in random.sample([pair, pair[::-1]], 2):
+                results[server.name] = await measure(server, other, asked, self.streams)
+            rounds.append((results["ours"], results["vllm-serve"]))
+        return rounds[1:]
+
+    def show(self, launches: list[Rounds]) -> None:
+        masked = "yes" if self.kind.masked else "no"
+        speed = _beside(launches, lambda one: one.tokens_per_second)
+        cpu = _beside(launches, lambda one: one.cpu_per_token * 1e6)
+        print(f"{self.kind.api:10} {masked:7} {self.streams:7}  {speed}   {cpu}", flush=True)
+
+
+def _beside(launches: list[Rounds], figure: Callable[[Measured], float]) -> str:
+    """Ours, vLLM's, the ratio, and the lowest and highest launch's ratio."""
     median = statistics.median
-    ours, theirs = (median(pair[side].tokens_per_second for pair in rounds) for side in (0, 1))
-    mine, other = (median(pair[side].cpu_per_token for pair in rounds) * 1e6 for side in (0, 1))
-    speed = median(pair[0].tokens_per_second / pair[1].tokens_per_second for pair in rounds)
-    cpu = median(pair[0].cpu_per_token / max(pair[1].cpu_per_token, 1e-9) for pair in rounds)
-    masked = "yes" if kind.masked else "no"
-    print(
-        f"{kind.api:10} {masked:7} {streams:7}  {ours:14.0f} {theirs:6.0f}  {speed:5.2f}"
-        f"   {mine:18.0f} {other:6.0f}  {cpu:5.2f}",
-        flush=True,
-    )
+    by_launch = [[(figure(ours), figure(theirs)) for ours, theirs in one] for one in launches]
+    pairs = list(chain.from_iterable(by_launch))
+    ours, theirs = (median(side) for side in zip(*pairs, strict=True))
+    ratio = median(one / other for one, other in pairs)
+    each = sorted(median(one / other for one, other in launch) for launch in by_launch)
+    return f"{ours:6.0f} {theirs:6.0f}  {ratio:5.2f} ({each[0]:.2f}-{each[-1]:.2f})"
+
+
+def compare(rows: list[Row], model: str, options: argparse.Namespace) -> None:
+    launches: dict[Row, list[Rounds]] = {row: [] for row in rows}
+    for number in range(options.launches):
+        with servers(model) as pair:
+            for row in rows:
+                launches[row].append(asyncio.run(row.rounds(pair, options)))
+        print(f"launch {number + 1} of {options.launches} is done", file=sys.stderr, flush=True)
+    print(f"{'':26}  tokens/s{'':24}   CPU us/token")
+    side = f"{'ours':>6} {'vLLM':>6}  {'ratio (of launches)':17}"
+    print(f"{'api':10} {'masked':7} {'streams':>7}  {side}   {side}")
+    for row, measured in launches.items():
+        row.show(measured)
 
 
 def main() -> None:
@@ -250,10 +277,12 @@ def main() -> None:
     parser.add_argument("--model", help="a checkpoint's folder; the demo's by default")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16, 64])
     parser.add_argument("--tokens", type=int, default=160)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--launches", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
-    with servers(options.model or str(ensure())) as pair:
-        asyncio.run(compare(pair, options))
+    kinds = [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]
+    rows = [Row(kind, streams) for kind in kinds for streams in options.streams]
+    compare(rows, options.model or str(ensure()), options)
 
 
 if __name__ == "__main__":
