@@ -6,6 +6,7 @@
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from adapters.base import (
     Backend,
@@ -110,17 +111,17 @@ def prompt(plan: TurnPlan) -> tuple[int, ...]:
 
 
 def _is_short(plan: TurnPlan) -> bool:
-    texts: list[str | None] = []
+    rendered: list[Any] = []
     for message in plan.conversation.messages:
-        texts += (message.author.name, message.recipient)
+        rendered += (message.author.name, message.recipient)
         match message.content:
             case str() as text:
-                texts.append(text)
+                rendered.append(text)
             case DeveloperContent(instructions, _, formats):
-                texts.append(instructions)
-                if formats:
-                    return False
-    return not plan.tools and threads.is_small(texts)
+                rendered.append(instructions)
+                for form in formats:
+                    rendered += (form.name, form.description, form.schema)
+    return not plan.tools and threads.is_small(rendered)
 
 
 def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:

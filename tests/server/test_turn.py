@@ -74,6 +74,7 @@ async def refusal(engine: Any, plan: TurnPlan) -> APIError:
 
 LONG = "word " * 1000
 FORMAT = ResponseFormat("answer", {"type": "object"})
+LONG_FORMAT = ResponseFormat("answer", {"type": "object", "description": LONG})
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,8 @@ FORMAT = ResponseFormat("answer", {"type": "object"})
         (plan_of(Message(Author(Role.ASSISTANT), "", Channel.COMMENTARY, LONG)), False),
         (plan_of(Message(Author(Role.DEVELOPER), DeveloperContent("Be brief."))), True),
         (plan_of(Message(Author(Role.DEVELOPER), DeveloperContent(LONG))), False),
-        (plan_of(Message(Author(Role.DEVELOPER), DeveloperContent("", (), (FORMAT,)))), False),
+        (plan_of(Message(Author(Role.DEVELOPER), DeveloperContent("", (), (FORMAT,)))), True),
+        (plan_of(Message(Author(Role.DEVELOPER), DeveloperContent("", (), (LONG_FORMAT,)))), False),
         (replace(PLAN, tools=(DeclaredTool("functions.f", "f"),)), False),
     ],
 )
