@@ -244,7 +244,7 @@ class Row:
         masked = "yes" if self.kind.masked else "no"
         speed = _beside(launches, lambda one: one.tokens_per_second)
         cpu = _beside(launches, lambda one: one.cpu_per_token * 1e6)
-        print(f"{self.kind.api:10} {masked:7} {self.streams:7}  {speed}   {cpu}", flush=True)
+        print(f"{self.kind.api:10} {masked:7} {self.streams:7}  {speed}   {cpu}")
 
 
 def _beside(launches: list[Rounds], figure: Callable[[Measured], float]) -> str:
@@ -265,8 +265,8 @@ def compare(rows: list[Row], model: str, options: argparse.Namespace) -> None:
             for row in rows:
                 launches[row].append(asyncio.run(row.rounds(pair, options)))
         print(f"launch {number + 1} of {options.launches} is done", file=sys.stderr, flush=True)
-    print(f"{'':26}  tokens/s{'':24}   CPU us/token")
-    side = f"{'ours':>6} {'vLLM':>6}  {'ratio (of launches)':17}"
+    side = f"{'ours':>6} {'vLLM':>6}  {'ratio (launches)':17}"
+    print(f"{'':26}  {'tokens/s':{len(side)}}   CPU us/token")
     print(f"{'api':10} {'masked':7} {'streams':>7}  {side}   {side}")
     for row, measured in launches.items():
         row.show(measured)

@@ -126,18 +126,13 @@ class OutputSocket:
             if self._woken or self._socket.getsockopt(zmq.EVENTS) & _READABLE:
                 self._woken = False
                 try:
-                    return self._receive(copy)
+                    frames: list[Any] = self._socket.recv_multipart(zmq.NOBLOCK, copy=copy)
+                    return frames
                 except zmq.Again:
                     continue
             else:
                 self._reader = self._loop.create_future()
                 await self._reader
-
-    def _receive(self, copy: bool) -> list[Any]:
-        frames = [self._socket.recv(zmq.NOBLOCK, copy=False)]
-        while frames[-1].more:
-            frames.append(self._socket.recv(copy=False))
-        return [frame.bytes for frame in frames] if copy else frames
 
     def close(self) -> None:
         """Read no more. What came and was not read would else wake the event loop for ever."""
