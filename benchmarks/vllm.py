@@ -10,7 +10,9 @@ machine's moods fall on both alike. A server is asked once the other's engine ha
 workers look for work for seconds after the last, and would halve the speed of the one beside it.
 An engine may be a tenth faster or slower than the next for as long as it lives, ours as vLLM's, so
 both are launched several times.
-Masked: answers keep to a JSON schema, of which each server makes its own grammar for harmony.
+Masked: answers keep to a JSON schema, of which each server makes its own grammar for the whole
+answer, reasoning and headers. Only ours shows the schema to the model, so that vLLM is asked with
+it in the instructions: both prompts must have equally many tokens, or nothing is printed.
 Printed are medians over all rounds of each round's ratio, ours to vLLM's, and within what the
 launches' own medians lie: output tokens per second, and CPU seconds per output token of the process
 that answers HTTP (the engine has processes of its own, alike on both sides).
@@ -40,6 +42,8 @@ from typing import Any
 
 from benchmarks import masks
 from demo.checkpoint import ensure
+from harmony.messages import DeveloperContent, ResponseFormat
+from harmony.render import developer_text
 
 ENGINE = {"max_model_len": "4096", "enforce_eager": "true", "max_num_seqs": "64"}
 ENVIRONMENT = {
@@ -53,6 +57,7 @@ LEAST_REQUESTS = 8  # of a round: a single one says little
 START_SECONDS = 600
 REST_SECONDS = 0.3
 RESTS_BELOW = 0.1  # of a processor
+INSTRUCTIONS = "Answer in the form that is asked for."
 # Of the things that the default checkpoint says most about.
 TASKS = (
     "What is {} + 25?",
@@ -161,26 +166,44 @@ class Kind:
     api: str
     masked: bool
 
-    def asks(self, number: int, tokens: int) -> tuple[str, dict[str, Any]]:
-        """The path and the body of a request."""
-        form = masks.schema(number) if self.masked else {}
+    def asks(self, number: int, tokens: int, *, shown: bool) -> tuple[str, dict[str, Any]]:
+        """The path and the body of a request. shown: whether its instructions show the schema."""
         task = TASKS[number % len(TASKS)].format(number % 90 + 7)
-        messages = form.get("messages", [{"role": "user", "content": task}])
+        messages = [{"role": "user", "content": task}]
+        form = None
+        if self.masked:
+            masked = masks.schema(number)
+            form = masked["response_format"]["json_schema"]
+            told = with_schema(form) if shown else INSTRUCTIONS
+            messages = [{"role": "developer", "content": told}, *masked["messages"]]
         body: dict[str, Any] = {"model": NAME, "stream": True, "temperature": 1.0}
         if self.api == "chat":
-            body |= {**form, "messages": messages, "max_tokens": tokens}
-            body |= {"stream_options": {"include_usage": True}, "reasoning_effort": "high"}
+            body |= {"messages": messages, "max_tokens": tokens, "reasoning_effort": "high"}
+            body |= {"stream_options": {"include_usage": True}}
+            if form:
+                body["response_format"] = {"type": "json_schema", "json_schema": form}
             return "/v1/chat/completions", body
-        body |= {"input": messages, "max_output_tokens": tokens, "store": False}
+        body |= {"input": messages, "max_output_tokens": tokens, "reasoning": {"effort": "high"}}
         if form:
-            body["text"] = {
-                "format": {"type": "json_schema"} | form["response_format"]["json_schema"]
-            }
-        return "/v1/responses", body | {"reasoning": {"effort": "high"}}
+            body["text"] = {"format": {"type": "json_schema", **form}}
+        return "/v1/responses", {**body, "store": False}
 
 
-async def ask(port: int, path: str, body: dict[str, Any]) -> int:
-    """Output tokens of one streamed answer. A bare socket: the client shares the processor."""
+def with_schema(form: dict[str, Any]) -> str:
+    """Instructions of which vLLM makes the prompt that we make of INSTRUCTIONS and the schema."""
+    shown = (ResponseFormat(form["name"], form["schema"]),)
+    text = developer_text(DeveloperContent(INSTRUCTIONS, response_formats=shown))
+    return text.removeprefix("# Instructions\n\n")
+
+
+@dataclass(frozen=True)
+class Usage:
+    prompt_tokens: int
+    output_tokens: int
+
+
+async def ask(port: int, path: str, body: dict[str, Any]) -> Usage:
+    """What one streamed answer used. A bare socket: the client shares the processor."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
     content = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -188,14 +211,16 @@ async def ask(port: int, path: str, body: dict[str, Any]) -> int:
     writer.write(head.encode() + content)
     answer = await reader.read()
     writer.close()
-    counts = re.findall(rb'"(?:completion|output)_tokens":\s*(\d+)', answer)
-    if not counts or int(counts[-1]) == 0:
+    names = (rb"(?:prompt|input)_tokens", rb"(?:completion|output)_tokens")
+    counts = [re.findall(rb'"%b":\s*(\d+)' % name, answer) for name in names]
+    if not all(counts):
         raise SystemExit(f"{path} answered {answer[:300]!r} ... {answer[-600:]!r}")
-    return int(counts[-1])
+    return Usage(*(int(found[-1]) for found in counts))
 
 
 @dataclass(frozen=True)
 class Measured:
+    prompt_tokens: int
     tokens_per_second: float
     cpu_per_token: float
 
@@ -207,13 +232,15 @@ async def measure(
     await other.rest()
     left = iter(asked)
 
-    async def stream() -> int:
-        return sum([await ask(server.port, *one) for one in left])
+    async def stream() -> list[Usage]:
+        return [await ask(server.port, *one) for one in left]
 
     cpu, began = server.cpu, time.perf_counter()
-    tokens = sum(await asyncio.gather(*(stream() for _ in range(streams))))
+    used = list(chain.from_iterable(await asyncio.gather(*(stream() for _ in range(streams)))))
     seconds = time.perf_counter() - began
-    return Measured(tokens / seconds, (server.cpu - cpu) / tokens)
+    output = sum(one.output_tokens for one in used)
+    prompt = sum(one.prompt_tokens for one in used)
+    return Measured(prompt, output / seconds, (server.cpu - cpu) / output)
 
 
 Rounds = list[tuple[Measured, Measured]]
@@ -233,11 +260,15 @@ class Row:
         rounds = []
         for number in range(options.rounds + 1):
             numbers = range(number * count, (number + 1) * count)
-            asked = [self.kind.asks(one, options.tokens) for one in numbers]
             results: dict[str, Measured] = {}
             for server, other in random.sample([pair, pair[::-1]], 2):
+                shown = server.name != "ours"
+                asked = [self.kind.asks(one, options.tokens, shown=shown) for one in numbers]
                 results[server.name] = await measure(server, other, asked, self.streams)
-            rounds.append((results["ours"], results["vllm-serve"]))
+            ours, theirs = results["ours"], results["vllm-serve"]
+            if ours.prompt_tokens != theirs.prompt_tokens:
+                raise SystemExit(f"{self}: prompts differ: {ours} {theirs}")
+            rounds.append((ours, theirs))
         return rounds[1:]
 
     def show(self, launches: list[Rounds]) -> None:
