@@ -290,17 +290,23 @@ def _beside(launches: list[Rounds], figure: Callable[[Measured], float]) -> str:
 
 
 def compare(rows: list[Row], model: str, options: argparse.Namespace) -> None:
+    """Show the table after each launch: it takes a while, and the last holds them all."""
     launches: dict[Row, list[Rounds]] = {row: [] for row in rows}
     for number in range(options.launches):
         with servers(model) as pair:
             for row in rows:
                 launches[row].append(asyncio.run(row.rounds(pair, options)))
-        print(f"launch {number + 1} of {options.launches} is done", file=sys.stderr, flush=True)
+        print(f"\nlaunches: {number + 1} of {options.launches}")
+        show(launches)
+
+
+def show(launches: dict[Row, list[Rounds]]) -> None:
     side = f"{'ours':>6} {'vLLM':>6}  {'ratio (launches)':17}"
     print(f"{'':26}  {'tokens/s':{len(side)}}   CPU us/token")
     print(f"{'api':10} {'masked':7} {'streams':>7}  {side}   {side}")
     for row, measured in launches.items():
         row.show(measured)
+    sys.stdout.flush()
 
 
 def main() -> None:
