@@ -8,6 +8,7 @@ BackendError
   + BackendFailed    the engine broke; this request is lost, and perhaps all others
   |   + EngineFault  in words that are not for clients
   |   |   + Unreached  nothing says that the engine would not serve the request
+  |   + EngineDied   in this process, for good: only a new process helps
   |   + DeadEnd      the request's grammar allows no token where it has led
   + InvalidGrammar   the request's grammar does not compile or cannot be followed; says why
   + UnknownBackend   no backend has that name; lists those that exist
@@ -63,6 +64,10 @@ class EngineFault(BackendFailed):
 
 class Unreached(EngineFault):
     """No connection to a foreign engine came about, or it broke: the engine may yet serve."""
+
+
+class EngineDied(BackendFailed):
+    """The engine that this process runs is dead, and nothing here brings it back."""
 
 
 class DeadEnd(BackendFailed):

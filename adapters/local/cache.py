@@ -60,6 +60,25 @@ def watch_prefixes(cache: Any, found: Callable[[str, int], None]) -> None:
     cache.search_prefix_match = watched
 
 
+def admit_after_cancellations(scheduler: Any) -> None:
+    """Let waiting requests in once cancelled ones have made room.
+
+    After it has taken a running request's pages away, the scheduler lets none in before another
+    ends; of ends it knows those by itself alone, so that cancelling all that run would leave what
+    waits, and all that comes, waiting for ever.
+    """
+    clear = scheduler.clear_cancelled_requests
+
+    def cleared() -> list[Any]:
+        running = len(scheduler.active_requests)
+        states: list[Any] = clear()
+        if len(scheduler.active_requests) < running or not scheduler.active_requests:
+            scheduler.block_new_requests = False
+        return states
+
+    scheduler.clear_cancelled_requests = cleared
+
+
 def longest_request(cache: Any) -> int:
     """The most tokens that one request can hold when it has the cache to itself."""
     allocators = list(cache.cache_allocators.values())

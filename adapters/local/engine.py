@@ -14,9 +14,14 @@ from transformers.generation.continuous_batching.continuous_api import (
 )
 
 from adapters.base import GenerationRequest
-from adapters.errors import BackendFailed
+from adapters.errors import BackendFailed, EngineDied
 from adapters.grammars import TokenMask
-from adapters.local.cache import longest_request, sharing_allocators, watch_prefixes
+from adapters.local.cache import (
+    admit_after_cancellations,
+    longest_request,
+    sharing_allocators,
+    watch_prefixes,
+)
 from adapters.local.options import Options
 from adapters.local.row import Row, Sampled
 from adapters.local.step import News, Step
@@ -57,6 +62,7 @@ class Engine:
             processor: Any = manager._create_batch_processor()
         processor.model_runner._sample = self._step
         watch_prefixes(processor.cache, self._note_cached)
+        admit_after_cancellations(processor.scheduler)
         manager.batch_processor = processor
         return manager
 
@@ -83,9 +89,9 @@ class Engine:
             self._manager.cancel_request(row.key)
 
     def check(self) -> None:
-        """Raises BackendFailed when the thread has ended, with the reason."""
+        """Raises EngineDied when the thread has ended, with the reason."""
         if self._ended:
-            raise BackendFailed(self._reason)
+            raise EngineDied(self._reason)
 
     def stop(self) -> None:
         """End the thread; what is in flight fails. Blocks for at most a step. Safe to repeat."""

@@ -25,6 +25,8 @@ from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
 
 GREEDY = SamplingParams(temperature=0)
 VOCABULARY = 1000
+PATIENCE = 60
+"""Seconds after which an engine is taken for one that hangs."""
 Opener = Callable[..., Any]
 
 
@@ -137,6 +139,23 @@ async def test_more_than_the_cache_holds_is_done_one_after_another(
     async with opened(cache_tokens="128", batch_tokens="64") as backend:
         results = await asyncio.gather(*[sample(backend, ask(ids, 30)) for ids in prompts])
     assert results == [expected(ids, 30) for ids in prompts]
+
+
+async def test_a_full_cache_that_everyone_has_left_serves_the_next(
+    opened: Opener, expected: Any
+) -> None:
+    async with opened(cache_tokens="128", batch_tokens="64") as backend:
+        scheduler = backend._engine._manager.batch_processor.scheduler
+        leaving = [
+            asyncio.create_task(sample(backend, ask(prompt(40, seed=i), 88))) for i in range(3)
+        ]
+        while not scheduler.block_new_requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        for task in leaving:
+            task.cancel()
+        await asyncio.wait(leaving)
+        async with asyncio.timeout(PATIENCE):
+            assert await sample(backend, ask()) == expected(prompt(20), 12)
 
 
 async def test_a_request_may_fill_the_whole_context(opened: Opener) -> None:
