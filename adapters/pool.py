@@ -17,7 +17,7 @@ the same time failed for the same reason.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -118,9 +118,7 @@ class Member:
             raise EngineFault(f"{self.name} ended without a token") from None
         finally:
             if not waiting.done():
-                waiting.cancel()
-                with suppress(asyncio.CancelledError, BackendError, StopAsyncIteration):
-                    await waiting
+                await _let_go(waiting)
 
 
 class Pool:
@@ -145,7 +143,7 @@ class Pool:
         self._pause = pause
         self._members: list[Member] = []
         self._info: BackendInfo | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._watches: set[asyncio.Task[None]] = set()
 
     @property
     def info(self) -> BackendInfo:
@@ -166,13 +164,14 @@ class Pool:
             context_length=min(info.context_length for info in started),
             features=frozenset.intersection(*(info.features for info in started)),
         )
-        self._watch = asyncio.create_task(self._keep_watch())
+        self._watches = {asyncio.create_task(self._keep_watch(one)) for one in self._members}
 
     async def stop(self) -> None:
-        watch, self._watch = self._watch, None
-        if watch is not None:
+        watches, self._watches = self._watches, set()
+        for watch in watches:
             watch.cancel()
-            await asyncio.wait({watch})
+        if watches:
+            await asyncio.wait(watches)
         members, self._members = self._members, []
         await asyncio.gather(*(member.engine.stop() for member in members))
 
@@ -245,10 +244,25 @@ class Pool:
             return error
         return None
 
-    async def _keep_watch(self) -> None:
+    async def _keep_watch(self, member: Member) -> None:
+        """Apart from the others: one that takes its time to answer does not hide what they say."""
         while True:
             await asyncio.sleep(self._health_seconds)
-            await self.probe()
+            await self._probe(member)
+
+
+async def _let_go(waiting: asyncio.Future[Any]) -> None:
+    """Cancel it and return once it has ended, however; whoever cancels this is told then."""
+    cancelled: asyncio.CancelledError | None = None
+    waiting.cancel()
+    while not waiting.done():
+        try:
+            await asyncio.wait({waiting})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    waiting.cancelled() or waiting.exception()  # else it counts as never looked at
+    if cancelled is not None:
+        raise cancelled
 
 
 def choose(members: Sequence[Member], request: GenerationRequest) -> Member:

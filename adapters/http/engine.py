@@ -1,5 +1,6 @@
 """One running inference server as a backend: token ids in and out over HTTP."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 # Rows of gpt-oss's logits: a fact of the family, which no server tells.
 VOCAB_SIZE = 201_088
 _QUOTED_BYTES = 500
+# Of which llama.cpp's trial answers are the most.
+_DESCRIBE_SECONDS = 30.0
 # Less than servers keep idle connections (uvicorn: 5), so that none closes as it is used again.
 _IDLE_SECONDS = 2.0
 # Not ReadTimeout: it comes after minutes, and the engine has the request.
@@ -56,7 +59,10 @@ class HTTPEngine:
         if self._client is None:
             self._client = self._connect()
         try:
-            self._served = await self._wire.describe(self._client)
+            async with asyncio.timeout(_DESCRIBE_SECONDS):
+                self._served = await self._wire.describe(self._client)
+        except TimeoutError as error:
+            raise EngineFault(f"{self.name} does not say what it serves") from error
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
             raise EngineFault(f"{self.name} answered {status} to {error.request.url}") from error

@@ -569,3 +569,53 @@ async def test_a_request_may_be_cancelled_in_the_pause() -> None:
         engine.fault = None
         assert await sample(pool, ask("next")) == [LAST]
     assert engine.asked == ["r", "next"]
+
+
+async def test_a_cancel_that_comes_while_a_lost_engine_lets_go_is_kept() -> None:
+    class Slow(Engine):
+        """Takes a while to let go of a request."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.letting_go, self.let_go = asyncio.Event(), asyncio.Event()
+
+        async def generate(
+            self, request: GenerationRequest
+        ) -> AsyncGenerator[GenerationChunk, None]:
+            self.asked.append(request.request_id)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.letting_go.set()
+                await self.let_go.wait()
+            yield LAST
+
+    slow, other = Slow(), Engine()
+    async with pooled(slow, other) as pool:
+        other.ill = BackendFailed("loading")
+        await pool.probe()
+        task = asyncio.create_task(sample(pool, ask()))
+        await until(lambda: bool(slow.asked))
+        other.ill = None
+        await pool.probe()
+        slow.ill = BackendFailed("timed out")
+        await pool.probe()
+        await slow.letting_go.wait()
+        task.cancel()
+        slow.let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert other.asked == []
+
+
+async def test_an_engine_that_takes_its_time_to_say_how_it_is_hides_no_others() -> None:
+    class Silent(Engine):
+        async def check(self) -> None:
+            await asyncio.Event().wait()
+
+    silent, other = Silent(), Engine()
+    async with pooled(silent, other, health_seconds=OFTEN) as pool:
+        other.ill = BackendFailed("draining")
+        await until(lambda: not pool._members[1].healthy)
+        other.ill = None
+        await until(lambda: pool._members[1].healthy)

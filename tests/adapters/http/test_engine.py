@@ -67,6 +67,17 @@ async def test_nobody_listens() -> None:
     await client.stop()
 
 
+async def test_an_engine_that_does_not_say_what_it_serves_is_not_waited_for(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adapters.http.engine._DESCRIBE_SECONDS", 0.01)
+    engine.will("/v1/models", engine.hangs())
+    client = HTTPEngine(engine.url, VLLMWire(), Options())
+    with pytest.raises(EngineFault, match="does not say"):
+        await client.start()
+    await client.stop()
+
+
 async def test_a_url_that_is_none_is_named() -> None:
     client = HTTPEngine("http://[", VLLMWire(), Options())
     with pytest.raises(EngineFault, match=r"http://\["):
