@@ -10,9 +10,10 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 from numpy.typing import NDArray
 
-from adapters.errors import BackendError, BackendFailed, DeadEnd, InvalidGrammar
+from adapters.errors import BackendError, BackendFailed, DeadEnd, InvalidGrammar, Overloaded
 
 _COMPILE_SECONDS = 10.0
+_THREADS = 2
 _KEPT_GRAMMARS = 256
 _KEPT_CHARACTERS = 4_000_000
 # A step waits for its slowest mask: these take 5 to 40 ms, and ordinary schemas need a tenth of it.
@@ -119,7 +120,8 @@ class GrammarCompiler:
 
     def __init__(self, mask_tokenizer: Callable[[], LLTokenizer], vocab_size: int) -> None:
         self._vocab_size = vocab_size
-        self._pool = ThreadPoolExecutor(2, "grammar")
+        self._pool = ThreadPoolExecutor(_THREADS, "grammar")
+        self._free = asyncio.Semaphore(_THREADS)
         # Building it takes seconds, so it begins before the first grammar asks for it.
         self._tokenizer: Future[LLTokenizer] = self._pool.submit(mask_tokenizer)
         self._compiled: OrderedDict[str, asyncio.Task[TokenMask]] = OrderedDict()
@@ -129,7 +131,8 @@ class GrammarCompiler:
         """The grammar at its beginning.
 
         Raises InvalidGrammar with the compiler's reason, DeadEnd where nothing can be said by it,
-        BackendFailed when there is no tokenizer or `close` came first.
+        Overloaded while others keep the compiler busy, BackendFailed when there is no tokenizer or
+        `close` came first.
         """
         return (await self._shared(grammar)).copy()
 
@@ -166,13 +169,28 @@ class GrammarCompiler:
             tokenizer = await asyncio.wrap_future(self._tokenizer)
         except Exception as error:
             raise BackendFailed(f"there is no tokenizer for grammars: {error}") from error
+        await self._thread()
         job = asyncio.get_running_loop().run_in_executor(
             self._pool, _compile, tokenizer, grammar, self._vocab_size
         )
+        job.add_done_callback(self._give_back)
         try:
-            return await asyncio.wait_for(job, _COMPILE_SECONDS)
+            # A thread cannot be stopped: it is taken until the grammar compiles after all.
+            return await asyncio.wait_for(asyncio.shield(job), _COMPILE_SECONDS)
         except TimeoutError as error:
             raise InvalidGrammar("it takes too long to compile") from error
+
+    async def _thread(self) -> None:
+        """Wait for a thread: what others' grammars take is not this one's fault."""
+        try:
+            await asyncio.wait_for(self._free.acquire(), _COMPILE_SECONDS)
+        except TimeoutError as error:
+            raise Overloaded("too many grammars are compiled at once") from error
+
+    def _give_back(self, job: asyncio.Future[TokenMask]) -> None:
+        self._free.release()
+        # Asked for, since nobody else does where the grammar was given up.
+        job.cancelled() or job.exception()
 
     def _evict(self) -> None:
         """Drop what was not used for longest; a matcher takes some 200 times its text's memory."""

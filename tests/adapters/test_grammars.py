@@ -6,7 +6,7 @@ import pytest
 from llguidance import LLTokenizer
 
 from adapters import grammars
-from adapters.errors import BackendFailed, DeadEnd, InvalidGrammar
+from adapters.errors import BackendFailed, DeadEnd, InvalidGrammar, Overloaded
 from adapters.grammars import GrammarCompiler, TokenMask
 from harmony.tokenizer import encode
 from harmony.vocab import CHANNEL, END, VOCAB_SIZE
@@ -146,6 +146,23 @@ async def test_a_grammar_that_takes_too_long_is_refused(
     try:
         with pytest.raises(InvalidGrammar, match="too long"):
             await compiler.compile(TEXT)
+    finally:
+        done.set()
+
+
+async def test_a_grammar_is_not_blamed_for_those_that_compile_before_it(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    await compiler.check(TEXT)  # the tokenizer is there
+    monkeypatch.setattr(grammars, "_COMPILE_SECONDS", 0.01)
+    monkeypatch.setattr(grammars, "_compile", lambda *_: done.wait())
+    others = [compiler.check(f'start: "{number}"') for number in range(grammars._THREADS)]
+    try:
+        refused = await asyncio.gather(*others, return_exceptions=True)
+        assert {type(error) for error in refused} == {InvalidGrammar}
+        with pytest.raises(Overloaded):
+            await compiler.check('start: "a"')
     finally:
         done.set()
 
