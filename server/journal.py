@@ -87,8 +87,15 @@ class ResponseJournal:
         show(events)
 
     async def _append_later(self, show: Show) -> None:
-        await asyncio.sleep(self._delay)
-        self._later = None
+        """Write until all is kept: one append at a time, however long the store takes."""
+        try:
+            while self._kept < len(self._events) and self._failure is None:
+                await asyncio.sleep(self._delay)
+                await self._try_to_append(show)
+        finally:
+            self._later = None
+
+    async def _try_to_append(self, show: Show) -> None:
         try:
             await self._append(show)
         except RunLost as error:
@@ -107,10 +114,9 @@ class ResponseJournal:
                     show(batch)
 
     async def _end(self, response: dict[str, Any], show: Show) -> None:
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
         async with self._writing:
+            if self._later is not None:  # it is between two appends
+                self._later.cancel()
             await self._store.end(self._started.ended(response, self._spoken), self._events)
             show(self._events[self._shown :])
 

@@ -108,6 +108,45 @@ async def test_what_cannot_be_kept_for_a_while_is_kept_with_the_end() -> None:
     assert seen == await kept(store) == [delta(0), delta(1), LAST]
 
 
+async def test_the_end_waits_for_one_append_of_a_store_that_hangs() -> None:
+    class Hanging(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.appends = 0
+            self.asked, self.released = asyncio.Event(), asyncio.Event()
+
+        async def append(self, response_id: str, events: Sequence[Event]) -> None:
+            self.appends += 1
+            self.asked.set()
+            await self.released.wait()
+            raise StoreUnavailable("hangs")
+
+    store, seen = Hanging(), list[Event]()
+    writer = await journal(store)
+    await writer.write([delta(0)], seen.extend)
+    await store.asked.wait()
+    for number in range(1, 5):
+        await writer.write([delta(number)], seen.extend)
+        for _ in range(5):  # an append's turn, were there one
+            await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(store.released.set)
+    await writer.write([LAST], seen.extend)
+    assert store.appends == 1
+    assert seen == await kept(store)
+
+
+async def test_what_was_not_kept_is_tried_again_though_nothing_follows() -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store)
+    store.failure = StoreUnavailable("away")
+    await writer.write([delta(0)], seen.extend)
+    await store.appended.wait()
+    store.failure = None
+    store.appended.clear()
+    await store.appended.wait()
+    assert await kept(store) == [delta(0)]
+
+
 @pytest.mark.parametrize(
     ("holds", "failure"),
     [(True, StoreUnavailable("away")), (True, RunLost("lost")), (False, RunLost("lost"))],
