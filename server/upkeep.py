@@ -56,7 +56,7 @@ class Upkeep:
 
     async def end_silent(self) -> None:
         """End the runs of silent gateways as failed."""
-        for stored in await self._store.adopt(SILENT_SECONDS):
+        for stored in await self._store.adopt(SILENT_SECONDS, self._runs.kept_ids):
             await self._fail(stored)
 
     async def sweep(self) -> None:

@@ -181,8 +181,11 @@ class Store(Protocol):
         """Say that these responses are being made here. Those to be cancelled come back."""
         ...
 
-    async def adopt(self, silent: float) -> Sequence[StoredResponse]:
-        """Take over the runs whose gateway has said nothing for more than `silent` seconds."""
+    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
+        """Take over the runs whose gateway has said nothing for more than `silent` seconds.
+
+        running: responses that run here; after a pause of this process they are only late.
+        """
         ...
 
     async def sweep(self, age: float) -> int:

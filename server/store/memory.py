@@ -142,7 +142,7 @@ class MemoryStore:
             name for name in running if (run := self._runs.get(name)) and run.cancelled
         )
 
-    async def adopt(self, silent: float) -> Sequence[StoredResponse]:
+    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
         """None: no other gateway sees this memory."""
         return ()
 

@@ -238,12 +238,15 @@ class SqlStore:
             )
             return frozenset(name for name, cancelled in beaten if cancelled)
 
-    async def adopt(self, silent: float) -> Sequence[StoredResponse]:
+    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
         """Make silent gateways' runs this one's. Of gateways that try at once one succeeds."""
         async with self.database.writing() as connection:
             adopted = await connection.execute(
                 update(runs)
-                .where(runs.c.beat_at < self.database.clock - silent)
+                .where(
+                    runs.c.beat_at < self.database.clock - silent,
+                    runs.c.response_id.not_in(running),
+                )
                 .values(gateway=self._gateway, beat_at=self.database.clock)
                 .returning(runs.c.response_id)
             )

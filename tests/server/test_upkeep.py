@@ -30,7 +30,7 @@ class Flaky(MemoryStore):
         self.beaten.set()
         return await super().beat(running)
 
-    async def adopt(self, silent: float) -> Sequence[StoredResponse]:
+    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
         raise self.failure
 
 

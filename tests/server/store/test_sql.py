@@ -93,6 +93,14 @@ async def test_only_runs_of_silent_gateways_are_adopted(database: Database) -> N
     assert await first.beat(["one"]) == frozenset()
 
 
+async def test_what_runs_here_is_not_adopted_however_late_it_is(database: Database) -> None:
+    store = await database.open()
+    await store.begin(running("one"))
+    await store.begin(running("two"))
+    assert [stored.id for stored in await store.adopt(SILENT, ["two"])] == ["one"]
+    await store.append("two", numbered(0))
+
+
 async def test_a_gateway_that_lost_its_run_can_no_more_write_to_it(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
