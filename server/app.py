@@ -65,6 +65,9 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
         async with upkeep.running():
             yield
+            if context.draining.is_set():
+                # Those that nobody follows may finish, too, in the time that the drain gives.
+                await gateway.runs.wait()
             await gateway.runs.close()
 
     app = FastAPI(

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from server import debug
 from server.errors import APIError
-from server.serve import StartUpFailed, serve
+from server.serve import CannotServe, serve
 from server.settings import Settings
 
 INTERRUPTED = 130
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run(**options)
     except ValidationError as error:
         return _fail(command, _first(error), status=2)
-    except (StartUpFailed, CommandFailed) as error:
+    except (CannotServe, CommandFailed) as error:
         return _fail(command, str(error), status=1)
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -15,7 +15,7 @@ from sse_starlette.sse import AppStatus
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from adapters.base import Backend
-from adapters.errors import BackendError
+from adapters.errors import BackendError, EngineDied
 from server.app import create_app
 from server.backends import open_backend
 from server.context import Context
@@ -42,13 +42,22 @@ with 64 streams through vLLM."""
 GRACE_SECONDS = 1.0
 """How long clients may take to read the end of their answers once these were cancelled."""
 
+DEAD_SECONDS = 30.0
+"""How long a process whose engine died says so, by `/health` and every answer, until it ends."""
 
-class StartUpFailed(Exception):
-    """The server cannot run; the message is one line for the person who started it."""
+WATCH_SECONDS = 1.0
+"""Between two looks at whether the engine still lives."""
+
+
+class CannotServe(Exception):
+    """The server cannot run, or no more; the message is one line for the person who started it."""
 
 
 def serve(settings: Settings) -> None:
-    """Serve until interrupted. Raises StartUpFailed, and KeyboardInterrupt while still loading.
+    """Serve until interrupted. Raises CannotServe, and KeyboardInterrupt while still loading.
+
+    An engine of this process that died ends the process too, a while later: only a new one helps,
+    and whoever keeps services running starts that when this one ends.
 
     The port is taken before the model loads, so that a port in use shows at once, and listened on
     after it. An interrupt (Ctrl-C or SIGTERM) lets running answers finish for `drain_seconds`; a
@@ -70,16 +79,16 @@ def serve(settings: Settings) -> None:
                 runner.run(backend.start())
                 _listen(runner, settings, backend, store, listener)
         except BackendError as error:
-            raise StartUpFailed(str(error)) from error
+            raise CannotServe(str(error)) from error
         except StoreUnavailable as error:
-            raise StartUpFailed(f"cannot open the store: {error.__cause__}") from error
+            raise CannotServe(f"cannot open the store: {error.__cause__}") from error
 
 
 def _open_store(settings: Settings) -> Store:
     try:
         return open_store(settings)
     except OSError as error:
-        raise StartUpFailed(f"cannot open the store: {error}") from error
+        raise CannotServe(f"cannot open the store: {error}") from error
 
 
 def _listen(
@@ -116,6 +125,8 @@ def _listen(
     except KeyboardInterrupt:
         # uvicorn has shut down, and then raises the signal that made it do so again.
         return
+    if server.death is not None:
+        raise server.death
 
 
 def _spare_the_collector() -> None:
@@ -148,12 +159,34 @@ class Server(uvicorn.Server):
         self._context = context
         self._gateway = context.gateway
         self._loop = loop
+        self._watch: asyncio.Task[None] | None = None
+        self.death: EngineDied | None = None
+        """Why it ended by itself."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Print the address once connections are accepted."""
         await super().startup(sockets)
         for listener in sockets or ():
             print(f"Serving {', '.join(self._context.models)} on {_url(listener)}", flush=True)
+        self._watch = self._loop.create_task(self._end_with_the_engine())
+
+    async def _end_with_the_engine(self) -> None:
+        error = await self._engine_dies()
+        logger.error("%s; the server ends in %.0f s", error, DEAD_SECONDS)
+        await asyncio.sleep(DEAD_SECONDS)
+        self.death = error
+        self.should_exit = True
+
+    async def _engine_dies(self) -> EngineDied:
+        """Return when that is so; an engine that fails otherwise may come back."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                await self._gateway.backend.check()
+            except EngineDied as error:
+                return error
+            except BackendError:
+                continue
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers finish for the drain's time, then end them."""
@@ -165,6 +198,8 @@ class Server(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             drained.cancel()
+            if self._watch is not None:
+                self._watch.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal starts the drain; one that comes while it lasts ends it."""
@@ -210,8 +245,8 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> StartUpFailed:
-    return StartUpFailed(f"cannot listen on {host}:{port}: {error.strerror}")
+def _cannot_listen(host: str, port: int, error: OSError) -> CannotServe:
+    return CannotServe(f"cannot listen on {host}:{port}: {error.strerror}")
 
 
 def _url(listener: socket.socket) -> str:

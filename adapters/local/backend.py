@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
+from adapters.apart import run_apart
 from adapters.base import (
     FEATURES,
     BackendConfig,
@@ -40,7 +41,7 @@ class LocalBackend:
         if name is None:
             raise BackendFailed("the transformers backend needs a model")
         loop = asyncio.get_running_loop()
-        self._info = await asyncio.to_thread(self._load, name, loop)
+        self._info = await run_apart(lambda: self._load(name, loop))
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:

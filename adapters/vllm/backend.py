@@ -15,6 +15,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.outputs import LogprobsLists
 
+from adapters.apart import run_apart
 from adapters.base import (
     FEATURES,
     BackendConfig,
@@ -27,6 +28,7 @@ from adapters.errors import (
     BackendError,
     BackendFailed,
     ContextTooLong,
+    EngineDied,
     EngineFault,
     Overloaded,
     Rejected,
@@ -61,16 +63,15 @@ class VLLMBackend:
         return self._info
 
     async def start(self) -> None:
-        if self._config.model is None:
+        name = self._config.model
+        if name is None:
             raise BackendFailed("the vllm backend needs a model")
         self._config.progress("starting vLLM", 0.0)
-        self._engine = engine = await asyncio.to_thread(self._load, self._config.model)
+        self._engine = engine = await run_apart(lambda: self._load(name))
         take_over(engine)
         self._tasks = await engine.get_supported_tasks()
         model = engine.model_config
-        self._info = BackendInfo(
-            _NAME, self._config.model, model.max_model_len, model.get_vocab_size(), FEATURES
-        )
+        self._info = BackendInfo(_NAME, name, model.max_model_len, model.get_vocab_size(), FEATURES)
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
         self._config.progress("starting vLLM", 1.0)
 
@@ -95,7 +96,7 @@ class VLLMBackend:
 
     async def check(self) -> None:
         if self._running().errored:
-            raise BackendFailed("the vLLM engine is dead")
+            raise EngineDied("the vLLM engine is dead")
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         if request.phases:
@@ -212,7 +213,7 @@ def _reported() -> Iterator[None]:
     except GracefulHTTPError as error:
         raise Overloaded(str(error)) from error
     except EngineDeadError as error:
-        raise BackendFailed("the vLLM engine died") from error
+        raise EngineDied("the vLLM engine died") from error
     except VLLMClientError as error:
         raise Rejected(f"vLLM refused the request: {error}") from error
     except Exception as error:

@@ -9,7 +9,7 @@ import pytest
 from server import cli, terminal
 from server.__main__ import main as main_of_the_module
 from server.cli import main
-from server.serve import StartUpFailed
+from server.serve import CannotServe
 from server.settings import Settings
 
 ANSWER = "<|channel|>final<|message|>Hello<|return|>"
@@ -110,7 +110,7 @@ def test_a_bad_variable_is_told_in_the_same_way(
 @pytest.mark.parametrize(
     ("raised", "status", "err"),
     [
-        (StartUpFailed("no port"), 1, "gpt-oss-server serve: no port\n"),
+        (CannotServe("no port"), 1, "gpt-oss-server serve: no port\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

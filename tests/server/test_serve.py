@@ -16,8 +16,11 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from adapters.errors import BackendFailed
-from server.serve import Progress, StartUpFailed, _bind, _listen, _url, serve
+from adapters.base import BackendInfo
+from adapters.errors import BackendFailed, EngineDied
+from harmony.vocab import VOCAB_SIZE
+from server.cli import INTERRUPTED
+from server.serve import CannotServe, Progress, _bind, _listen, _url, serve
 from server.settings import Settings
 from server.store.memory import MemoryStore
 
@@ -159,7 +162,7 @@ def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
         port = ours.getsockname()[1]
         with _bind("127.0.0.1", port) as other:
             other.listen()
-            with pytest.raises(StartUpFailed, match=f":{port}: Address already in use"):
+            with pytest.raises(CannotServe, match=f":{port}: Address already in use"):
                 _listen(runner, settings, engine, MemoryStore(), ours)
 
 
@@ -247,6 +250,49 @@ def test_after_the_drain_running_answers_are_ended(scripted: Start) -> None:
     status, err = process.end()
     assert status == 0
     assert "Traceback" not in err
+
+
+def background(url: str) -> str:
+    """Start an answer that nobody follows; its id."""
+    body = {"input": "A question", "background": True}
+    answer = httpx.post(f"{url}/v1/responses", json=body, timeout=PATIENCE)
+    assert answer.json()["status"] == "queued"
+    return str(answer.json()["id"])
+
+
+def retrieved(process: Process, response_id: str) -> dict[str, Any]:
+    answer = httpx.get(f"{process.url()}/v1/responses/{response_id}", timeout=PATIENCE)
+    return dict(answer.json())
+
+
+def test_an_answer_that_nobody_follows_is_finished_first(scripted: Start, tmp_path: Path) -> None:
+    store = ("--store", f"sqlite:///{tmp_path}/store.db")
+    process = scripted(*store, delay_ms=SLOW)
+    response_id = background(process.url())
+    process.send(signal.SIGTERM)
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+    kept = retrieved(scripted(*store), response_id)
+    assert kept["status"] == "completed"
+    assert kept["output"][0]["content"][0]["text"] == WORDS
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_an_answer_that_nobody_follows_is_ended_with_the_drain(
+    scripted: Start, tmp_path: Path, signals: int
+) -> None:
+    store = ("--store", f"sqlite:///{tmp_path}/store.db")
+    drain = "0" if signals == 1 else "3600"
+    process = scripted(*store, "--drain-seconds", drain, delay_ms=NEVER)
+    url = process.url()
+    response_id = background(url)
+    process.send(signal.SIGTERM)
+    if signals == 2:
+        await_closed(url)
+        process.send(signal.SIGTERM)
+    assert process.end()[0] == 0
+    assert retrieved(scripted(*store), response_id)["status"] == "failed"
 
 
 def begin_turn(url: str) -> ClientConnection:
@@ -377,6 +423,70 @@ def test_progress_is_a_few_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+class Mortal:
+    """An engine that is dead by the second look; the first finds it merely unwell."""
+
+    info = BackendInfo("mortal", "m", 100, VOCAB_SIZE, frozenset())
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        return
+
+    async def check(self) -> None:
+        self.looks += 1
+        if self.looks == 1:
+            raise BackendFailed("unwell")
+        raise EngineDied("the engine died")
+
+
+def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Mortal()
+    monkeypatch.setattr("server.serve.open_backend", lambda *_: engine)
+    monkeypatch.setattr("server.serve.open_store", lambda _: MemoryStore())
+    for name in ("_log_to_stderr", "_spare_the_collector", "signal.signal"):
+        monkeypatch.setattr(f"server.serve.{name}", lambda *_: None)
+    for name in ("WATCH_SECONDS", "DEAD_SECONDS"):
+        monkeypatch.setattr(f"server.serve.{name}", 0.01)
+    with pytest.raises(CannotServe, match="the engine died"):
+        serve(Settings(port=0))
+    assert engine.looks == 2
+
+
+ENDLESS = """
+import sys, threading
+from adapters.local import backend
+from server.cli import main
+
+def load(*_):
+    print("loading", flush=True)
+    threading.Event().wait()
+
+backend.load = load
+sys.exit(main(["serve", "--model", "endless", "--port", "0"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_loading_can_be_interrupted(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", ENDLESS]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "loading\n"
+            process.send_signal(number)
+            _, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert (process.returncode, err) == (INTERRUPTED, "")
+
+
 def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -396,6 +506,6 @@ def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     monkeypatch.setattr("server.serve.open_store", lambda _: Watched())
     for name in ("_log_to_stderr", "_listen", "signal.signal"):
         monkeypatch.setattr(f"server.serve.{name}", lambda *_: None)
-    with pytest.raises(StartUpFailed, match="stuck"):
+    with pytest.raises(CannotServe, match="stuck"):
         serve(Settings(port=0))
     assert len(stopped) == 1
