@@ -23,7 +23,8 @@ ENV EXTRAS="[vllm]" PINS=/dev/null HF_HOME=/cache/huggingface
 # hadolint ignore=DL3006
 FROM ${DEVICE}
 RUN useradd --create-home --uid 10001 server \
-    && install --directory --owner=server --group=server /cache
+    && install --directory --owner=server --group=server /cache \
+    && install --directory --owner=server --group=server --mode=700 /data
 WORKDIR /src
 # Dependencies first: a change to the sources alone does not install them again.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
@@ -35,9 +36,11 @@ COPY server server
 COPY demo demo
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --force-reinstall .
 
-# Checkpoints from the hub and those the server makes are kept in /cache.
-ENV GPT_OSS_HOST=0.0.0.0 GPT_OSS_PORT=8000 XDG_CACHE_HOME=/cache PYTHONUNBUFFERED=1
-VOLUME /cache
+# Checkpoints from the hub and those the server makes are kept in /cache; what clients store, and the
+# key that seals reasoning, in /data.
+ENV GPT_OSS_HOST=0.0.0.0 GPT_OSS_PORT=8000 XDG_CACHE_HOME=/cache XDG_DATA_HOME=/data \
+    PYTHONUNBUFFERED=1
+VOLUME /cache /data
 WORKDIR /home/server
 USER 10001
 EXPOSE 8000

@@ -296,7 +296,18 @@ def test_scaled_out_gateways_reach_every_engine_and_share_the_store() -> None:
 def test_the_balancer_spreads_over_the_gateways() -> None:
     scaled = services("scale-out")
     gateways = [name for name in scaled if name.startswith("gateway-")]
-    assert re.findall(r"--to (\S+):8000", scaled["balancer"]["command"]) == gateways
+    configured = "\n".join(scaled["balancer"]["command"])
+    assert re.findall(r"(gateway-\d+):8000", configured) == gateways
+
+
+@pytest.mark.parametrize("profile", ["demo", "gpu"])
+def test_what_clients_store_outlives_the_container(profile: str) -> None:
+    (service,) = services(profile).values()
+    mounted = dict(volume.split(":") for volume in service["volumes"])
+    data = re.search(r"XDG_DATA_HOME=(\S+)", (ROOT / "Dockerfile").read_text())
+    assert data is not None
+    assert data[1] in mounted.values()
+    assert set(mounted) <= set(COMPOSE["volumes"])
 
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="no docker-compose")

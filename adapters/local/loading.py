@@ -94,7 +94,12 @@ def _quantization(config: PreTrainedConfig, device: torch.device) -> dict[str, A
     stored = getattr(config, "quantization_config", None)
     if stored is None or stored.get("quant_method") != "mxfp4" or keeps_mxfp4(device):
         return {}
-    logger.info("no MXFP4 kernels for %s: the experts' weights are dequantised", device.type)
+    hint = " (the packages triton and kernels have them)" if device.type == "cuda" else ""
+    logger.warning(
+        "no MXFP4 kernels for %s%s: the experts' weights are dequantised, to four times the memory",
+        device.type,
+        hint,
+    )
     return {"quantization_config": Mxfp4Config(dequantize=True)}
 
 
