@@ -330,9 +330,10 @@ def _is_plain(place: _Place) -> bool:
     if not {"properties", "required", "additionalProperties"}.isdisjoint(schema):
         if kind != "object" or schema.get("additionalProperties", False) is not False:
             return False
-        required = schema.get("required", [])
-        names = schema.get("properties", {}).keys()
-        if not isinstance(required, list) or not set(map(str, required)) <= names:
+        required, properties = schema.get("required", []), schema.get("properties", {})
+        if not isinstance(required, list) or not isinstance(properties, Mapping):
+            return False
+        if not set(map(str, required)) <= properties.keys():
             return False
     return _plain_texts(schema, kind)
 

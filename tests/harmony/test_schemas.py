@@ -184,6 +184,8 @@ NOT_PLAIN = {
     "an array of anything": closed(a={"type": "array"}),
     "items of no array": closed(a={"type": "string", "items": {"type": "string"}}),
     "properties of no object": closed(a={"type": "string", "properties": {}}),
+    "properties that are a list": closed(a={"type": "object", "properties": []}),
+    "properties that are null": {"type": "object", "properties": None},
     "unknown required": closed() | {"required": ["a"]},
     "required that is none": closed() | {"required": "a"},
     "more of anything": {"type": "object", "additionalProperties": {"type": "string"}},

@@ -210,6 +210,7 @@ def chain(length: int) -> dict[str, Any]:
 
 DEEP, DEEP_ENOUGH = chain(9_000), chain(2_000)
 BIG = SCHEMA | {"description": "x" * (1 << 20)}
+PHP: dict[str, Any] = {"properties": []}
 SLOW = {"type": "object", "patternProperties": {f"^a{n}b": {} for n in range(1_000)}}
 LARK_CHAIN = "\n".join(["start: r0", *(f'r{n}: "a" r{n + 1}' for n in range(9_000)), 'r9000: "b"'])
 
@@ -223,6 +224,7 @@ REFUSED = {
     "special tokens": lambda path: {"tools": [custom(path, "lark", "start: <|return|>")]},
     "a token id": lambda path: {"tools": [custom(path, "lark", "start: <[200002]>")]},
     "intersections": lambda path: {"tools": [custom(path, "lark", "start: A\nA: /a/ & /b/")]},
+    "properties that are a list": lambda path: {"tools": [tool(path, "f", SCHEMA | PHP)]},
     "a strict format": lambda path: structured(path, BIG, strict=True),
 }
 
@@ -255,6 +257,10 @@ TAKEN = {
     "500 tools": lambda path: {"tools": [tool(path, f"f{n}") for n in range(500)]},
     "a regex that backtracks": lambda path: {"tools": [custom(path, "regex", "(a+)+b")]},
     "nested repeats": lambda path: {"tools": [custom(path, "regex", "((a{1,99}){1,99}){1,99}b")]},
+    "loose properties that are a list": lambda path: structured(path, {"type": "object", **PHP}),
+    "loose properties that are null": lambda path: {
+        "tools": [tool(path, "f", {"type": "object", "properties": None}, strict=None)]
+    },
     "a loose loop": lambda path: {"tools": [tool(path, "f", LOOP, strict=False)]},
     "loose references that lead deep": lambda path: structured(path, DEEP_ENOUGH),
 }
