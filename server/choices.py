@@ -5,10 +5,12 @@ nor the engine needs to know of choices. A lone one is spared the merging.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
+from typing import NoReturn
 
-from server.gateway import Gateway, LastEvents
+from server.errors import APIError
+from server.gateway import Gateway, LastEvents, stopped
 from server.inbound.fields import invalid
 from server.outbound.base import Outbound
 from server.plan import RawPlan, TurnPlan
@@ -50,29 +52,53 @@ async def start(
     except BaseException:
         _cancel(runs)
         raise
-    return gateway.runs.start(_Merged(runs, last_events), request_id, journal=journal)
+    merged = _Merged(runs, last_events, outbounds[0], lambda: gateway.runs.ending)
+    return gateway.runs.start(merged, request_id, journal=journal)
 
 
 class _Merged:
-    """The producer of all choices' events: each choice's in order, and their first ones first."""
+    """The producer of all choices' events: each choice's in order, and their first ones first.
 
-    def __init__(self, runs: Sequence[Run], last_events: LastEvents) -> None:
+    outbound: tells an error that no choice has told. ending: asked when it is cancelled; True where
+    the server stops.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        last_events: LastEvents,
+        outbound: Outbound,
+        ending: Callable[[], bool],
+    ) -> None:
         self._runs = runs
         self._last_events = last_events
+        self._outbound = outbound
+        self._ending = ending
         self._turn = asyncio.Lock()
 
     async def __call__(self, emit: Emit) -> None:
         try:
-            async with AsyncExitStack() as stack:
-                opened = [aclosing(run.follow()) for run in self._runs]
-                followers = [await stack.enter_async_context(each) for each in opened]
-                for follower in followers:
-                    # The SDK counts choices in the order in which it first sees them.
-                    await emit(await anext(follower, ()))
-                await self._forward_all(followers, emit)
+            await self._merge(emit)
             await emit(self._last_events())
+        except asyncio.CancelledError:
+            if not self._ending():
+                raise
+            await self._fail(emit, stopped())
         finally:
             _cancel(self._runs)
+
+    async def _fail(self, emit: Emit, error: APIError) -> NoReturn:
+        await emit(self._outbound.fail(error))
+        raise error
+
+    async def _merge(self, emit: Emit) -> None:
+        async with AsyncExitStack() as stack:
+            opened = [aclosing(run.follow()) for run in self._runs]
+            followers = [await stack.enter_async_context(each) for each in opened]
+            for follower in followers:
+                # The SDK counts choices in the order in which it first sees them.
+                await emit(await anext(follower, ()))
+            await self._forward_all(followers, emit)
 
     async def _forward_all(self, followers: Followers, emit: Emit) -> None:
         try:

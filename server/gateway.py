@@ -55,7 +55,12 @@ class Gateway:
             ticket.leave()
             raise
         answer = _Answer(
-            turn, outbound, ticket, lambda: background and self.runs.ending, last_events
+            turn,
+            outbound,
+            ticket,
+            lambda: self.runs.ending,
+            last_events,
+            background=background,
         )
         run = self.runs.start(answer, request_id, journal=journal, background=background)
         run.when_done(ticket.leave)
@@ -84,10 +89,15 @@ class Gateway:
         return await prepare(plan, self.backend, request_id)
 
 
+def stopped() -> Unavailable:
+    """What an answer fails with that the server ends, and not its client."""
+    return Unavailable("The server stopped before it was finished.")
+
+
 class _Answer:
     """The producer of one answer's events.
 
-    broken_off: asked when it is cancelled; True where nobody wanted that.
+    ending: asked when it is cancelled; True where the server stops.
     """
 
     def __init__(
@@ -95,14 +105,17 @@ class _Answer:
         turn: Turn,
         outbound: Outbound,
         ticket: Ticket,
-        broken_off: Callable[[], bool],
+        ending: Callable[[], bool],
         last_events: LastEvents,
+        *,
+        background: bool,
     ) -> None:
         self._turn = turn
         self._outbound = outbound
         self._ticket = ticket
-        self._broken_off = broken_off
+        self._ending = ending
         self._last_events = last_events
+        self._background = background
         self._finished = False
 
     async def __call__(self, emit: Emit) -> None:
@@ -112,7 +125,7 @@ class _Answer:
                 await self._sample(emit)
         except asyncio.CancelledError:
             if not self._finished:
-                await emit(self._last_words())
+                await self._end_early(emit)
             raise
         except Exception as error:
             failure = self._told(error)
@@ -136,10 +149,19 @@ class _Answer:
         except BackendError as error:
             raise turn.api_error(error) from error
 
-    def _last_words(self) -> list[WireEvent]:
-        if self._broken_off():
-            return self._outbound.fail(Unavailable("The server stopped before it was finished."))
-        return self._outbound.cancel()
+    async def _end_early(self, emit: Emit) -> None:
+        """Say the last words of what is cancelled. Raises Unavailable where the server is to blame.
+
+        A foreground answer whose API knows cancelled ones is one of them even then.
+        """
+        ending = self._ending()
+        told = [] if ending and self._background else self._outbound.cancel()
+        if told or not ending:
+            await emit(told)
+            return
+        failure = stopped()
+        await emit(self._outbound.fail(failure))
+        raise failure
 
     def _wire_events(self, batch: Sequence[TurnEvent]) -> list[WireEvent]:
         events: list[WireEvent] = []

@@ -27,5 +27,5 @@ class Outbound(Protocol):
         ...
 
     def cancel(self) -> list[WireEvent]:
-        """Close what is open: nobody wants the rest."""
+        """Close what is open: nobody wants the rest. Empty where the API has no words for it."""
         ...

@@ -13,7 +13,13 @@ from harmony.messages import Author, Conversation, Message, Role
 from server import threads
 from server.admission import Admission
 from server.completion import TextDelta, TurnEvent, TurnFinished
-from server.errors import APIError, ContextLengthExceeded, RateLimited, ServerFailed
+from server.errors import (
+    APIError,
+    ContextLengthExceeded,
+    RateLimited,
+    ServerFailed,
+    Unavailable,
+)
 from server.gateway import Gateway
 from server.plan import TurnPlan
 from server.runs import Run, Show, WireEvent
@@ -238,6 +244,22 @@ async def test_shutting_down_ends_all_runs(start_engine: StartEngine) -> None:
     # Nobody wanted the one in the background to end.
     assert [kinds(run) for run in runs] == [["started", "cancelled"], ["started", "failed"]]
     assert (engine.open, gate.admission.admitted) == (0, 0)
+
+
+async def test_an_answer_that_cannot_be_told_as_cancelled_fails_when_the_server_stops(
+    start_engine: StartEngine,
+) -> None:
+    class Wordless(Told):
+        def cancel(self) -> list[WireEvent]:
+            return []
+
+    gate = gateway(await start_engine(SLOW), running=1)
+    running, waiting = [await gate.start(PLAN, Wordless(), "r") for _ in range(2)]
+    await gate.runs.close()
+    for run in (running, waiting):
+        await settled(run)
+        assert kinds(run) == ["started", "failed"]
+        assert isinstance(run.error, Unavailable)
 
 
 async def test_an_engine_that_breaks_ends_the_answer_with_its_error(

@@ -411,6 +411,30 @@ async def test_an_error_within_the_stream_ends_it(open_app: Any, n: int) -> None
 
 
 @pytest.mark.parametrize("n", [1, 2])
+async def test_an_answer_that_the_server_ends_is_an_error(open_app: Any, n: int) -> None:
+    async with open_app(LONG) as app:
+        asking = asyncio.ensure_future(app.post(PATH, request(n=n)))
+        await app.backend.until_running(n)
+        await app.app.state.context.gateway.runs.close()
+        told = error(await asking, 503)
+    assert told["code"] == "server_unavailable"
+
+
+@pytest.mark.parametrize("n", [1, 2])
+async def test_a_stream_that_the_server_ends_tells_one_error_at_its_end(
+    open_app: Any, n: int
+) -> None:
+    async with open_app(LONG) as app:
+        asking = asyncio.ensure_future(app.post(PATH, request(stream=True, n=n)))
+        await app.backend.until_running(n)
+        await app.app.state.context.gateway.runs.close()
+        told = chunks(await asking)
+    failed = [chunk["error"]["code"] for chunk in told if "error" in chunk]
+    assert failed == ["server_unavailable"]
+    assert "error" in told[-1]
+
+
+@pytest.mark.parametrize("n", [1, 2])
 async def test_a_reader_that_leaves_frees_the_slots(open_app: Any, n: int) -> None:
     async with open_app(LONG) as app:
         asking = asyncio.ensure_future(app.post(PATH, request(stream=True, n=n)))

@@ -1,5 +1,6 @@
 """`/v1/completions` through the whole application, checked with the SDK's own types."""
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -51,6 +52,19 @@ async def test_the_engine_gets_the_text_and_nothing_else(open_app: Any) -> None:
     assert choice["finish_reason"] == "length"
     assert body["usage"]["prompt_tokens"] == len(encode("count: "))
     assert body["usage"]["completion_tokens"] == len(encode(SAID))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+async def test_an_answer_that_the_server_ends_is_an_error(open_app: Any, n: int) -> None:
+    async with open_app({"completion": " word" * 5000, "delay_ms": 1}) as app:
+        bodies = [request(n=n, max_tokens=5000, stream=stream) for stream in (False, True)]
+        asking = [asyncio.ensure_future(app.post(PATH, body)) for body in bodies]
+        await app.backend.until_running(2 * n)
+        await app.app.state.context.gateway.runs.close()
+        whole, streamed = await asyncio.gather(*asking)
+    assert whole.status_code == 503
+    assert whole.json()["error"]["code"] == "server_unavailable"
+    assert chunks(streamed)[-1] == whole.json()
 
 
 async def test_the_engine_gets_the_priority(open_app: Any) -> None:
