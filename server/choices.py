@@ -79,7 +79,7 @@ class _Merged:
     async def __call__(self, emit: Emit) -> None:
         try:
             await self._merge(emit)
-            await emit(self._last_events())
+            await self._end(emit)
         except asyncio.CancelledError:
             if not self._ending():
                 raise
@@ -99,6 +99,12 @@ class _Merged:
                 # The SDK counts choices in the order in which it first sees them.
                 await emit(await anext(follower, ()))
             await self._forward_all(followers, emit)
+
+    async def _end(self, emit: Emit) -> None:
+        try:
+            await emit(self._last_events())
+        except APIError as error:
+            await self._fail(emit, error)
 
     async def _forward_all(self, followers: Followers, emit: Emit) -> None:
         try:

@@ -181,6 +181,21 @@ async def test_an_answer_that_cannot_be_stored_is_an_error(open_app: Any) -> Non
     assert '"code":"store_unavailable"' in streamed.text
 
 
+async def test_a_stream_of_several_choices_that_cannot_be_stored_ends_with_the_error(
+    open_app: Any,
+) -> None:
+    async def away(*_: Any) -> Any:
+        raise StoreUnavailable("The store is away.")
+
+    async with open_app(ANSWER) as app:
+        app.app.state.context.store.completions.put = away
+        streamed = await app.post(PATH, request(n=2, stream=True))
+        await app.until_idle()
+    *_, last, done, _ = streamed.text.split("\n\n")
+    assert '"code":"store_unavailable"' in last
+    assert done == "data: [DONE]"
+
+
 async def test_a_stored_call_brings_its_reasoning_back(open_app: Any) -> None:
     async with open_app(CALL, raw_reasoning="hide") as app:
         made = await create(app, tools=[TOOL])
