@@ -13,6 +13,7 @@ from harmony.messages import Author, Channel, Message, Role
 from server.errors import NotFound
 from server.ids import new_id
 from server.inbound import foreign
+from server.inbound.arguments import same_arguments
 from server.inbound.content import text_of
 from server.inbound.conversation import developer
 from server.inbound.fields import array, invalid, mapping, optional_string, string
@@ -125,9 +126,14 @@ def text_in(item: Item, where: str) -> str | None:
 def says(stored: StoredItem, text: str | None) -> bool:
     """Whether the model said `text` in the stored item.
 
-    Reasoning that comes back without its text was hidden, or the client dropped it.
+    Reasoning that comes back without its text was hidden, or the client dropped it. Arguments may
+    come back written anew.
     """
-    return stored.message is not None and text in (None, stored.message.content)
+    if stored.message is None:
+        return False
+    if text is not None and stored.item["type"] == "function_call":
+        return same_arguments(text, str(stored.message.content))
+    return text in (None, stored.message.content)
 
 
 def _normal(value: Any, where: str) -> Item:

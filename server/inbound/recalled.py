@@ -6,7 +6,7 @@ go on without its own plan. The server finds both by the call's id, in its owner
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from server.inbound.items import CALLS, alike, says, text_in
+from server.inbound.items import CALLS, alike, says, text_in, unchanged
 from server.store.base import Item, StoredItem
 
 LedTo = Mapping[str, Sequence[StoredItem]]
@@ -37,7 +37,7 @@ def as_said(given: Sequence[StoredItem], led_to: LedTo) -> tuple[StoredItem, ...
         if _is_said(item) and not _is_call(item):
             continue
         said = _since_last_call(led_to.get(item["call_id"], ())) if _is_call(item) else ()
-        if said and _same_call(item, said[-1].item):
+        if said and unchanged(item, said[-1], f"input.{index}"):
             thought = any(_is_thought(each) for each, _ in turn)
             dropped = set() if thought else {each.item["id"] for each in said} - present
             result += _repeated(turn, said, dropped)
@@ -75,7 +75,7 @@ def _place(item: Item, where: str, said: Sequence[StoredItem], start: int) -> in
     """
     text = text_in(item, where)
     places = range(start, len(said))
-    return next((at for at in places if says(said[at], text) and alike(item, said[at])), None)
+    return next((at for at in places if alike(item, said[at]) and says(said[at], text)), None)
 
 
 def _end_of_thoughts(said: Sequence[StoredItem], start: int) -> int:
@@ -106,8 +106,3 @@ def _is_said(item: Item) -> bool:
     if item["type"] == "message":
         return bool(item.get("role") == "assistant")
     return item["type"] in ("reasoning", *CALLS)
-
-
-def _same_call(item: Item, said: Item) -> bool:
-    fields = ("type", "name", "namespace", CALLS[item["type"]])
-    return all(item.get(name) == said.get(name) for name in fields)

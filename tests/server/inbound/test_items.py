@@ -150,6 +150,11 @@ def test_what_comes_back_unchanged_is_what_the_model_said(kind: str) -> None:
     assert read([item], x=StoredItem(item, spoken)) == [spoken]
 
 
+def test_arguments_may_come_back_written_anew() -> None:
+    item, spoken = SPOKEN["function_call"]
+    assert read([item | {"arguments": '{"a":1}'}], x=StoredItem(item, spoken)) == [spoken]
+
+
 def test_a_message_may_come_back_without_its_phase() -> None:
     item, spoken = SPOKEN["message"]
     bare = {key: value for key, value in item.items() if key != "phase"}
@@ -168,7 +173,7 @@ def test_reasoning_that_comes_back_without_text_is_restored() -> None:
         ("message", {"phase": "final_answer"}),
         ("message", {"role": "user"}),
         ("reasoning", {"content": [{"type": "reasoning_text", "text": "two"}]}),
-        ("function_call", {"arguments": '{"a":1}'}),
+        ("function_call", {"arguments": '{"a": 1.0}'}),
         ("function_call", {"name": "g"}),
         ("function_call", {"namespace": "n"}),
     ],

@@ -45,6 +45,17 @@ def test_a_changed_preamble_stays_and_gets_its_reasoning_back() -> None:
     assert list(restored(GIVEN[2:], SAID)) == [SAID[0], SAID[2], call("{}")]
 
 
+def test_arguments_that_were_written_anew_are_the_same_call() -> None:
+    said = (text(ANALYSIS, "One.", 1), call('{"city":"Paris"}', 2))
+    assert restored((call('{"city": "Paris"}'),), said) is said
+
+
+def test_a_custom_tools_input_is_the_same_character_by_character_alone() -> None:
+    said = (text(ANALYSIS, "One.", 1), Message(ASSISTANT, "[1]", COMMENTARY, "functions.sql"))
+    given = (Message(ASSISTANT, "[ 1 ]", COMMENTARY, "functions.sql"),)
+    assert restored(given, said) is given
+
+
 @pytest.mark.parametrize(
     "given",
     [

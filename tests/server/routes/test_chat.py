@@ -220,6 +220,19 @@ async def test_reasoning_before_a_call_is_restored_where_the_client_drops_it(ope
     )
 
 
+async def test_reasoning_is_restored_also_where_the_client_wrote_the_arguments_anew(
+    open_app: Any,
+) -> None:
+    async with open_app(CALL) as app:
+        message = choice(await app.post(PATH, request(tools=[TOOL])))["message"]
+        call = message["tool_calls"][0]
+        anew = call | {"function": call["function"] | {"arguments": '{"a":1}'}}
+        back = {"role": "assistant", "content": message["content"], "tool_calls": [anew]}
+        messages = [*HI, back, result_of(message)]
+        completion(await app.post(PATH, request(tools=[TOOL], messages=messages)))
+    assert app.prompts[1].startswith(app.prompts[0] + CALL + "<|start|>functions.f")
+
+
 async def test_what_a_client_changed_is_the_clients(open_app: Any) -> None:
     async with open_app(CALL) as app:
         prompt = await after_a_call(app, {"reasoning": "Other."})

@@ -80,6 +80,25 @@ async def test_a_changed_call_is_the_clients_own(open_app: OpenApp, store: Store
     assert '{"a": 2}' in app.prompts[1]
 
 
+async def test_arguments_that_were_written_anew_are_the_same_call(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(*LINES, store=store) as app:
+        _, call = (await respond(app, [ASKED]))["output"]
+        for back in (bare(call), {name: value for name, value in call.items() if name != "status"}):
+            anew = back | {"arguments": '{"a":1}'}
+            await respond(app, [ASKED, anew, result(call)])
+    assert app.prompts[1:] == [app.prompts[0] + THOUGHT + CALL + RESULT] * 2
+
+
+async def test_a_number_of_another_kind_is_another_call(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*LINES, store=store) as app:
+        _, call = (await respond(app, [ASKED]))["output"]
+        await respond(app, [ASKED, bare(call, arguments='{"a": 1.0}'), result(call)])
+    assert "Ask f." not in app.prompts[1]
+    assert '{"a": 1.0}' in app.prompts[1]
+
+
 async def test_other_keys_calls_are_not_known(open_app: OpenApp, store: Store) -> None:
     async with open_app(*LINES, store=store, api_key=("a", "b")) as app:
         mine, other = ({"headers": {"authorization": f"Bearer {key}"}} for key in "ab")
