@@ -25,7 +25,7 @@ from harmony.grammar import (
 )
 from harmony.messages import Effort
 from server.errors import InvalidRequest
-from server.inbound.bodies import compiling, wanted_answer, wanted_input
+from server.inbound.bodies import Wanted, compiling, wanted_answer, wanted_input
 from server.inbound.fields import invalid
 from server.inbound.formats import AnswerFormat
 from server.inbound.tool_choice import ToolChoice
@@ -207,7 +207,7 @@ def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
 
 
 def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, str, bool]:
-    """The wish as far as it compiles: first all at once, then one by one, then the promises.
+    """The wish as far as it compiles: first all at once, then one by one, then promises alone.
 
     And its Lark text, and whether there was time for all that.
     """
@@ -218,7 +218,7 @@ def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, str, boo
     with suppress(InvalidConstraint):
         return spec, compiling(spec), True
     until = time.monotonic() + SETTLE_SECONDS
-    settled = [each.settled(in_time=time.monotonic() < until) for each in wanted]
+    settled = _settled(wanted, until)
     in_time = time.monotonic() < until
     spec = _spec(wish, settled, parallel_calls)
     with suppress(InvalidConstraint):
@@ -229,6 +229,14 @@ def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, str, boo
     except InvalidConstraint as problem:
         param = wish.tools.param if tools or wish.form is None else wish.form.param
         raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar") from problem
+
+
+def _settled(wanted: Sequence[Wanted], until: float) -> list[Body]:
+    """What of each compiles. Promises are tried first: no wish may use up the time for them."""
+    bodies = [each.body for each in wanted]
+    for place in sorted(range(len(wanted)), key=lambda place: wanted[place].promised is None):
+        bodies[place] = wanted[place].settled(in_time=time.monotonic() < until)
+    return bodies
 
 
 def _spec(wish: Wish, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:

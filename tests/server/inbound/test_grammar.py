@@ -1,5 +1,6 @@
 """What a request wants of the samples, as a grammar."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from harmony.grammar import (
 )
 from harmony.messages import Conversation, Effort
 from server.errors import InvalidRequest
-from server.inbound import grammar
+from server.inbound import bodies, grammar
 from server.inbound.bodies import MAX_CHARACTERS
 from server.inbound.formats import read_format
 from server.inbound.grammar import Constraint, Masking, Wish, constrain, constrained
@@ -370,6 +371,23 @@ def test_no_more_is_tried_once_a_request_has_had_its_time(monkeypatch: pytest.Mo
     error = refused(wish([SQL | {"format": LATE}, *tools]))
     assert error.param == "tools.0.format.definition"
     assert "too long" in error.message
+
+
+def test_a_wish_that_takes_too_long_costs_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def problem(text: str) -> str | None:
+        nonlocal now
+        if "patternProperties" not in text:
+            return None
+        now += grammar.SETTLE_SECONDS
+        return "it takes too long"
+
+    monkeypatch.setattr(grammar, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(bodies, "shared", lambda: SimpleNamespace(problem=problem))
+    slow = F | {"name": "slow", "parameters": {"type": "object", "patternProperties": {"a": {}}}}
+    calls = (call("slow", AnyObject()), call("f", SchemaJson(SCHEMA)))
+    assert_spec(wish([slow, F | {"strict": True}]), GrammarSpec(tools=calls))
 
 
 def test_what_was_given_up_in_a_hurry_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
