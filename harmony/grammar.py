@@ -38,6 +38,13 @@ class AnyObject:
 
 
 @dataclass(frozen=True, slots=True)
+class AnyJson:
+    """Any JSON of a type that JSON Schema names, None for all, spaced like `AnyObject`."""
+
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaJson:
     """Compact JSON that is valid under a JSON Schema; its properties come in the schema's order."""
 
@@ -65,7 +72,7 @@ class LarkText:
     grammar: str
 
 
-Body = FreeText | AnyObject | SchemaJson | RegexText | ChoiceText | LarkText
+Body = FreeText | AnyObject | AnyJson | SchemaJson | RegexText | ChoiceText | LarkText
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +205,8 @@ def _body(body: Body) -> str:
             return "/(.|\\n)*/"
         case AnyObject():
             return _json({"type": "object"}, _SPACED)
+        case AnyJson(kind):
+            return _json({} if kind is None else {"type": kind}, _SPACED)
         case SchemaJson(schema):
             return _json(schema, _COMPACT)
         case RegexText(pattern):

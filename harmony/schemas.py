@@ -56,6 +56,12 @@ class UnsupportedSchema(ValueError):
         self.reason = reason
 
 
+def root_type(schema: Mapping[str, Any]) -> str | None:
+    """The one type of JSON that a schema says that it is for, None where there is no such."""
+    named = schema.get("type")
+    return named if isinstance(named, str) and named in _TYPES else None
+
+
 def path_text(path: Path) -> str:
     """A path as people write it: `$`, `$.properties.a.anyOf[0]`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)

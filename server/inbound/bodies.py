@@ -1,7 +1,7 @@
 """What a call's arguments and the final answer must be, and what of it can be enforced.
 
 What was promised (strict schemas, custom tools' grammars) is enforced or refused with its field;
-what only helps (a schema that nobody called strict) gives way to any JSON object.
+what only helps (a schema that nobody called strict) gives way to any JSON of its type.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harmony.grammar import (
+    AnyJson,
     AnyObject,
     Body,
     FreeText,
@@ -20,7 +21,7 @@ from harmony.grammar import (
     answer_grammar,
     turn_grammar,
 )
-from harmony.schemas import UnsupportedSchema, check_strict, is_plain, is_wide
+from harmony.schemas import UnsupportedSchema, check_strict, is_plain, is_wide, root_type
 from server.inbound.fields import invalid
 from server.inbound.formats import JSON_OBJECT, AnswerFormat
 from server.inbound.tools import Tool
@@ -35,16 +36,19 @@ _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": Fal
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a body should be. promised: the field that wants no less, None for a mere wish."""
+    """What a body should be. promised: the field that wants no less, None for a mere wish.
+
+    fallback: what will do where the body cannot be enforced, None where nothing else does.
+    """
 
     body: Body
     promised: str | None = None
+    fallback: Body | None = None
 
     @property
     def least(self) -> Body:
-        """What will do where the body cannot be enforced."""
-        wished = self.promised is None and isinstance(self.body, SchemaJson)
-        return AnyObject() if wished else self.body
+        """What has to be enforced."""
+        return self.body if self.fallback is None else self.fallback
 
     def settled(self, *, in_time: bool) -> Body:
         """What of it compiles; not in_time: no more is tried. Raises InvalidRequest."""
@@ -71,7 +75,7 @@ def wanted_input(tool: Tool, *, enforce_unsaid: bool) -> Wanted:
     if tool.strict:
         return _strict(parameters, f"{tool.param}.parameters")
     if tool.strict is None and enforce_unsaid:
-        return _wished({"type": "object", **parameters})
+        return _wished({"type": "object", **parameters}, AnyObject())
     return Wanted(AnyObject())
 
 
@@ -83,7 +87,8 @@ def wanted_answer(form: AnswerFormat | None) -> Wanted:
         return Wanted(AnyObject())
     if form.strict:
         return _strict(form.told.schema, f"{form.param}.schema")
-    return _wished(form.told.schema)
+    kind = root_type(form.told.schema)
+    return _wished(form.told.schema, AnyObject() if kind == "object" else AnyJson(kind))
 
 
 def compiling(spec: GrammarSpec, write: Callable[[GrammarSpec], str] = turn_grammar) -> str:
@@ -102,7 +107,7 @@ def compiling(spec: GrammarSpec, write: Callable[[GrammarSpec], str] = turn_gram
 def _is_plain(body: Body) -> bool:
     """Whether there is no need to try it."""
     match body:
-        case FreeText() | AnyObject():
+        case FreeText() | AnyObject() | AnyJson():
             return True
         case SchemaJson(schema):
             return is_plain(schema)
@@ -119,9 +124,9 @@ def _wanted_text(tool: Tool) -> Wanted:
     return Wanted(body, f"{tool.param}.format.definition")
 
 
-def _wished(schema: Mapping[str, Any]) -> Wanted:
-    """Any object where the schema compiles, but would fail the answer when that comes to it."""
-    return Wanted(AnyObject() if is_wide(schema) else SchemaJson(schema))
+def _wished(schema: Mapping[str, Any], fallback: Body) -> Wanted:
+    """The fallback where the schema compiles, but would fail the answer when that comes to it."""
+    return Wanted(fallback if is_wide(schema) else SchemaJson(schema), fallback=fallback)
 
 
 def _strict(schema: Any, param: str) -> Wanted:

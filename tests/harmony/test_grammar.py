@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from harmony.grammar import (
+    AnyJson,
     AnyObject,
     Body,
     CallableTool,
@@ -186,6 +187,8 @@ def test_parallel_calls_go_on_until_the_turn_is_returned() -> None:
 ANSWERS: dict[str, tuple[Body, list[str], list[str]]] = {
     "text": (FreeText(), ["", "a\n\nb", "{"], []),
     "object": (AnyObject(), ["{}", '{"a": 1, "b":[1,2]}'], ["[]", "1", " {}", '{"a" :1}']),
+    "any JSON": (AnyJson(), ["1", '"x"', "[]", '{"a": [1, null]}'], ["", " 1", "x"]),
+    "array": (AnyJson("array"), ["[]", '["a", {"b": 1}]'], ["{}", "1", "[ ]"]),
     "schema": (SchemaJson({"type": "array", "items": {"type": "null"}}), ["[null,null]"], ["[ ]"]),
     "empty schema": (SchemaJson({}), ["1", '{"a":[true]}'], [""]),
     "own style": (SchemaJson({"x-guidance": {"lenient": True}}), ["[1,2]"], ["[1, 2]"]),

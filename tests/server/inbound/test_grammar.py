@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harmony.grammar import (
+    AnyJson,
     AnyObject,
     CallableTool,
     FreeText,
@@ -227,6 +228,32 @@ def test_allowed_tools_are_the_only_ones() -> None:
 )
 def test_the_answer_has_its_format(form: Any, body: Any) -> None:
     assert_spec(wish(form=form), GrammarSpec(answer=body))
+
+
+@pytest.mark.parametrize(
+    ("named", "body"),
+    [
+        ({"type": "array"}, AnyJson("array")),
+        ({"type": "string"}, AnyJson("string")),
+        ({"type": ["array", "null"]}, AnyJson()),
+        ({"type": "list"}, AnyJson()),
+        ({}, AnyJson()),
+    ],
+)
+def test_a_format_that_gives_way_keeps_the_type_of_its_root(named: Any, body: Any) -> None:
+    schema = {**named, "not": {"const": 1}}
+    assert_spec(wish(form=FORMAT | {"schema": schema}), GrammarSpec(answer=body))
+
+
+def test_a_wide_format_keeps_the_type_of_its_root() -> None:
+    wide = {"type": "object", "properties": {f"p{number}": {} for number in range(1000)}}
+    form = FORMAT | {"schema": {"type": "array", "items": wide}}
+    assert_spec(wish(form=form), GrammarSpec(answer=AnyJson("array")))
+
+
+def test_arguments_that_give_way_stay_an_object() -> None:
+    tool = F | {"parameters": {"type": "array", "uniqueItems": True, "items": {"type": "string"}}}
+    assert_spec(wish([tool]), GrammarSpec(tools=(call("f", AnyObject()),)))
 
 
 def test_a_strict_format_that_cannot_be_enforced_names_its_schema() -> None:
