@@ -81,6 +81,33 @@ def check_strict(schema: Mapping[str, Any]) -> None:
         _check_reference(place, schema)
 
 
+def without_dialects(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What `check_strict` takes, without `$schema` at any place: all keywords hold then.
+
+    In llguidance an older dialect turns `prefixItems` off, for the schema that it stands in.
+    """
+    waiting = [whole := dict(schema)]
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        waiting.append(copy := dict(value))
+        return copy
+
+    while waiting:
+        place = waiting.pop()
+        place.pop("$schema", None)
+        for word in place.keys() & set(_INNER):
+            value = place[word]
+            if word in _SCHEMA_MAPS:
+                place[word] = {name: copied(inner) for name, inner in value.items()}
+            elif word in _SCHEMA_LISTS:
+                place[word] = [copied(inner) for inner in value]
+            else:
+                place[word] = copied(value)
+    return whole
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """One schema inside a schema; `depth` counts the values that its own are nested in."""

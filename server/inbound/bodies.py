@@ -21,7 +21,14 @@ from harmony.grammar import (
     answer_grammar,
     turn_grammar,
 )
-from harmony.schemas import UnsupportedSchema, check_strict, is_plain, is_wide, root_type
+from harmony.schemas import (
+    UnsupportedSchema,
+    check_strict,
+    is_plain,
+    is_wide,
+    root_type,
+    without_dialects,
+)
 from server.inbound.fields import invalid
 from server.inbound.formats import JSON_OBJECT, AnswerFormat
 from server.inbound.tools import Tool
@@ -134,4 +141,4 @@ def _strict(schema: Any, param: str) -> Wanted:
         check_strict(schema)
     except UnsupportedSchema as error:
         raise invalid(param, f"the schema cannot be strict: {error}", "invalid_schema") from error
-    return Wanted(SchemaJson(schema), param)
+    return Wanted(SchemaJson(without_dialects(schema)), param)

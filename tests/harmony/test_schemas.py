@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,17 @@ from llguidance import LLMatcher, LLTokenizer
 
 from harmony import schemas
 from harmony.grammar import GrammarSpec, SchemaJson, answer_grammar
-from harmony.schemas import UnsupportedSchema, check_strict, is_plain, is_wide, path_text
+from harmony.schemas import (
+    UnsupportedSchema,
+    check_strict,
+    is_plain,
+    is_wide,
+    path_text,
+    without_dialects,
+)
+from harmony.tokenizer import encode
+from harmony.vocab import RETURN
+from tests.harmony.drawing import Mask
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -146,6 +157,39 @@ def test_any_object_is_taken_or_refused_with_a_reason(schema: dict[str, Any]) ->
     for candidate in (schema, {**closed(a=schema), "$defs": {"b": schema}}):
         error = refusal(candidate)
         assert error is None or error.reason
+
+
+OLD = {"$schema": "http://json-schema.org/draft-07/schema#"}
+PAIR = {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "null"}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        closed(a=PAIR) | OLD,
+        closed(a=PAIR | OLD),
+        closed(a={"$ref": "#/$defs/b"}) | {"$defs": {"b": PAIR | OLD}},
+        closed(a={"anyOf": [PAIR | OLD]}),
+    ],
+)
+def test_without_its_dialect_all_of_a_strict_schema_is_enforced(schema: dict[str, Any]) -> None:
+    before = json.dumps(schema)
+    start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(without_dialects(schema)))))
+    assert start.copy().follow([*encode('{"a":[1,null]}'), RETURN]) is None
+    assert start.copy().follow([*encode('{"a":[null,null]}'), RETURN]) is not None
+    assert json.dumps(schema) == before
+
+
+def test_what_is_only_named_like_a_dialect_stays() -> None:
+    schema = closed(**{"$schema": {"type": "string"}, "a": {"const": OLD}, "b": {"enum": [OLD]}})
+    assert without_dialects(schema) == schema
+
+
+def test_a_schema_that_is_nested_deep_loses_its_dialect_too() -> None:
+    schema: dict[str, Any] = {"type": "null"}
+    for _ in range(10_000):
+        schema = {"anyOf": [schema]}
+    assert without_dialects(schema | OLD).keys() == {"anyOf"}
 
 
 PLAIN = {

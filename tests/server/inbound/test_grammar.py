@@ -195,6 +195,15 @@ def test_a_strict_tool_without_parameters_takes_none() -> None:
     assert_spec(wish(tools), GrammarSpec(tools=(call("g", SchemaJson(CLOSED)),)))
 
 
+@pytest.mark.parametrize("draft", ["http://json-schema.org/draft-07/schema#", "own"])
+def test_a_strict_schemas_dialect_takes_nothing_from_it(draft: str) -> None:
+    schema = {"$schema": draft, **SCHEMA}
+    spec = GrammarSpec((call("f", SchemaJson(SCHEMA)),), answer=SchemaJson(SCHEMA))
+    strict = {"strict": True}
+    form = FORMAT | strict | {"schema": schema}
+    assert_spec(wish([F | strict | {"parameters": schema}], form=form), spec)
+
+
 def test_no_choice_no_calls() -> None:
     assert_spec(wish([F], "none"), GrammarSpec())
 
