@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from server.inbound.fields import array, invalid, mapping, optional_string, string
-from server.inbound.tools import Tools, recipient
+from server.inbound.tools import Tools, recipient, told_kind
 
 _NAMED = ("function", "custom")
 
@@ -49,7 +49,7 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
         return ToolChoice("required", frozenset({_named(value, tools, param)}))
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
-    raise invalid(f"{param}.type", f"'{kind}' is not a tool that this server can call")
+    raise invalid(f"{param}.type", f"'{told_kind(kind)}' is not a tool that this server can call")
 
 
 def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
@@ -65,8 +65,9 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
         kind = string(mapping(item, where).get("type"), f"{where}.type")
         if kind in _NAMED:
             allowed.add(_named(item, tools, where))
-        elif kind not in tools.left_out:
-            raise invalid(f"{where}.type", f"the request has no tool of type '{kind}'")
+        elif told_kind(kind) not in tools.left_out:
+            problem = f"the request has no tool of type '{told_kind(kind)}'"
+            raise invalid(f"{where}.type", problem)
     if mode == "required" and not allowed:
         raise invalid(f"{param}.tools", "a tool call is required, but no tool is allowed")
     return ToolChoice(mode, frozenset(allowed))

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 NAMESPACE = "functions"
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_MAX_KIND = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
     if value is None:
         return Tools()
     served: list[Tool] = []
-    left_out: list[str] = []
+    left_out: dict[str, None] = {}
     for index, item in enumerate(array(value, param)):
         where = f"{param}.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
@@ -103,11 +104,16 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
         elif kind == "namespace":
             served.extend(_read_namespace(item, where))
         else:
-            left_out.append(kind)
+            left_out[told_kind(kind)] = None
     if left_out:
-        logger.info("tools of these kinds are not served: %s", ", ".join(left_out))
+        logger.info("tools of these kinds are not served: %r", [*left_out])
     _refuse_equal_names(served)
-    return Tools(tuple(served), tuple(dict.fromkeys(left_out)), param)
+    return Tools(tuple(served), tuple(left_out), param)
+
+
+def told_kind(kind: str) -> str:
+    """A kind of tools that is not served, as the log and the answer tell it."""
+    return kind[:_MAX_KIND]
 
 
 def _read_namespace(item: dict[str, Any], where: str) -> Iterator[Tool]:

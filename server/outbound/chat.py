@@ -6,7 +6,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for 
 `reasoning_details`, https://openrouter.ai/docs/use-cases/reasoning-tokens.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,10 +55,11 @@ class Manner:
 
 
 PLAIN = Manner()
+NOTHING: Mapping[str, Any] = {}
 
 
 class ChatOutbound:
-    """One choice. shared: what is the same in all chunks."""
+    """One choice. shared: what is the same in all chunks. opening: what the first has besides."""
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class ChatOutbound:
         manner: Manner = PLAIN,
         *,
         index: int = 0,
+        opening: Mapping[str, Any] = NOTHING,
     ) -> None:
         self.usage: Usage
         """Set when the turn has finished."""
@@ -76,6 +78,7 @@ class ChatOutbound:
         self._shared = shared
         self._plan = plan
         self._index = index
+        self._opening = opening
         self._manner = manner
         self._content = Content()
         self._reasoning = Reasoning(alias=manner.alias)
@@ -86,7 +89,8 @@ class ChatOutbound:
 
     def start(self) -> list[WireEvent]:
         """The role. Content is null until there is some: it stays null beside calls alone."""
-        return [self._chunk({"role": "assistant", "content": None, "refusal": None})]
+        delta = {"role": "assistant", "content": None, "refusal": None}
+        return [{**self._chunk(delta), **self._opening}]
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
         """Chunks; none where the event does not show."""

@@ -57,11 +57,12 @@ async def create_chat_completion(request: Request) -> Response:
         include_usage=wanted.include_usage,
         service_tier=effective_tier(wanted.priority, wanted.service_tier),
     )
-    if draft.tools.left_out:
-        shared[LEFT_OUT] = list(draft.tools.left_out)
+    left_out = list(draft.tools.left_out)
+    opening = {LEFT_OUT: left_out} if left_out else {}
     manner = _manner(wanted, draft, context, owner)
     outbounds = [
-        ChatOutbound(shared, plan, manner, index=index) for index, plan in enumerate(draft.plans)
+        ChatOutbound(shared, plan, manner, index=index, opening=opening)
+        for index, plan in enumerate(draft.plans)
     ]
 
     def last_events() -> list[WireEvent]:

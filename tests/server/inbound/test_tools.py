@@ -104,6 +104,16 @@ def test_kinds_that_need_a_server_are_left_out_and_logged(caplog: Any) -> None:
     assert "web_search" in caplog.text
 
 
+def test_a_kind_that_is_not_served_is_told_in_few_characters(caplog: Any) -> None:
+    caplog.set_level(logging.INFO)
+    kind = "a\nforged line" + "x" * 100_000
+    tools = read_tools([{"type": kind}])
+    assert tools.left_out == (kind[:64],)
+    (record,) = caplog.records
+    assert "\n" not in record.getMessage()
+    assert len(record.getMessage()) < 200
+
+
 @pytest.mark.parametrize(
     ("tools", "param"),
     [

@@ -628,6 +628,9 @@ async def test_tools_that_are_not_served_are_named(open_app: Any) -> None:
         told = chunks(await app.post(PATH, request(tools=tools, stream=True)))
         plain = completion(await app.post(PATH, request(tools=[TOOL])))
     assert body["gpt_oss:unserved_tools"] == ["web_search"]
+    first, *others = ["gpt_oss:unserved_tools" in chunk for chunk in told]
+    assert first
+    assert not any(others)
     assert told[0]["gpt_oss:unserved_tools"] == ["web_search"]
     assert "gpt_oss:unserved_tools" not in plain
 
