@@ -62,7 +62,7 @@ def read(
     _refuse_unserved(request)
     if unsupported == "error":
         refuse_left_out(request.messages, "messages")
-    legacy = request.tools is None and request.functions is not None
+    legacy = _is_legacy(request)
     tools = _legacy_tools(request.functions) if legacy else read_tools(request.tools)
     choice = _tool_choice(request, tools)
     max_tokens = request.max_completion_tokens or request.max_tokens
@@ -117,6 +117,13 @@ def _refuse_unserved(request: CreateChatCompletion) -> None:
         refuse(field, getattr(request, field) is not None)
     if set(request.modalities or ()) - {"text"}:
         refuse("modalities", request.modalities)
+
+
+def _is_legacy(request: CreateChatCompletion) -> bool:
+    """Whether the tools are the deprecated `functions`."""
+    if request.tools and request.functions:
+        raise invalid("functions", "expected 'functions' or 'tools', not both")
+    return request.tools in (None, []) and request.functions is not None
 
 
 def _legacy_tools(value: Any) -> Tools:

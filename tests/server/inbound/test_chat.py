@@ -58,10 +58,22 @@ def test_legacy_functions_are_tools() -> None:
     assert drafted.legacy
 
 
-def test_tools_win_over_legacy_functions() -> None:
-    drafted = draft(functions=[F], tools=[{"type": "function", "function": F | {"name": "g"}}])
-    assert [tool.name for tool in drafted.plans[0].tools] == ["g"]
+def test_legacy_functions_are_tools_also_beside_an_empty_list_of_these() -> None:
+    drafted = draft(functions=[F], tools=[])
+    assert [tool.recipient for tool in drafted.plans[0].tools] == ["functions.f"]
+    assert drafted.legacy
+
+
+def test_tools_may_stand_beside_an_empty_list_of_functions() -> None:
+    drafted = draft(functions=[], tools=[{"type": "function", "function": F}])
+    assert [tool.recipient for tool in drafted.plans[0].tools] == ["functions.f"]
     assert not drafted.legacy
+
+
+def test_functions_beside_tools_are_refused() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        draft(functions=[F], tools=[{"type": "function", "function": F | {"name": "g"}}])
+    assert refused.value.param == "functions"
 
 
 @pytest.mark.parametrize(
