@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
+from server.errors import ContextLengthExceeded, ServerFailed, Unavailable
 from server.ids import new_id
 from server.inbound import items
 from server.outbound.fold import fold
@@ -25,8 +26,10 @@ NOTE = "Summary of the conversation so far:\n\n"
 
 
 def ask(wanted: CompactResponse) -> CreateResponse:
-    """The request that makes the summary; nothing of it is stored."""
+    """The request that makes the summary; nothing of it is stored. Raises InvalidRequest."""
     given = items.normalise(wanted.input)
+    if not given and wanted.previous_response_id is None:
+        raise items.missing()
     return CreateResponse(
         model=wanted.model,
         input=[*given, {"type": "message", "role": "user", "content": REQUEST}],
@@ -42,12 +45,13 @@ def compacted(
 ) -> dict[str, Any]:
     """The API's object.
 
-    started: the response that made the summary. events: its own.
+    started: the response that made the summary. events: its own. Raises APIError where they tell of
+    no whole summary: nothing may take the conversation's place then.
     """
     response = fold(events)
     said = [kept.item for kept in (*started.history, *started.input[:-1])]
     users = [full(item) for item in said if item["type"] == "message" and item["role"] == "user"]
-    note = Message(Author(Role.ASSISTANT), NOTE + _text(response["output"]), Channel.COMMENTARY)
+    note = Message(Author(Role.ASSISTANT), NOTE + _summary(response), Channel.COMMENTARY)
     item = {"type": "compaction", "id": new_id("cmp"), "encrypted_content": seal(note)}
     return {
         "id": new_id("resp"),
@@ -58,6 +62,25 @@ def compacted(
     }
 
 
-def _text(output: Sequence[dict[str, Any]]) -> str:
-    parts = (part for item in output if item["type"] == "message" for part in item["content"])
-    return "\n\n".join(part["text"] for part in parts)
+def _summary(response: dict[str, Any]) -> str:
+    match response["status"]:
+        case "completed":
+            return _answer(response["output"])
+        case "incomplete":
+            told = "The conversation leaves too little of the model's context for its summary."
+            raise ContextLengthExceeded(told, param="input")
+        case _:
+            raise Unavailable("The server stopped before the summary was finished.")
+
+
+def _answer(output: Sequence[dict[str, Any]]) -> str:
+    texts = [
+        part["text"]
+        for item in output
+        if item["type"] == "message" and item["phase"] == "final_answer"
+        for part in item["content"]
+    ]
+    summary = "\n\n".join(texts)
+    if not summary.strip():
+        raise ServerFailed("The model wrote no summary.")
+    return summary

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
-from server.errors import NotFound
+from server.errors import InvalidRequest, NotFound
 from server.ids import new_id
 from server.inbound import foreign
 from server.inbound.arguments import same_arguments
@@ -52,6 +52,11 @@ def normalise(value: Any, param: str = "input") -> list[Item]:
 def ids_in(value: Any) -> list[str]:
     """The ids that the store may know: those in a request's `input`, which `normalise` has read."""
     return [item["id"] for item in value if item.get("id")] if isinstance(value, list) else []
+
+
+def missing() -> InvalidRequest:
+    """The error for a request that neither has items nor continues any."""
+    return InvalidRequest("The request has no input.", param="input", code="missing_input")
 
 
 def resolve(

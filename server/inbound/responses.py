@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 
 from server import threads
-from server.errors import InvalidRequest
 from server.inbound import foreign, items
 from server.inbound.content import Policy, refuse_left_out
 from server.inbound.conversation import SEPARATOR, conversation
@@ -94,7 +93,7 @@ async def read(
         foreign.refuse_left_out(given, "input")
     past = await read_past(request, store, owner, today=today, remembered=remembered)
     if not given and not past.items:
-        raise InvalidRequest("The request has no input.", param="input", code="missing_input")
+        raise items.missing()
     known, led_to = await _remembered(request, given, store, owner)
 
     def compiled() -> Draft:

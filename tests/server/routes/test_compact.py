@@ -1,5 +1,6 @@
 """`/v1/responses/compact`, and going on from what it gives."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -82,7 +83,12 @@ async def test_a_changed_summary_is_refused(open_app: OpenApp, sealed: Any) -> N
 
 @pytest.mark.parametrize(
     ("body", "param"),
-    [({"input": "hi"}, "model"), ({"model": "scripted", "input": 1}, "input")],
+    [
+        ({"input": "hi"}, "model"),
+        ({"model": "scripted", "input": 1}, "input"),
+        ({"model": "scripted"}, "input"),
+        ({"model": "scripted", "input": []}, "input"),
+    ],
 )
 async def test_a_bad_request_is_named(open_app: OpenApp, body: Any, param: str) -> None:
     async with open_app(*LINES) as app:
@@ -94,3 +100,43 @@ async def test_a_failure_is_told(open_app: OpenApp) -> None:
     async with open_app({"prompt_contains": "never said", "completion": ANSWER}) as app:
         answer = await app.post(PATH, {"model": "scripted", "input": "hi"})
     assert answer.status_code == 500
+
+
+async def test_a_summary_that_is_cut_off_is_none(open_app: OpenApp) -> None:
+    async with open_app("<|channel|>final<|message|>The user goes") as app:
+        answer = await app.post(PATH, {"model": "scripted", "input": "hi"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert answer.json()["error"]["param"] == "input"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param("<|channel|>final<|message|> <|return|>", id="nothing"),
+        pytest.param("<|channel|>analysis<|message|>Sum up.<|end|><|return|>", id="reasoning"),
+        pytest.param(
+            "<|channel|>commentary<|message|>Let me look.<|end|><|start|>assistant"
+            "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
+            id="a call",
+        ),
+    ],
+)
+async def test_an_answer_without_a_summary_is_the_servers_error(
+    open_app: OpenApp, said: str
+) -> None:
+    async with open_app(said) as app:
+        answer = await app.post(PATH, {"model": "scripted", "input": "hi"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "server_error")
+
+
+async def test_a_summary_that_the_server_breaks_off_can_be_asked_for_again(
+    open_app: OpenApp,
+) -> None:
+    slow = {"completion": ANSWER, "delay_ms": 60_000}
+    async with open_app(slow) as app:
+        asked = asyncio.ensure_future(app.post(PATH, {"model": "scripted", "input": "hi"}))
+        await app.backend.until_running(1)
+        app.app.state.context.gateway.runs.cancel()
+        answer = await asked
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "server_unavailable")
