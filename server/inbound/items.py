@@ -77,20 +77,18 @@ def messages(
 ) -> list[Message]:
     """The harmony messages of earlier turns' items and of the request's own.
 
+    An earlier result whose call was deleted since is left out with it.
     Raises InvalidRequest whose `param` names a given item's field.
     """
-    readable = [
-        (item, stored.message, where)
-        for index, stored in enumerate((*history, *given))
-        for where in (f"{param}.{index - len(history)}",)
-        for item in foreign.readable(stored.item, where)
-    ]
+    past = _readable(history, "history")
+    readable = [*past, *_readable(given, param)]
     before_call = _before_call([item for item, _, _ in readable])
     recipients: dict[str, str] = {}
     read: list[Message] = []
     for index, (item, said, where) in enumerate(readable):
         if item["type"] in _OUTPUTS:
-            read.append(_output(item, where, recipients))
+            if index >= len(past) or item["call_id"] in recipients:
+                read.append(_output(item, where, recipients))
             continue
         message = said or _read(item, where, spoken_before_call=index in before_call)
         if message is None:
@@ -166,6 +164,15 @@ def _resolve(item: Item, stored: StoredItem | None, where: str) -> StoredItem:
     if stored is None or not unchanged(item, stored, where):
         return StoredItem(item)
     return StoredItem(item, stored.message)
+
+
+def _readable(kept: Sequence[StoredItem], param: str) -> list[tuple[Item, Message | None, str]]:
+    return [
+        (item, stored.message, where)
+        for index, stored in enumerate(kept)
+        for where in (f"{param}.{index}",)
+        for item in foreign.readable(stored.item, where)
+    ]
 
 
 def _before_call(items: Sequence[Item]) -> Collection[int]:

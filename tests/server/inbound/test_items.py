@@ -198,6 +198,12 @@ def test_a_result_follows_a_call_of_an_earlier_turn() -> None:
     assert read_items[1].author.name == "functions.f"
 
 
+def test_an_earlier_result_whose_call_was_deleted_is_left_out() -> None:
+    history = items.resolve(items.normalise([USER, RESULT, USER]), {})
+    read_items = items.messages(history, ())
+    assert [text(m) for m in read_items] == ["hi", "hi"]
+
+
 @pytest.mark.parametrize(
     ("value", "param"),
     [

@@ -40,6 +40,10 @@ async def respond(app: Any, conversation: Any, **body: Any) -> Any:
     return await app.post("/v1/responses", {"conversation": conversation} | body)
 
 
+def result(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": "1"}
+
+
 async def test_a_conversation_is_kept_changed_and_deleted(open_app: OpenApp, store: Store) -> None:
     async with open_app(ANSWER, store=store) as app:
         name = await created(app, metadata={"topic": "x"}, items=[user("hi")])
@@ -156,15 +160,39 @@ async def test_a_conversation_goes_on_after_a_call(open_app: OpenApp, store: Sto
     async with open_app(*lines, store=store) as app:
         name = await created(app)
         first = (await respond(app, name, input="hi", tools=[TOOL])).json()
-        result = {
-            "type": "function_call_output",
-            "call_id": first["output"][0]["call_id"],
-            "output": "1",
-        }
-        second = await respond(app, name, input=[result], tools=[TOOL])
+        called = result(first["output"][0]["call_id"])
+        second = await respond(app, name, input=[called], tools=[TOOL])
         assert second.status_code == 200, second.text
     # The call's own tokens are repeated.
     assert app.prompts[1].startswith(app.prompts[0] + CALL)
+
+
+async def test_a_call_that_is_taken_out_takes_its_result_along(
+    open_app: OpenApp, store: Store
+) -> None:
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app, items=[user("one"), call, result("c")])
+        await app.client.delete(f"{PATH}/{name}/items/fc_1")
+        refused = await respond(app, name, input=[result("c")])
+        answer = await respond(app, name, input="two")
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "input.0.call_id")
+    assert answer.status_code == 200, answer.text
+    assert "to=assistant" not in app.prompts[0]
+
+
+async def test_a_response_can_be_continued_without_the_conversation_that_has_its_call(
+    open_app: OpenApp, store: Store
+) -> None:
+    lines = ({"prompt_contains": "to=assistant", "completion": ANSWER}, {"completion": CALL})
+    async with open_app(*lines, {"completion": ANSWER}, store=store) as app:
+        name = await created(app)
+        first = (await respond(app, name, input="hi", tools=[TOOL])).json()
+        called = result(first["output"][0]["call_id"])
+        second = (await respond(app, name, input=[called], tools=[TOOL])).json()
+        await app.client.delete(f"{PATH}/{name}")
+        more = {"previous_response_id": second["id"], "input": "And?"}
+        assert (await app.post("/v1/responses", more)).status_code == 200
 
 
 async def test_two_that_continue_a_conversation_at_once_are_both_right(
