@@ -113,7 +113,9 @@ async def _remembered(
     """What the store knows of the given items and calls; a stateless request can do without."""
     try:
         known = await store.items(owner, items.ids_in(request.input))
-        return known, await store.led_to(owner, call_ids(given))
+        # A call may come back as a reference.
+        calls = call_ids([*given, *(stored.item for stored in known.values())])
+        return known, await store.led_to(owner, calls)
     except StoreUnavailable:
         if request.store is not False or any(item["type"] == items.REFERENCE for item in given):
             raise

@@ -62,6 +62,13 @@ async def test_the_prompt_repeats_what_was_sampled(open_app: OpenApp, store: Sto
     assert app.prompts[1] == app.prompts[0] + THOUGHT + CALL + RESULT
 
 
+async def test_a_call_may_come_back_as_a_reference(open_app: OpenApp, store: Store) -> None:
+    async with open_app(*LINES, store=store) as app:
+        _, call = (await respond(app, [ASKED]))["output"]
+        await respond(app, [ASKED, {"type": "item_reference", "id": call["id"]}, result(call)])
+    assert app.prompts[1] == app.prompts[0] + THOUGHT + CALL + RESULT
+
+
 async def test_reasoning_that_came_back_is_not_said_twice(open_app: OpenApp, store: Store) -> None:
     async with open_app(*LINES, store=store) as app:
         thought, call = (await respond(app, [ASKED]))["output"]
