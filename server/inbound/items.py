@@ -14,7 +14,7 @@ from server.errors import InvalidRequest, NotFound
 from server.ids import new_id
 from server.inbound import foreign
 from server.inbound.arguments import same_arguments
-from server.inbound.content import text_of
+from server.inbound.content import Policy, refuse_left_out, text_of
 from server.inbound.conversation import developer
 from server.inbound.fields import array, invalid, mapping, optional_string, string
 from server.inbound.tools import called_name, recipient
@@ -60,16 +60,26 @@ def missing() -> InvalidRequest:
 
 
 def resolve(
-    items: Sequence[Item], known: Mapping[str, StoredItem], param: str = "input"
+    items: Sequence[Item],
+    known: Mapping[str, StoredItem],
+    param: str = "input",
+    *,
+    unsupported: Policy = "placeholder",
 ) -> tuple[StoredItem, ...]:
     """Each item with what the model said, where it is known and came back unchanged.
 
-    Raises NotFound for a reference to an item that is not known.
+    Raises NotFound for a reference to an item that is not known, and InvalidRequest for what the
+    policy refuses, referred to or not.
     """
-    return tuple(
+    resolved = tuple(
         _resolve(item, known.get(item["id"]), f"{param}.{index}")
         for index, item in enumerate(items)
     )
+    if unsupported == "error":
+        meant = [stored.item for stored in resolved]
+        refuse_left_out(meant, param)
+        foreign.refuse_left_out(meant, param)
+    return resolved
 
 
 def messages(

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 
 from server import threads
-from server.inbound import foreign, items
-from server.inbound.content import Policy, refuse_left_out
+from server.inbound import items
+from server.inbound.content import Policy
 from server.inbound.conversation import SEPARATOR, conversation
 from server.inbound.formats import read_format
 from server.inbound.grammar import Masking, Wish, constrained
@@ -88,9 +88,6 @@ async def read(
     for name in UNSERVED:
         refuse(name, getattr(request, name))
     given = items.normalise(request.input)
-    if unsupported == "error":
-        refuse_left_out(given, "input")
-        foreign.refuse_left_out(given, "input")
     past = await read_past(request, store, owner, today=today, remembered=remembered)
     if not given and not past.items:
         raise items.missing()
@@ -98,8 +95,8 @@ async def read(
 
     def compiled() -> Draft:
         behind = {**unsealed(given, partial(sealer.open, owner)), **known}
-        whole = as_said(items.resolve(given, behind), led_to)
-        return _compile(request, past, whole, masking)
+        resolved = items.resolve(given, behind, unsupported=unsupported)
+        return _compile(request, past, as_said(resolved, led_to), masking)
 
     makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(past.items, known.values(), *led_to.values())

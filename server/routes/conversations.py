@@ -136,7 +136,8 @@ async def _items(
         raise invalid("items", f"expected at most {MAX_ITEMS} items")
     known = await context.store.items(owner, items.ids_in(value))
     opened = unsealed(given, partial(context.sealer.open, owner), "items")
-    resolved = items.resolve(given, {**opened, **known}, "items")
+    policy = context.settings.unsupported_input
+    resolved = items.resolve(given, {**opened, **known}, "items", unsupported=policy)
     items.messages(before, resolved, "items")
     return resolved
 

@@ -126,6 +126,24 @@ def test_a_reference_to_an_unknown_item_is_not_found() -> None:
     assert caught.value.param == "input.1.id"
 
 
+@pytest.mark.parametrize(
+    ("item", "param"),
+    [
+        ({"role": "user", "content": [{"type": "input_image"}]}, "input.0.content.0"),
+        ({"type": "web_search_call", "id": "ws_1"}, "input.0"),
+    ],
+)
+@pytest.mark.parametrize("referred", [False, True])
+def test_what_the_model_cannot_read_is_refused_where_the_server_says_so(
+    item: Any, param: str, referred: bool
+) -> None:
+    (whole,) = items.normalise([item])
+    given = items.normalise([{"type": "item_reference", "id": "x"}]) if referred else [whole]
+    with pytest.raises(InvalidRequest) as caught:
+        items.resolve(given, {"x": StoredItem(whole)}, unsupported="error")
+    assert (caught.value.param, caught.value.code) == (param, "unsupported_input")
+
+
 SPOKEN = {
     "message": (
         {"type": "message", "id": "x", "role": "assistant", "phase": "commentary"}

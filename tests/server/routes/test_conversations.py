@@ -107,6 +107,20 @@ async def test_bad_items_are_named(open_app: OpenApp, body: dict[str, Any], para
         assert await texts(app, name) == []
 
 
+async def test_what_the_model_cannot_read_is_refused_where_the_server_says_so(
+    open_app: OpenApp,
+) -> None:
+    picture = {"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]}
+    async with open_app(ANSWER, unsupported_input="error") as app:
+        name = await created(app)
+        for path in (PATH, f"{PATH}/{name}/items"):
+            answer = await app.post(path, {"items": [user("hi"), picture]})
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"]) == (400, "unsupported_input")
+            assert error["param"] == "items.1.content.0"
+        assert await texts(app, name) == []
+
+
 async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
     async with open_app(ANSWER, store=store, api_key=("a", "b")) as app:
         mine, other = ({"authorization": f"Bearer {key}"} for key in "ab")
