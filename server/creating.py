@@ -38,8 +38,12 @@ async def compile_request(
     wanted: CreateResponse,
     *,
     remembered: StoredResponse | None = None,
+    generate: bool = True,
 ) -> Draft:
-    """The request as a plan, with what the store knows. Raises APIError for a bad one."""
+    """The request as a plan, with what the store knows. Raises APIError for a bad one.
+
+    remembered, generate: as in `create`.
+    """
     return await read(
         wanted,
         context.store,
@@ -49,6 +53,7 @@ async def compile_request(
         sealer=context.sealer,
         unsupported=context.settings.unsupported_input,
         remembered=remembered,
+        generate=generate,
     )
 
 
@@ -71,7 +76,7 @@ async def create(
     if wanted.return_token_ids:
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     model = context.model(wanted.model)
-    draft = await compile_request(context, owner, wanted, remembered=remembered)
+    draft = await compile_request(context, owner, wanted, remembered=remembered, generate=generate)
     response = created(
         wanted, draft, response_id=new_id("resp"), model=model, created_at=int(time.time())
     )

@@ -79,17 +79,19 @@ async def read(
     sealer: Sealer,
     unsupported: Policy = "placeholder",
     remembered: StoredResponse | None = None,
+    generate: bool = True,
 ) -> Draft:
     """Compile a request. `today` is `YYYY-MM-DD`; a conversation keeps its first one.
 
     remembered: a previous response that is not in the store, or not with its history.
+    generate: False for a response that says nothing; it may have no input.
     Raises InvalidRequest, and NotFound for a previous response or an item that `owner` lacks.
     """
     for name in UNSERVED:
         refuse(name, getattr(request, name))
     given = items.normalise(request.input)
     past = await read_past(request, store, owner, today=today, remembered=remembered)
-    if not given and not past.items:
+    if generate and not given and not past.items:
         raise items.missing()
     known, led_to = await _remembered(request, given, store, owner)
 

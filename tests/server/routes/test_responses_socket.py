@@ -239,6 +239,18 @@ async def test_a_response_can_be_prepared_without_a_token(open_app: Any) -> None
     assert "one" in app.prompts[0]
 
 
+@pytest.mark.parametrize("nothing", [[], "", None])
+async def test_a_response_can_be_prepared_without_input(open_app: Any, nothing: Any) -> None:
+    told = {"store": False, "instructions": "Be kind."}
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        prepared = await socket.answer(input=nothing, generate=False, **told)
+        more = told | {"previous_response_id": prepared["id"]}
+        answer = await socket.answer(input="one", **more)
+    assert (prepared["status"], prepared["output"]) == ("completed", [])
+    assert answer["status"] == "completed"
+    assert "one" in app.prompts[0]
+
+
 async def test_a_prepared_response_can_be_stored(open_app: Any) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         prepared = await socket.answer(input="one", generate=False)
