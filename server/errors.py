@@ -4,6 +4,7 @@ APIError
   + InvalidRequest           400  the request; `param` names the field
   |   + ContextLengthExceeded
   + AuthenticationFailed     401
+  + Forbidden                403
   + NotFound                 404
   + BodyTooLarge             413
   + UnsupportedEncoding      415
@@ -86,6 +87,14 @@ class AuthenticationFailed(APIError):
     def headers(self) -> dict[str, str]:
         """RFC 9110 requires the challenge."""
         return {"WWW-Authenticate": "Bearer"}
+
+
+class Forbidden(APIError):
+    """A page of this origin may not connect from a browser."""
+
+    status = 403
+    type = "invalid_request_error"
+    default_code = "origin_not_allowed"
 
 
 class NotFound(APIError):

@@ -9,6 +9,7 @@ from starlette.websockets import WebSocket
 from server.auth import authenticate
 from server.context import context_of
 from server.errors import APIError
+from server.origin import refuse_foreign_pages
 from server.respond import json_response
 from server.websocket import Connection
 
@@ -17,8 +18,12 @@ router = APIRouter()
 
 @router.websocket("/v1/responses")
 async def respond_over_websocket(websocket: WebSocket) -> None:
-    """A connection that makes responses until it is closed; refused without a known key."""
+    """A connection that makes responses until it is closed.
+
+    Refused without a known key, and for pages that may not call.
+    """
     try:
+        refuse_foreign_pages(websocket)
         owner = authenticate(websocket).id
     except APIError as error:
         refusal = json_response(error.body(), error.status)

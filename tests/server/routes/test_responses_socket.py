@@ -392,6 +392,16 @@ async def test_a_connection_needs_a_key(open_app: Any) -> None:
     assert (b"www-authenticate", b"Bearer") in start["headers"]
 
 
+async def test_a_page_of_another_origin_is_refused(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        socket = Socket(app.app, {"origin": "https://evil.example", "host": "localhost:8000"})
+        start = await socket.message()
+        assert (start["type"], start.get("status")) == ("websocket.http.response.start", 403)
+        text = await socket.message()
+        await socket.close()
+    assert json.loads(text["body"])["error"]["code"] == "origin_not_allowed"
+
+
 async def test_few_messages_are_read_ahead_of_their_turn(open_app: Any) -> None:
     async with open_app(ENDLESS) as app, connect(app) as socket:
         for _ in range(10):
