@@ -73,7 +73,12 @@ class Gateway:
 
         async def produce(emit: Emit) -> None:
             events = outbound.start()
-            await emit([*events, *outbound.push(TurnFinished("stop", Usage(0)))])
+            try:
+                await emit([*events, *outbound.push(TurnFinished("stop", Usage(0)))])
+            except Exception as error:
+                failure = _told(error, request_id)
+                await emit(outbound.fail(failure))
+                raise failure from error
 
         if journal is not None:
             await journal.begin()
@@ -128,7 +133,7 @@ class _Answer:
                 await self._end_early(emit)
             raise
         except Exception as error:
-            failure = self._told(error)
+            failure = _told(error, self._turn.request.request_id)
             if not self._finished:
                 await emit(self._outbound.fail(failure))
                 raise failure from error
@@ -169,12 +174,12 @@ class _Answer:
             events += self._outbound.push(event)
         return events
 
-    def _told(self, error: Exception) -> APIError:
-        request_id = self._turn.request.request_id
-        if not isinstance(error, APIError):
-            logger.error("request %s failed", request_id, exc_info=error)
-            return ServerFailed("The server had an error while processing the request.")
-        if error.status >= 500:
-            # Without the reason, which may quote the prompt; an engine logs what broke in it.
-            logger.error("request %s failed in the engine", request_id)
-        return error
+
+def _told(error: Exception, request_id: str) -> APIError:
+    if not isinstance(error, APIError):
+        logger.error("request %s failed", request_id, exc_info=error)
+        return ServerFailed("The server had an error while processing the request.")
+    if error.status >= 500:
+        # Without the reason, which may quote the prompt; an engine logs what broke in it.
+        logger.error("request %s failed with %s", request_id, error.code)
+    return error

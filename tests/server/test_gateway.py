@@ -13,13 +13,7 @@ from harmony.messages import Author, Conversation, Message, Role
 from server import threads
 from server.admission import Admission
 from server.completion import TextDelta, TurnEvent, TurnFinished
-from server.errors import (
-    APIError,
-    ContextLengthExceeded,
-    RateLimited,
-    ServerFailed,
-    Unavailable,
-)
+from server.errors import APIError, ContextLengthExceeded, RateLimited, ServerFailed, Unavailable
 from server.gateway import Gateway
 from server.plan import TurnPlan
 from server.runs import Run, Show, WireEvent
@@ -164,6 +158,22 @@ async def test_leaving_while_the_prompt_is_prepared_gives_the_place_back(
     await asyncio.wait([starting])
     assert starting.cancelled()
     assert gate.admission.admitted == 0
+
+
+async def test_an_answer_without_a_token_that_cannot_be_kept_fails(
+    start_engine: StartEngine,
+) -> None:
+    class Full(Kept):
+        async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+            if events[-1]["type"] == "finished":
+                raise Unavailable("No room.")
+            await super().write(events, show)
+
+    gate = gateway(await start_engine(ANSWER))
+    run = await gate.start_silent(Told(), "r", journal=Full())
+    await settled(run)
+    assert kinds(run) == ["failed"]
+    assert isinstance(run.error, Unavailable)
 
 
 # Waiting

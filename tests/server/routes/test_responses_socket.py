@@ -12,6 +12,7 @@ from starlette.types import Message
 
 from server import websocket
 from server.routes import responses_socket
+from server.store.base import StoreUnavailable
 from server.store.memory import MemoryStore
 from server.store.sql import SqlStore
 from server.websocket import Connection
@@ -256,6 +257,19 @@ async def test_a_prepared_response_can_be_stored(open_app: Any) -> None:
         prepared = await socket.answer(input="one", generate=False)
         answer = await app.client.get(f"/v1/responses/{prepared['id']}")
     assert answer.json()["status"] == "completed"
+
+
+async def test_a_prepared_response_that_cannot_be_kept_fails(open_app: Any) -> None:
+    class Full(MemoryStore):
+        async def end(self, stored: Any, events: Any) -> None:
+            raise StoreUnavailable("No room.")
+
+    async with open_app(ANSWER, store=Full()) as app, connect(app) as socket:
+        async with asyncio.timeout(30):
+            kinds = [event["type"] for event in await socket.turn(input="one", generate=False)]
+            failed = await socket.receive()
+    assert kinds == ["response.created", "response.in_progress", "error"]
+    assert (failed["type"], failed["sequence_number"]) == ("response.failed", 3)
 
 
 @pytest.mark.parametrize(
