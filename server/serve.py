@@ -64,6 +64,8 @@ def serve(settings: Settings) -> None:
     second one ends them.
     """
     _log_to_stderr(settings.log_level.upper())
+    # A shell's background jobs begin with interrupts ignored, and SIGTERM would be with them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     with (
         _bind(settings.host, settings.port) as listener,

@@ -458,9 +458,11 @@ def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 ENDLESS = """
-import sys, threading
+import signal, sys, threading
 from adapters.local import backend
 from server.cli import main
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as shells start background jobs
 
 def load(*_):
     print("loading", flush=True)
