@@ -297,7 +297,7 @@ def test_the_balancer_spreads_over_the_gateways() -> None:
     scaled = services("scale-out")
     gateways = [name for name in scaled if name.startswith("gateway-")]
     configured = "\n".join(scaled["balancer"]["command"])
-    assert re.findall(r"(gateway-\d+):8000", configured) == gateways
+    assert re.findall(r"server (\S+) \1:8000", configured) == gateways
 
 
 @pytest.mark.parametrize("profile", ["demo", "gpu"])
