@@ -2,14 +2,14 @@
 
     make test-vllm   # once: sets up .venv-vllm
     .venv-vllm/bin/python -m benchmarks.vllm [--model FOLDER] [--streams 1 16 64]
-                                             [--launches 4] [--rounds 2]
+                                             [--launches 8] [--rounds 1]
 
 Both servers run at once with the same engine arguments and the default checkpoint, and stream
 answers to the same requests; each round asks each of them in an order drawn anew, so that a
 machine's moods fall on both alike. A server is asked once the other's engine has come to rest: its
 workers look for work for seconds after the last, and would halve the speed of the one beside it.
 An engine may be a tenth faster or slower than the next for as long as it lives, ours as vLLM's, so
-both are launched several times.
+both are launched several times, which says more than many rounds of one launch.
 Masked: answers keep to a JSON schema, of which each server makes its own grammar for the whole
 answer, reasoning and headers. Only ours shows the schema to the model, so that vLLM is asked with
 it in the instructions: both prompts must have equally many tokens, or nothing is printed.
@@ -54,6 +54,7 @@ ENVIRONMENT = {
 }
 NAME = "model"
 LEAST_REQUESTS = 8  # of a round: a single one says little
+WARMING_STREAMS = 16
 START_SECONDS = 600
 REST_SECONDS = 0.3
 RESTS_BELOW = 0.1  # of a processor
@@ -243,8 +244,8 @@ async def measure(
     return Measured(prompt, output / seconds, (server.cpu - cpu) / output)
 
 
-Rounds = list[tuple[Measured, Measured]]
-"""What each round measured: of ours, of vLLM's."""
+Round = tuple[Measured, Measured]
+"""What was measured: of ours, of vLLM's."""
 
 
 @dataclass(frozen=True)
@@ -254,31 +255,33 @@ class Row:
     kind: Kind
     streams: int
 
-    async def rounds(self, pair: tuple[Server, Server], options: argparse.Namespace) -> Rounds:
-        """Of one launch. The first, which warms up, is left out."""
+    async def round(self, pair: tuple[Server, Server], number: int, tokens: int) -> Round:
+        """Each asks other things. Exits where the two servers' prompts differ."""
         count = max(self.streams, LEAST_REQUESTS)
-        rounds = []
-        for number in range(options.rounds + 1):
-            numbers = range(number * count, (number + 1) * count)
-            results: dict[str, Measured] = {}
-            for server, other in random.sample([pair, pair[::-1]], 2):
-                shown = server.name != "ours"
-                asked = [self.kind.asks(one, options.tokens, shown=shown) for one in numbers]
-                results[server.name] = await measure(server, other, asked, self.streams)
-            ours, theirs = results["ours"], results["vllm-serve"]
-            if ours.prompt_tokens != theirs.prompt_tokens:
-                raise SystemExit(f"{self}: prompts differ: {ours} {theirs}")
-            rounds.append((ours, theirs))
-        return rounds[1:]
+        numbers = range(number * count, (number + 1) * count)
+        results: dict[str, Measured] = {}
+        for server, other in random.sample([pair, pair[::-1]], 2):
+            shown = server.name != "ours"
+            asked = [self.kind.asks(one, tokens, shown=shown) for one in numbers]
+            results[server.name] = await measure(server, other, asked, self.streams)
+        ours, theirs = results["ours"], results["vllm-serve"]
+        if ours.prompt_tokens != theirs.prompt_tokens:
+            raise SystemExit(f"{self}: prompts differ: {ours} {theirs}")
+        return ours, theirs
 
-    def show(self, launches: list[Rounds]) -> None:
+    async def rounds(self, pair: tuple[Server, Server], options: argparse.Namespace) -> list[Round]:
+        """Of one launch."""
+        numbers = range(1, options.rounds + 1)
+        return [await self.round(pair, number, options.tokens) for number in numbers]
+
+    def show(self, launches: list[list[Round]]) -> None:
         masked = "yes" if self.kind.masked else "no"
         speed = _beside(launches, lambda one: one.tokens_per_second)
         cpu = _beside(launches, lambda one: one.cpu_per_token * 1e6)
         print(f"{self.kind.api:10} {masked:7} {self.streams:7}  {speed}   {cpu}")
 
 
-def _beside(launches: list[Rounds], figure: Callable[[Measured], float]) -> str:
+def _beside(launches: list[list[Round]], figure: Callable[[Measured], float]) -> str:
     """Ours, vLLM's, the ratio, and the lowest and highest launch's ratio."""
     median = statistics.median
     by_launch = [[(figure(ours), figure(theirs)) for ours, theirs in one] for one in launches]
@@ -291,21 +294,23 @@ def _beside(launches: list[Rounds], figure: Callable[[Measured], float]) -> str:
 
 def compare(rows: list[Row], model: str, options: argparse.Namespace) -> None:
     """Show the table after each launch: it takes a while, and the last holds them all."""
-    launches: dict[Row, list[Rounds]] = {row: [] for row in rows}
+    launches: dict[Row, list[list[Round]]] = {row: [] for row in rows}
     for number in range(options.launches):
         with servers(model) as pair:
-            for row in rows:
-                launches[row].append(asyncio.run(row.rounds(pair, options)))
+            for kind in dict.fromkeys(row.kind for row in rows):
+                asyncio.run(Row(kind, WARMING_STREAMS).round(pair, 0, options.tokens))
+                for row in (row for row in rows if row.kind == kind):
+                    launches[row].append(asyncio.run(row.rounds(pair, options)))
         print(f"\nlaunches: {number + 1} of {options.launches}")
         show(launches)
 
 
-def show(launches: dict[Row, list[Rounds]]) -> None:
+def show(launches: dict[Row, list[list[Round]]]) -> None:
     side = f"{'ours':>6} {'vLLM':>6}  {'ratio (launches)':17}"
     print(f"{'':26}  {'tokens/s':{len(side)}}   CPU us/token")
     print(f"{'api':10} {'masked':7} {'streams':>7}  {side}   {side}")
-    for row, measured in launches.items():
-        row.show(measured)
+    for row, rounds in launches.items():
+        row.show(rounds)
     sys.stdout.flush()
 
 
@@ -314,8 +319,8 @@ def main() -> None:
     parser.add_argument("--model", help="a checkpoint's folder; the demo's by default")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16, 64])
     parser.add_argument("--tokens", type=int, default=160)
-    parser.add_argument("--launches", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--launches", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()
     kinds = [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]
     rows = [Row(kind, streams) for kind in kinds for streams in options.streams]
