@@ -177,17 +177,21 @@ class SqlStore:
         keys = {rows.key(name): name for name in ids}
         if not keys:
             return {}
-        theirs = (
-            select(items)
+        # Who sends all that was said with each request has every item kept once for each of them.
+        made = func.min(items.c.place).filter(items.c.side == OUTPUT)
+        places = (
+            select(func.coalesce(made, func.min(items.c.place)))
             .join(responses, responses.c.id == items.c.response_id)
             .where(responses.c.owner == owner, ~responses.c.deleted)
-            .order_by(items.c.side, items.c.place.desc())
+            .group_by(items.c.item_id)
         )
         async with self.database.reading() as connection:
             return {
                 keys[row.item_id]: rows.stored_item(row)
                 for some in rows.in_batches(keys)
-                for row in await connection.execute(theirs.where(items.c.item_id.in_(some)))
+                for row in await connection.execute(
+                    select(items).where(items.c.place.in_(places.where(items.c.item_id.in_(some))))
+                )
             }
 
     async def led_to(

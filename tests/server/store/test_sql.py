@@ -8,12 +8,14 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, event
 
+from server.store import rows
 from server.store.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailable
 from server.store.engine import migrate, open_engine, parse_url
 from server.store.sql import SqlStore
@@ -208,6 +210,21 @@ async def test_a_chain_costs_no_more_for_each_turn(database: Database) -> None:
         last = turn(f"turn_{number}", previous=last)
         await store.put(last)
     assert await _rows(store, "items") == 10
+
+
+async def test_an_item_that_comes_back_again_and_again_is_read_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    one = turn("one")
+    await store.put(one)
+    for number in range(5):
+        await store.put(turn(f"turn_{number}", given=one.items))
+    stored_item = Mock(wraps=rows.stored_item)
+    monkeypatch.setattr(rows, "stored_item", stored_item)
+    found = await store.items("a", ["in_one", "out_one"])
+    assert found == {"in_one": one.input[0], "out_one": one.output[0]}
+    assert stored_item.call_count == 2
 
 
 async def test_a_file_that_cannot_be_made_is_an_unavailable_store(tmp_path: Path) -> None:
