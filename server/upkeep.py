@@ -6,6 +6,8 @@ whose gateway has fallen silent, and forgets what is old.
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -16,26 +18,64 @@ from server.store.base import CANCELS, Store, StoredResponse, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 BEAT_SECONDS = 2.0
+LATE_SECONDS = 3 * BEAT_SECONDS
+"""A beat that comes later after the one before could not reach the store in time."""
 SILENT_SECONDS = 15.0
 """A gateway that has not been heard of for so long runs nothing any more."""
 SWEEP_SECONDS = 3600.0
 
 
+class Contact:
+    """Since when each beat has reached the store. now: seconds of a clock that is never set."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._since = self._last = -math.inf
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted; 0 where there is none now."""
+        return self._now() - self._since if self._is_held else 0.0
+
+    def made(self) -> None:
+        """A beat has reached the store."""
+        if not self._is_held:
+            self._since = self._now()
+        self._last = self._now()
+
+    def lost(self) -> None:
+        """A beat has not."""
+        self._last = -math.inf
+
+    @property
+    def _is_held(self) -> bool:
+        return self._now() - self._last <= LATE_SECONDS
+
+
 class Upkeep:
     """The store's care, as tasks of this process.
 
-    ttl: seconds that a response is kept.
+    ttl: seconds that a response is kept. now: seconds of a clock that is never set.
     """
 
-    def __init__(self, store: Store, runs: Runs, ttl: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        runs: Runs,
+        ttl: float,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._runs = runs
         self._ttl = ttl
+        self._contact = Contact(now)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Take care as long as the block lasts."""
         chores = (
+            _every(BEAT_SECONDS, self.beat),
             self._follow_cancels(),
             _every(SILENT_SECONDS / 3, self.end_silent),
             _every(SWEEP_SECONDS, self.sweep),
@@ -50,12 +90,23 @@ class Upkeep:
 
     async def beat(self) -> None:
         """Say what runs here; cancel what is to be cancelled."""
-        for response_id in await self._store.beat(self._runs.kept_ids):
+        try:
+            cancelled = await self._store.beat(self._runs.kept_ids)
+        except BaseException:
+            self._contact.lost()
+            raise
+        self._contact.made()
+        for response_id in cancelled:
             if run := self._runs.find(response_id):
                 run.cancel()
 
     async def end_silent(self) -> None:
-        """End the runs of silent gateways as failed."""
+        """End the runs of silent gateways as failed.
+
+        Where nobody could reach the store, all have been silent: first they get the time to speak.
+        """
+        if self._contact.seconds < SILENT_SECONDS:
+            return
         for stored in await self._store.adopt(SILENT_SECONDS, self._runs.kept_ids):
             await self._fail(stored)
 
@@ -65,10 +116,12 @@ class Upkeep:
             logger.info("forgot %d old responses", swept)
 
     async def _follow_cancels(self) -> None:
+        """Hear of them between the beats."""
         with self._store.listen(CANCELS) as bell:
             while True:
-                await _tried(self.beat)
-                await bell.wait(BEAT_SECONDS)
+                await bell.wait()
+                if self._runs.kept_ids:
+                    await _tried(self.beat)
 
     async def _fail(self, stored: StoredResponse) -> None:
         ledger = await self._store.ledger(stored.owner, stored.id)

@@ -178,7 +178,10 @@ class Store(Protocol):
         ...
 
     async def beat(self, running: Collection[str]) -> frozenset[str]:
-        """Say that these responses are being made here. Those to be cancelled come back."""
+        """Say that these responses are being made here. Those to be cancelled come back.
+
+        With none too it returns only where what others say reaches the store.
+        """
         ...
 
     async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:

@@ -231,8 +231,6 @@ class SqlStore:
 
     async def beat(self, running: Collection[str]) -> frozenset[str]:
         """Renew the runs' time; those that are marked come back."""
-        if not running:
-            return frozenset()
         async with self.database.writing() as connection:
             beaten = await connection.execute(
                 update(runs)

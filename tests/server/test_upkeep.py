@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -10,7 +12,7 @@ from server.journal import ResponseJournal
 from server.runs import Emit, Runs
 from server.store.base import StoredResponse, StoreUnavailable
 from server.store.memory import MemoryStore
-from server.upkeep import Upkeep
+from server.upkeep import BEAT_SECONDS, LATE_SECONDS, SILENT_SECONDS, Upkeep
 from tests.server.store.test_contract import running
 
 
@@ -32,6 +34,51 @@ class Flaky(MemoryStore):
 
     async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
         raise self.failure
+
+
+class Shared(MemoryStore):
+    """A store that may be away; others' runs wait to be adopted in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+        self.adopted = False
+
+    async def beat(self, running: Collection[str]) -> frozenset[str]:
+        if self.away:
+            raise StoreUnavailable("away")
+        return await super().beat(running)
+
+    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
+        self.adopted = True
+        return ()
+
+
+class Gateway:
+    """One that takes care of a shared store, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.store = Shared()
+        self._clock = 0.0
+        self._upkeep = Upkeep(self.store, Runs(), 60.0, now=lambda: self._clock)
+
+    async def care(self, seconds: float) -> None:
+        """Beat now and for so long, then look for silent gateways."""
+        await self._beat()
+        for _ in range(math.ceil(seconds / BEAT_SECONDS)):
+            self.wait(BEAT_SECONDS)
+            await self._beat()
+        await self.end_silent()
+
+    async def end_silent(self) -> None:
+        await self._upkeep.end_silent()
+
+    def wait(self, seconds: float) -> None:
+        self._clock += seconds
+
+    async def _beat(self) -> None:
+        with suppress(StoreUnavailable):
+            await self._upkeep.beat()
 
 
 async def forever(emit: Emit) -> None:
@@ -63,6 +110,48 @@ async def test_a_chore_that_failed_comes_round_again(
         await store.beaten.wait()
     bugs = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert bool(bugs) == isinstance(failure, ValueError)
+
+
+async def test_a_gateway_that_has_long_been_heard_adopts() -> None:
+    gateway = Gateway()
+    await gateway.care(SILENT_SECONDS - BEAT_SECONDS)
+    assert not gateway.store.adopted
+    await gateway.care(BEAT_SECONDS)
+    assert gateway.store.adopted
+
+
+@pytest.fixture
+async def heard() -> Gateway:
+    """One that would adopt."""
+    gateway = Gateway()
+    await gateway.care(2 * SILENT_SECONDS)
+    gateway.store.adopted = False
+    return gateway
+
+
+async def test_after_an_outage_nobody_adopts_before_all_could_be_heard(heard: Gateway) -> None:
+    heard.store.away = True
+    await heard.care(2 * SILENT_SECONDS)
+    heard.store.away = False
+    await heard.care(SILENT_SECONDS - BEAT_SECONDS)
+    assert not heard.store.adopted
+    await heard.care(BEAT_SECONDS)
+    assert heard.store.adopted
+
+
+async def test_a_beat_that_hangs_is_an_outage(heard: Gateway) -> None:
+    heard.wait(LATE_SECONDS + 0.1)
+    await heard.end_silent()
+    await heard.care(SILENT_SECONDS - BEAT_SECONDS)
+    assert not heard.store.adopted
+    await heard.care(BEAT_SECONDS)
+    assert heard.store.adopted
+
+
+async def test_a_beat_that_is_a_little_late_is_none(heard: Gateway) -> None:
+    heard.wait(LATE_SECONDS - 0.1)
+    await heard.care(0)
+    assert heard.store.adopted
 
 
 async def test_sweeping_says_how_much_it_forgot(caplog: pytest.LogCaptureFixture) -> None:
