@@ -4,9 +4,10 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from server.outbound.failure import error_event
 from server.outbound.fold import fold
 from server.runs import Runs, WireEvent
-from server.store.base import UNFINISHED, Store
+from server.store.base import UNFINISHED, Store, StoreUnavailable
 
 
 async def shown(store: Store, owner: str, response_id: str) -> dict[str, Any] | None:
@@ -40,3 +41,20 @@ async def follow_stored(
             if ledger.ended:
                 return
             await bell.wait()
+
+
+async def stream_stored(
+    store: Store, owner: str, response_id: str, start: int = 0
+) -> AsyncGenerator[Sequence[WireEvent], None]:
+    """The same for a client whose stream has begun: a store that is lost ends it with an `error`.
+
+    No `response.failed` follows: the response itself goes on, and can be followed again.
+    """
+    position = start
+    try:
+        async with aclosing(follow_stored(store, owner, response_id, start)) as batches:
+            async for batch in batches:
+                position += len(batch)
+                yield batch
+    except StoreUnavailable as error:
+        yield [{**error_event(error), "sequence_number": position}]

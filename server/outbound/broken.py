@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from server.errors import ServerFailed
+from server.outbound.failure import error_event
 from server.outbound.fold import fold
 from server.runs import WireEvent
 
@@ -20,8 +21,6 @@ def broken_off(started: dict[str, Any], events: Sequence[WireEvent]) -> list[Wir
         {"type": "response.created", "response": started, "sequence_number": 0},
         {"type": "response.in_progress", "response": started, "sequence_number": 1},
     ]
-    told = ServerFailed(REASON).body()["error"]
-    flat = {key: told[key] for key in ("code", "message", "param")}
     closed = _closed(known)
     failed = {
         **fold([*known, *closed]),
@@ -30,7 +29,7 @@ def broken_off(started: dict[str, Any], events: Sequence[WireEvent]) -> list[Wir
     }
     last: list[WireEvent] = [
         *closed,
-        {"type": "error", **flat, "error": told},
+        error_event(ServerFailed(REASON)),
         {"type": "response.failed", "response": failed},
     ]
     first = len(known)

@@ -18,6 +18,7 @@ from server.completion import (
     Usage,
 )
 from server.errors import APIError, InvalidRequest, RateLimited
+from server.outbound.failure import error_event
 from server.outbound.fold import fold
 from server.outbound.items import OutputItem, Status, output_item
 from server.plan import TurnPlan
@@ -73,13 +74,11 @@ class ResponsesOutbound:
 
     def fail(self, error: APIError) -> list[WireEvent]:
         """The open item ends incomplete; an `error` event, then `response.failed`."""
-        told = error.body()["error"]
-        flat = {key: told[key] for key in ("code", "message", "param")}
         failure = {"code": _failure_code(error), "message": error.message}
         return self._number(
             [
                 *self._close_item("incomplete"),
-                {"type": "error", **flat, "error": told},
+                error_event(error),
                 self._ended("response.failed", status="failed", error=failure),
             ]
         )

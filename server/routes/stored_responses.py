@@ -14,7 +14,7 @@ from server import sse
 from server.auth import authenticate
 from server.context import Context, context_of
 from server.errors import InvalidRequest, NotFound
-from server.following import finished, follow_stored, shown
+from server.following import finished, shown, stream_stored
 from server.hidden import shown_by
 from server.inbound.fields import invalid
 from server.inbound.paging import read_paging
@@ -46,7 +46,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
 
     if run := context.gateway.runs.find(response_id):
         return sse.RunStream(run, encode, start)
-    return sse.stream_batches(follow_stored(context.store, owner, response_id, start), encode)
+    return sse.stream_batches(stream_stored(context.store, owner, response_id, start), encode)
 
 
 @router.delete("")

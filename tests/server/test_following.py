@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from server.following import finished, follow_stored, shown
+from server.following import finished, follow_stored, shown, stream_stored
 from server.runs import Emit, Runs
-from server.store.base import StoredResponse
+from server.store.base import Ledger, StoredResponse, StoreUnavailable
 from server.store.memory import MemoryStore
 
 RESPONSE = {"id": "r", "status": "in_progress", "output": []}
@@ -29,9 +29,10 @@ async def end(store: MemoryStore, *numbers: int) -> None:
     await store.end(StoredResponse("a", response, "2026-01-31", (), (), ()), events(*numbers))
 
 
-async def followed(store: MemoryStore, start: int = 0) -> list[int]:
-    batches = follow_stored(store, "a", "r", start)
-    return [event["sequence_number"] async for batch in batches for event in batch]
+async def followed(
+    store: MemoryStore, start: int = 0, follow: Any = follow_stored
+) -> list[dict[str, Any]]:
+    return [event async for batch in follow(store, "a", "r", start) for event in batch]
 
 
 async def settle() -> None:
@@ -49,14 +50,14 @@ async def test_events_are_followed_as_they_are_kept(store: MemoryStore, start: i
     await settle()
     assert not following.done()
     await end(store, 0, 1, 2, 3)
-    assert await following == [0, 1, 2, 3][start:]
+    assert await following == events(0, 1, 2, 3)[start:]
 
 
 async def test_events_of_a_response_that_has_ended_are_those_that_are_kept(
     store: MemoryStore,
 ) -> None:
     await end(store, 0, 1)
-    assert await followed(store, 1) == [1]
+    assert await followed(store, 1) == events(1)
 
 
 async def test_following_ends_with_a_response_that_is_deleted(store: MemoryStore) -> None:
@@ -65,7 +66,7 @@ async def test_following_ends_with_a_response_that_is_deleted(store: MemoryStore
     await settle()
     await store.delete("a", "r")
     await end(store, 0)
-    assert await following == [0]
+    assert await following == events(0)
 
 
 async def test_a_response_that_is_made_elsewhere_is_finished_when_it_has_ended(
@@ -106,6 +107,45 @@ async def test_who_waits_for_the_end_may_leave_a_run(store: MemoryStore) -> None
     await settle()
     assert not run.done
     await runs.close()
+
+
+class Lost(MemoryStore):
+    """A store that can no more be reached once it has given three events."""
+
+    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
+        if start == 3:
+            raise StoreUnavailable("away")
+        return await super().ledger(owner, response_id, start)
+
+
+@pytest.mark.parametrize("start", [0, 1])
+async def test_a_stream_tells_of_a_store_that_is_lost(start: int) -> None:
+    store = Lost()
+    await store.begin(STORED)
+    await store.append("r", events(0, 1, 2))
+    streaming = asyncio.ensure_future(followed(store, start, stream_stored))
+    await settle()
+    await store.append("r", events(3))
+    *told, last = await streaming
+    assert told == events(0, 1, 2)[start:]
+    flat = {"code": "store_unavailable", "message": "away", "param": None}
+    assert last == {
+        "type": "error",
+        **flat,
+        "error": {"type": "server_error", **flat},
+        "sequence_number": 3,
+    }
+
+
+async def test_who_waits_for_the_end_hears_of_a_store_that_is_lost() -> None:
+    store = Lost()
+    await store.begin(STORED)
+    await store.append("r", events(0, 1, 2))
+    finishing = asyncio.ensure_future(finished(store, Runs(), "a", "r"))
+    await settle()
+    await store.append("r", events(3))
+    with pytest.raises(StoreUnavailable):
+        await finishing
 
 
 async def test_a_response_is_shown_as_far_as_its_events_are_kept(store: MemoryStore) -> None:

@@ -14,8 +14,9 @@ from adapters.base import BackendConfig
 from adapters.scripted import ScriptedBackend
 from harmony.tokenizer import decode, encode_with_control
 from server.app import create_app
+from server.auth import ANYONE
 from server.settings import Settings
-from server.store.base import Event, Store, StoredResponse, StoreUnavailable
+from server.store.base import Event, Ledger, Store, StoredResponse, StoreUnavailable
 from server.store.memory import MemoryStore
 from server.store.sql import SqlStore
 from tests.postgres import Postgres
@@ -86,6 +87,43 @@ async def test_a_lost_server(start_postgres: Callable[[], Postgres], tmp_path: P
     await store.stop()
 
 
+class Followed(SqlStore):
+    """Says when it has been asked for what comes after the first events."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.followed = asyncio.Event()
+
+    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
+        ledger = await super().ledger(owner, response_id, start)
+        if start:
+            self.followed.set()
+        return ledger
+
+
+async def test_a_server_that_is_lost_while_a_response_is_followed(
+    start_postgres: Callable[[], Postgres], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.sql._PATIENCE_SECONDS", 0.05)
+    server = await asyncio.to_thread(start_postgres)
+    store = Followed(await asyncio.to_thread(server.new_database))
+    await store.start()
+    async with serving(store, tmp_path) as client:
+        response = {"id": "resp_1", "status": "in_progress", "output": []}
+        await store.begin(StoredResponse(ANYONE.id, response, "2026-01-31", (), (), ()))
+        created = {"type": "response.created", "response": response, "sequence_number": 0}
+        await store.append("resp_1", [created])
+        following = asyncio.ensure_future(client.get("/responses/resp_1?stream=true"))
+        await store.followed.wait()
+        await asyncio.to_thread(server.kill)
+        answer = await following
+    await store.stop()
+    told = _events(answer.text)
+    assert told[0] == created
+    assert [(event["type"], event["sequence_number"]) for event in told[1:]] == [("error", 1)]
+    assert answer.text.endswith("data: [DONE]\n\n")
+
+
 async def test_a_full_disk(tmp_path: Path) -> None:
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     await store.start()
@@ -133,11 +171,7 @@ async def test_a_stream_whose_end_cannot_be_kept_fails(tmp_path: Path, backgroun
     body = {"input": "hi", "stream": True, "background": background}
     async with serving(FailsLater(), tmp_path) as client:
         answer = await client.post("/responses", json=body)
-    events: list[Event] = [
-        json.loads(line.removeprefix("data: "))
-        for line in answer.text.splitlines()
-        if line.startswith("data: {")
-    ]
+    events = _events(answer.text)
     kinds = [event["type"] for event in events]
     assert kinds[-2:] == ["error", "response.failed"]
     assert "response.completed" not in kinds
@@ -152,3 +186,11 @@ async def test_a_stream_that_failed_is_made_anew_for_a_retry(tmp_path: Path) -> 
         answers = [await client.post("/responses", json=body, headers=headers) for _ in range(2)]
     assert ["response.failed" in answer.text for answer in answers] == [True, True]
     assert "idempotent-replayed" not in answers[1].headers
+
+
+def _events(stream: str) -> list[Event]:
+    return [
+        json.loads(line.removeprefix("data: "))
+        for line in stream.splitlines()
+        if line.startswith("data: {")
+    ]
