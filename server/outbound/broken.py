@@ -6,6 +6,7 @@ from typing import Any
 from server.errors import ServerFailed
 from server.outbound.failure import error_event
 from server.outbound.fold import fold
+from server.outbound.items import closing
 from server.runs import WireEvent
 
 REASON = "The server that made this response stopped before it was finished."
@@ -43,21 +44,16 @@ def _closed(events: Sequence[WireEvent]) -> list[WireEvent]:
     if len(added) == len(done):
         return []
     index, item = added[-1]["output_index"], added[-1]["item"]
-    text = "".join(
-        event["delta"]
+    deltas = [
+        event
         for event in events
         if event.get("item_id") == item["id"] and event["type"].endswith(".delta")
-    )
-    return [
-        {
-            "type": "response.output_item.done",
-            "output_index": index,
-            "item": {**item, **_body(item, text), "status": "incomplete"},
-        }
     ]
+    return closing(index, {**item, **_body(item, deltas), "status": "incomplete"})
 
 
-def _body(item: dict[str, Any], text: str) -> dict[str, Any]:
+def _body(item: dict[str, Any], deltas: Sequence[WireEvent]) -> dict[str, Any]:
+    text = "".join(event["delta"] for event in deltas)
     match item["type"]:
         case "function_call":
             return {"arguments": text}
@@ -66,5 +62,6 @@ def _body(item: dict[str, Any], text: str) -> dict[str, Any]:
         case "reasoning":
             return {"content": [{"type": "reasoning_text", "text": text}] if text else []}
         case _:
-            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            logprobs = [entry for event in deltas for entry in event["logprobs"]]
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
             return {"content": [part]}

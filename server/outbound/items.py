@@ -73,17 +73,7 @@ class TextItem:
 
     def close(self, status: Status) -> list[WireEvent]:
         """The whole text, the whole part, the whole message."""
-        part = self._part()
-        return [
-            {
-                "type": "response.output_text.done",
-                **self._at,
-                "text": part["text"],
-                "logprobs": part["logprobs"],
-            },
-            {"type": "response.content_part.done", **self._at, "part": part},
-            _done(self._index, self._item(status, [part])),
-        ]
+        return closing(self._index, self._item(status, [self._part()]))
 
     def _part(self) -> dict[str, Any]:
         text = "".join(self._text)
@@ -130,15 +120,8 @@ class ReasoningItem:
 
     def close(self, status: Status) -> list[WireEvent]:
         """The whole text and part where there is any, the whole item."""
-        if not self._text:
-            return [_done(self._index, self._item(status, []))]
-        text = "".join(self._text)
-        part = {"type": "reasoning_text", "text": text}
-        return [
-            {"type": "response.reasoning_text.done", **self._at, "text": text},
-            {"type": "response.content_part.done", **self._at, "part": part},
-            _done(self._index, self._item(status, [part])),
-        ]
+        part = {"type": "reasoning_text", "text": "".join(self._text)}
+        return closing(self._index, self._item(status, [part] if self._text else []))
 
     def _item(self, status: Status, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -184,11 +167,7 @@ class CallItem:
 
     def close(self, status: Status) -> list[WireEvent]:
         """The whole arguments, the whole call."""
-        item = self._item(status)
-        done = {"type": f"{self._event}.done", **self._at, self._body: item[self._body]}
-        if self._kind == "function_call":
-            done["name"] = self._tool.name
-        return [done, _done(self._index, item)]
+        return closing(self._index, self._item(status))
 
     def _item(self, status: Status) -> dict[str, Any]:
         item = {
@@ -213,9 +192,29 @@ def output_item(
     return TextItem(index, "final_answer" if header.channel is Channel.FINAL else "commentary")
 
 
+def closing(index: int, item: dict[str, Any]) -> list[WireEvent]:
+    """The last events of an item, from what it has become."""
+    at = {"item_id": item["id"], "output_index": index}
+    events: list[WireEvent] = []
+    match item:
+        case {"type": "function_call", "arguments": text, "name": name}:
+            kind = "response.function_call_arguments.done"
+            events.append({"type": kind, **at, "arguments": text, "name": name})
+        case {"type": "custom_tool_call", "input": text}:
+            events.append({"type": "response.custom_tool_call_input.done", **at, "input": text})
+        case {"content": parts}:
+            for place, part in enumerate(parts):
+                events += _part_done({**at, "content_index": place}, part)
+    return [*events, {"type": "response.output_item.done", "output_index": index, "item": item}]
+
+
+def _part_done(at: dict[str, Any], part: dict[str, Any]) -> list[WireEvent]:
+    said: dict[str, Any] = {name: part[name] for name in ("text", "logprobs") if name in part}
+    return [
+        {"type": f"response.{part['type']}.done", **at, **said},
+        {"type": "response.content_part.done", **at, "part": part},
+    ]
+
+
 def _added(index: int, item: dict[str, Any]) -> WireEvent:
     return {"type": "response.output_item.added", "output_index": index, "item": item}
-
-
-def _done(index: int, item: dict[str, Any]) -> WireEvent:
-    return {"type": "response.output_item.done", "output_index": index, "item": item}

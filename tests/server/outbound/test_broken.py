@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
+from adapters.base import TokenLogprobs
+from harmony.events import Header
+from harmony.messages import Channel, Conversation
+from server.completion import MessageOpened, TextDelta
+from server.errors import ServerFailed
 from server.outbound.broken import REASON, broken_off
+from server.outbound.responses import ResponsesOutbound
+from server.plan import DeclaredTool, TurnPlan
 
 STARTED: dict[str, Any] = {"id": "resp_1", "status": "in_progress", "output": []}
 BEGUN = [
@@ -37,40 +44,31 @@ def test_what_was_done_stays() -> None:
     assert events[-1]["response"]["output"] == [item]
 
 
+@pytest.mark.parametrize("said", [(), ("a",), ("a", "b")])
 @pytest.mark.parametrize(
-    ("kind", "delta", "body"),
+    "header",
     [
-        ("function_call", "function_call_arguments", {"arguments": "ab"}),
-        ("custom_tool_call", "custom_tool_call_input", {"input": "ab"}),
-        (
-            "reasoning",
-            "reasoning_text",
-            {"content": [{"type": "reasoning_text", "text": "ab"}]},
-        ),
-        (
-            "message",
-            "output_text",
-            {"content": [{"type": "output_text", "text": "ab", "annotations": [], "logprobs": []}]},
-        ),
+        Header(Channel.ANALYSIS),
+        Header(Channel.COMMENTARY),
+        Header(Channel.FINAL),
+        Header(Channel.COMMENTARY, "functions.f"),
+        Header(Channel.COMMENTARY, "functions.sql"),
     ],
 )
-def test_an_open_item_ends_incomplete_with_what_is_known(
-    kind: str, delta: str, body: dict[str, Any]
+def test_an_open_item_ends_as_in_a_response_that_fails(
+    header: Header, said: tuple[str, ...]
 ) -> None:
-    item = {"id": "x_1", "type": kind, "status": "in_progress", "name": "f"}
-    known = numbered(
-        {"type": "response.output_item.added", "output_index": 0, "item": item},
-        {"type": f"response.{delta}.delta", "item_id": "x_1", "delta": "a"},
-        {"type": f"response.{delta}.delta", "item_id": "x_1", "delta": "b"},
-    )
-    events = broken_off(STARTED, known)
-    assert events[5]["type"] == "response.output_item.done"
-    (shown,) = events[-1]["response"]["output"]
-    assert shown == events[5]["item"] == {**item, **body, "status": "incomplete"}
+    tools = (DeclaredTool("functions.f", "f"), DeclaredTool("functions.sql", "sql", "custom"))
+    outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(()), tools=tools))
+    known = [*outbound.start(), *outbound.push(MessageOpened(0, header))]
+    for text in said:
+        known += outbound.push(TextDelta(0, text, (TokenLogprobs(1, -0.5),)))
+    failed = outbound.fail(ServerFailed(REASON))
+    assert broken_off(STARTED, known) == known + failed
 
 
-def test_reasoning_of_which_nothing_was_told_has_no_content() -> None:
-    item = {"id": "rs_1", "type": "reasoning", "status": "in_progress", "content": []}
-    known = numbered({"type": "response.output_item.added", "output_index": 0, "item": item})
-    (shown,) = broken_off(STARTED, known)[-1]["response"]["output"]
-    assert shown["content"] == []
+def test_reasoning_that_is_hidden_has_no_content() -> None:
+    outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(())), hide_reasoning=True)
+    known = [*outbound.start(), *outbound.push(MessageOpened(0, Header(Channel.ANALYSIS)))]
+    known += outbound.push(TextDelta(0, "secret"))
+    assert broken_off(STARTED, known) == known + outbound.fail(ServerFailed(REASON))
