@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from server.outbound.failure import error_event
-from server.outbound.fold import fold
+from server.outbound.fold import ENDED, fold
 from server.runs import Runs, WireEvent
 from server.store.base import UNFINISHED, Store, StoreUnavailable
 
@@ -46,9 +46,10 @@ async def follow_stored(
 async def stream_stored(
     store: Store, owner: str, response_id: str, start: int = 0
 ) -> AsyncGenerator[Sequence[WireEvent], None]:
-    """The same for a client whose stream has begun: a store that is lost ends it with an `error`.
+    """The same for a client whose stream has begun: it is always told how that ends.
 
-    No `response.failed` follows: the response itself goes on, and can be followed again.
+    A store that is lost is an `error`. No `response.failed` follows: the response itself goes on,
+    and can be followed again.
     """
     position = start
     try:
@@ -56,5 +57,22 @@ async def stream_stored(
             async for batch in batches:
                 position += len(batch)
                 yield batch
+        if position == start and (missed := await _missed(store, owner, response_id, start)):
+            yield missed
     except StoreUnavailable as error:
         yield [{**error_event(error), "sequence_number": position}]
+
+
+async def _missed(store: Store, owner: str, response_id: str, start: int) -> Sequence[WireEvent]:
+    """The end of a response, for who has seen more of it than there is, or another end.
+
+    A crash may take events that were sent; what ended the response then has their numbers.
+    """
+    ledger = await store.ledger(owner, response_id)
+    if ledger is None or not ledger.events:
+        return []
+    failed = ledger.events[-1]["type"] == "response.failed"
+    if len(ledger.events) == start and not failed:
+        return []
+    end = (event for event in ledger.events[-2:] if event["type"] in ENDED | {"error"})
+    return [{**event, "sequence_number": number} for number, event in enumerate(end, start)]

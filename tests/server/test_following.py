@@ -109,6 +109,41 @@ async def test_who_waits_for_the_end_may_leave_a_run(store: MemoryStore) -> None
     await runs.close()
 
 
+async def end_as(store: MemoryStore, *kinds: str) -> None:
+    response = StoredResponse("a", {**RESPONSE, "status": "x"}, "2026-01-31", (), (), ())
+    await store.end(
+        response, [{"type": kind, "sequence_number": n} for n, kind in enumerate(kinds)]
+    )
+
+
+@pytest.mark.parametrize("start", [4, 5, 60])
+async def test_who_saw_what_a_crash_took_is_told_of_the_failure(
+    store: MemoryStore, start: int
+) -> None:
+    await store.append("r", events(0, 1))
+    streaming = asyncio.ensure_future(followed(store, start, stream_stored))
+    await settle()
+    await end_as(store, "response.created", "response.in_progress", "error", "response.failed")
+    assert await streaming == [
+        {"type": "error", "sequence_number": start},
+        {"type": "response.failed", "sequence_number": start + 1},
+    ]
+
+
+@pytest.mark.parametrize(("start", "told"), [(2, []), (3, ["response.completed"])])
+async def test_who_saw_more_than_there_is_is_told_of_the_end(
+    store: MemoryStore, start: int, told: list[str]
+) -> None:
+    await end_as(store, "response.created", "response.completed")
+    streamed = await followed(store, start, stream_stored)
+    assert [event["type"] for event in streamed] == told
+
+
+async def test_nothing_is_told_of_a_response_that_is_deleted(store: MemoryStore) -> None:
+    await store.delete("a", "r")
+    assert await followed(store, 1, stream_stored) == []
+
+
 class Lost(MemoryStore):
     """A store that can no more be reached once it has given three events."""
 
