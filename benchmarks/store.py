@@ -99,11 +99,11 @@ async def _fill(store: SqlStore, numbers: range) -> None:
             row
             for each in made
             for side, part in ((INPUT, each.input), (OUTPUT, each.output))
-            for row in rows.items(each.id, side, part)
+            for row in await rows.items(each.id, side, part)
         ]
         await connection.execute(insert(items), kept)
         await connection.execute(
-            insert(events), [rows.batch(each.id, _events(each)) for each in made]
+            insert(events), [await rows.batch(each.id, _events(each)) for each in made]
         )
 
 

@@ -28,7 +28,7 @@ KNOWS_BACKENDS = {"server/app.py", "server/backends.py", "server/cli.py"}
 # folders put these together.
 LAYERS = {
     "schemas": {"errors"},
-    "store": {"errors", "ids"},
+    "store": {"errors", "ids", "threads"},
     "inbound": {"errors", "ids", "joining", "plan", "schemas", "sealing", "store", "threads"},
     "outbound": {
         "completion",

@@ -13,8 +13,12 @@ from typing import Any
 import orjson
 
 from harmony.messages import Author, Channel, Message, Role
+from server import threads
 
 _LEVEL = 6
+# Bytes of JSON that are deflated, and of what it becomes that are read, in some 0.15 ms.
+_MOST_DEFLATED = 65_536
+_MOST_INFLATED = 2_560
 
 
 def dump(value: dict[str, Any]) -> str:
@@ -28,15 +32,19 @@ def load(text: str) -> dict[str, Any]:
     return value
 
 
-def pack(events: Sequence[dict[str, Any]]) -> bytes:
-    """Events, deflated."""
-    return zlib.compress(orjson.dumps(events), _LEVEL)
+async def pack(events: Sequence[dict[str, Any]]) -> bytes:
+    """Events, deflated: on a thread where they are long."""
+    text = orjson.dumps(events)
+    return await threads.run(lambda: zlib.compress(text, _LEVEL), small=len(text) <= _MOST_DEFLATED)
 
 
-def unpack(body: bytes) -> list[dict[str, Any]]:
-    """What `pack` was given."""
-    events: list[dict[str, Any]] = orjson.loads(zlib.decompress(body))
-    return events
+async def unpack(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
+    """What `pack` was given, time after time."""
+
+    def read() -> list[dict[str, Any]]:
+        return [event for body in bodies for event in orjson.loads(zlib.decompress(body))]
+
+    return await threads.run(read, small=sum(map(len, bodies)) <= _MOST_INFLATED)
 
 
 def dump_message(message: Message | None) -> str | None:

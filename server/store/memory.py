@@ -63,11 +63,7 @@ class MemoryStore:
 
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
-        ledger = codec.pack(events)
-        self._keep(stored)
-        self._ledgers[(stored.owner, stored.id)] = ledger
-        self._weights.hold([ledger])
-        self._make_room()
+        self._put(stored, await codec.pack(events))
 
     async def begin(self, stored: StoredResponse) -> None:
         """Keep a response in progress."""
@@ -82,10 +78,11 @@ class MemoryStore:
 
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """Keep the whole response, unless it was deleted while it was made."""
+        ledger = await codec.pack(events)
         self._run(stored.id)
         del self._runs[stored.id]
         if (stored.owner, stored.id) in self._responses:
-            await self.put(stored, events)
+            self._put(stored, ledger)
         if stored.conversation_id and stored.said:
             await self.conversations.add(stored.owner, stored.conversation_id, stored.said)
         self._bells.ring(stored.id)
@@ -109,7 +106,8 @@ class MemoryStore:
             return None
         if run := self._runs.get(response_id):
             return Ledger(tuple(run.events[start:]), ended=False)
-        return Ledger(tuple(codec.unpack(self._ledgers[key])[start:]), ended=True)
+        events = await codec.unpack([self._ledgers[key]])
+        return Ledger(tuple(events[start:]), ended=True)
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a response and its items."""
@@ -158,6 +156,12 @@ class MemoryStore:
         if response_id not in self._runs:
             raise RunLost(f"The run of response '{response_id}' is not this server's any more.")
         return self._runs[response_id]
+
+    def _put(self, stored: StoredResponse, ledger: bytes) -> None:
+        self._keep(stored)
+        self._ledgers[(stored.owner, stored.id)] = ledger
+        self._weights.hold([ledger])
+        self._make_room()
 
     def _keep(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)

@@ -4,6 +4,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, insert, select, update
@@ -33,6 +34,17 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
 _PATIENCE_SECONDS = 10.0
 _AT_ONCE = 500
+
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _LastRows:
+    """What a response ends with. It is made before a transaction, which keeps others waiting."""
+
+    output: list[Row]
+    batches: list[Row]
 
 
 class SqlStore:
@@ -69,14 +81,17 @@ class SqlStore:
 
     async def put(self, stored: StoredResponse, ledger: Sequence[Event] = ()) -> None:
         """Keep a response that has ended."""
+        given = await rows.items(stored.id, INPUT, stored.input)
+        last = await _last_rows(stored, ledger)
         async with self.database.writing() as connection:
-            await self._insert(connection, stored)
-            await self._finish(connection, stored, ledger)
+            await self._insert(connection, stored, given)
+            await self._finish(connection, last)
 
     async def begin(self, stored: StoredResponse) -> None:
         """Keep a response in progress, and that this gateway makes it."""
+        given = await rows.items(stored.id, INPUT, stored.input)
         async with self.database.writing() as connection:
-            await self._insert(connection, stored)
+            await self._insert(connection, stored, given)
             run = {
                 "response_id": stored.id,
                 "gateway": self._gateway,
@@ -86,18 +101,20 @@ class SqlStore:
 
     async def append(self, response_id: str, ledger: Sequence[Event]) -> None:
         """Keep a batch of events. The run's row is its fence: it says whose the run is."""
+        batch = await rows.batch(response_id, ledger)
         async with self.database.writing() as connection:
             mine = (
                 update(runs).where(self._is_mine(response_id)).values(beat_at=self.database.clock)
             )
             if (await connection.execute(mine)).rowcount != 1:
                 raise _lost(response_id)
-            await connection.execute(insert(events).values(rows.batch(response_id, ledger)))
+            await connection.execute(insert(events).values(batch))
             await self._ring(connection, response_id)
         self._bells.ring(response_id)
 
     async def end(self, stored: StoredResponse, ledger: Sequence[Event]) -> None:
-        """Keep the whole response; its batches of events become one."""
+        """Keep the whole response; its batches of events become few."""
+        last = await _last_rows(stored, ledger)
         async with self.database.writing() as connection:
             mine = delete(runs).where(self._is_mine(stored.id))
             if (await connection.execute(mine)).rowcount != 1:
@@ -107,7 +124,7 @@ class SqlStore:
                 update(responses).where(responses.c.id == stored.id).values(body=body)
             )
             await connection.execute(delete(events).where(events.c.response_id == stored.id))
-            await self._finish(connection, stored, ledger)
+            await self._finish(connection, last)
             if (conversation := stored.conversation_id) and stored.said:
                 await self.conversations.add_within(
                     connection, stored.owner, conversation, stored.said
@@ -153,12 +170,9 @@ class SqlStore:
         if not found:
             return None
         batches = [row for row in found if row.body is not None]
-        kept = (
-            event
-            for row in batches
-            for event in codec.unpack(row.body)[max(start - row.first, 0) :]
-        )
-        return Ledger(tuple(kept), ended=found[0].gateway is None)
+        kept = await codec.unpack([row.body for row in batches])
+        skipped = max(start - batches[0].first, 0) if batches else 0
+        return Ledger(tuple(kept[skipped:]), ended=found[0].gateway is None)
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a response; its items stay as long as others continue it."""
@@ -287,7 +301,9 @@ class SqlStore:
             logger.info("a response was continued while it was swept; it is left for later")
             return 0
 
-    async def _insert(self, connection: AsyncConnection, stored: StoredResponse) -> None:
+    async def _insert(
+        self, connection: AsyncConnection, stored: StoredResponse, given: Sequence[Row]
+    ) -> None:
         row = rows.response(stored) | {"created_at": self.database.clock}
         try:
             await connection.execute(insert(responses).values(row))
@@ -295,16 +311,14 @@ class SqlStore:
             if row["previous_id"] is None:
                 raise
             raise PreviousNotFound(row["previous_id"]) from error
-        if given := rows.items(stored.id, INPUT, stored.input):
+        if given:
             await connection.execute(insert(items), given)
 
-    async def _finish(
-        self, connection: AsyncConnection, stored: StoredResponse, ledger: Sequence[Event]
-    ) -> None:
-        if made := rows.items(stored.id, OUTPUT, stored.output):
-            await connection.execute(insert(items), made)
-        if ledger:
-            await connection.execute(insert(events).values(rows.batch(stored.id, ledger)))
+    async def _finish(self, connection: AsyncConnection, last: _LastRows) -> None:
+        if last.output:
+            await connection.execute(insert(items), last.output)
+        if last.batches:
+            await connection.execute(insert(events), last.batches)
 
     async def _row(self, connection: AsyncConnection, owner: str, response_id: str) -> Any:
         found = await connection.execute(select(responses).where(_is(owner, response_id)))
@@ -316,6 +330,11 @@ class SqlStore:
 
     def _is_mine(self, response_id: str) -> ColumnElement[bool]:
         return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)
+
+
+async def _last_rows(stored: StoredResponse, ledger: Sequence[Event]) -> _LastRows:
+    output = await rows.items(stored.id, OUTPUT, stored.output)
+    return _LastRows(output, await rows.batches(stored.id, ledger))
 
 
 def _is(owner: str, response_id: str) -> ColumnElement[bool]:

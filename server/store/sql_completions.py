@@ -27,7 +27,7 @@ class SqlCompletions:
             "created_at": self._database.clock,
             "model": stored.completion["model"],
             "body": codec.dump(stored.completion),
-            "messages": codec.pack(stored.messages),
+            "messages": await codec.pack(stored.messages),
         }
         async with self._database.writing() as connection:
             await connection.execute(insert(chat_completions).values(row))
@@ -39,7 +39,7 @@ class SqlCompletions:
         """The completion and its messages; what was said is found by its calls alone."""
         async with self._database.reading() as connection:
             row = (await connection.execute(_one(owner, completion_id))).first()
-        return None if row is None else _stored(row)
+        return None if row is None else await _stored(row)
 
     async def list(self, owner: str, wanted: Wanted) -> Listed:
         """In the order in which they were put."""
@@ -63,7 +63,7 @@ class SqlCompletions:
             row = (await connection.execute(_one(owner, completion_id))).first()
             if row is None:
                 return None
-            stored = _stored(row)
+            stored = await _stored(row)
             changed = {**stored.completion, "metadata": dict(metadata)}
             await connection.execute(
                 update(chat_completions)
@@ -161,5 +161,6 @@ def _is_wanted(owner: str, wanted: Wanted) -> ColumnElement[bool]:
     return found
 
 
-def _stored(row: Any) -> StoredCompletion:
-    return StoredCompletion(row.owner, codec.load(row.body), tuple(codec.unpack(row.messages)))
+async def _stored(row: Any) -> StoredCompletion:
+    messages = await codec.unpack([row.messages])
+    return StoredCompletion(row.owner, codec.load(row.body), tuple(messages))

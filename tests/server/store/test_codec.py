@@ -1,7 +1,12 @@
 """What is written is read again, byte for byte."""
 
+import asyncio
+import threading
+import zlib
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +33,7 @@ MESSAGES = st.builds(
 @settings(max_examples=30)
 @given(st.lists(st.dictionaries(TEXT, JSON), max_size=5))
 def test_events_are_read_as_they_were_written(events: list[dict[str, Any]]) -> None:
-    assert codec.unpack(codec.pack(events)) == events
+    assert asyncio.run(_packed_and_unpacked(events)) == events
 
 
 @given(MESSAGES)
@@ -37,8 +42,17 @@ def test_messages_are_read_as_they_were_written(message: Message) -> None:
     assert codec.load_message(text, tokens) == message
 
 
-def test_a_delta_costs_some_twenty_bytes() -> None:
-    events = [
+async def _packed_and_unpacked(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return await codec.unpack([await codec.pack(events)])
+
+
+async def test_batches_are_read_one_after_another() -> None:
+    packed = [await codec.pack(batch) for batch in ([{"n": 0}], [{"n": 1}, {"n": 2}])]
+    assert await codec.unpack(packed) == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def deltas(count: int) -> list[dict[str, Any]]:
+    return [
         {
             "type": "response.output_text.delta",
             "item_id": f"msg_{'0123456789abcdef' * 3}",
@@ -48,6 +62,28 @@ def test_a_delta_costs_some_twenty_bytes() -> None:
             "logprobs": [],
             "sequence_number": number,
         }
-        for number in range(1000)
+        for number in range(count)
     ]
-    assert len(codec.pack(events)) < 25 * len(events)
+
+
+async def test_a_delta_costs_some_twenty_bytes() -> None:
+    assert len(await codec.pack(deltas(1000))) < 25 * 1000
+
+
+@pytest.mark.parametrize(("count", "beside"), [(10, False), (5000, True)])
+async def test_long_batches_are_packed_and_unpacked_beside_the_event_loop(
+    count: int, beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done_by: list[int] = []
+
+    def watched(work: Callable[..., bytes]) -> Callable[..., bytes]:
+        def work_here(*arguments: Any) -> bytes:
+            done_by.append(threading.get_ident())
+            return work(*arguments)
+
+        return work_here
+
+    monkeypatch.setattr(zlib, "compress", watched(zlib.compress))
+    monkeypatch.setattr(zlib, "decompress", watched(zlib.decompress))
+    await codec.unpack([await codec.pack(deltas(count))])
+    assert [one != threading.get_ident() for one in done_by] == [beside, beside]

@@ -192,6 +192,13 @@ async def test_a_run_that_ended_has_its_whole_response_and_events(store: Store) 
     assert await store.ledger("a", "one", 3) == Ledger((), ended=True)
 
 
+@pytest.mark.parametrize("start", [0, 999, 1000, 2499, 2500, 9999])
+async def test_a_long_ledger_is_read_from_anywhere(store: Store, start: int) -> None:
+    events = numbered(*range(2500))
+    await store.put(turn("one"), events)
+    assert await store.ledger("a", "one", start) == Ledger(tuple(events[start:]), ended=True)
+
+
 async def test_a_run_that_ended_gets_no_more_events(store: Store) -> None:
     await store.begin(running("one"))
     await store.end(turn("one"), numbered(0))

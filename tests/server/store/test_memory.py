@@ -1,9 +1,10 @@
 """The store in memory."""
 
+import asyncio
 from dataclasses import replace
 from random import Random
 
-from server.store.base import StoredItem, StoredResponse
+from server.store.base import Ledger, StoredItem, StoredResponse
 from server.store.memory import MemoryStore
 
 
@@ -103,6 +104,17 @@ async def test_a_ledger_weighs_too() -> None:
     await store.put(stored("one"), [{"type": "x", "delta": noise}])
     await store.put(stored("two"))
     assert await store.get("a", "one") is None
+
+
+async def test_a_response_is_still_made_while_its_long_end_is_packed() -> None:
+    store = MemoryStore()
+    await store.begin(stored("one"))
+    events = [{"type": "x", "sequence_number": number} for number in range(5000)]
+    ending = asyncio.ensure_future(store.end(stored("one"), events))
+    await asyncio.sleep(0)
+    assert await store.ledger("a", "one") == Ledger((), ended=False)
+    await ending
+    assert await store.ledger("a", "one") == Ledger(tuple(events), ended=True)
 
 
 async def test_what_is_deleted_weighs_nothing() -> None:

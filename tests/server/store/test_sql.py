@@ -4,8 +4,10 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import closing
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,15 +16,16 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, event
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from server.store import rows
+from server.store import codec, rows
 from server.store.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailable
 from server.store.engine import migrate, open_engine, parse_url
 from server.store.sql import SqlStore
 from server.store.tables import metadata
 from tests.postgres import Postgres
 from tests.server.store.conftest import Database
-from tests.server.store.test_contract import numbered, running, turn
+from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
 
 SILENT = -1.0
 """Any gateway counts as silent."""
@@ -225,6 +228,57 @@ async def test_an_item_that_comes_back_again_and_again_is_read_once(
     found = await store.items("a", ["in_one", "out_one"])
     assert found == {"in_one": one.input[0], "out_one": one.output[0]}
     assert stored_item.call_count == 2
+
+
+async def test_nothing_is_deflated_while_others_wait_to_write(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    open_now = 0
+    begin, compress = store.database.writing, zlib.compress
+
+    @asynccontextmanager
+    async def writing() -> AsyncIterator[AsyncConnection]:
+        nonlocal open_now
+        async with begin() as connection:
+            open_now += 1
+            yield connection
+        open_now -= 1
+
+    def watched(data: bytes, level: int) -> bytes:
+        assert not open_now
+        return compress(data, level)
+
+    monkeypatch.setattr(store.database, "writing", writing)
+    monkeypatch.setattr(zlib, "compress", watched)
+    said = (item("in_one", THOUGHT),)
+    await store.put(turn("one", given=said), numbered(0))
+    await store.begin(running("two", given=said))
+    await store.append("two", numbered(0))
+    await store.end(turn("two", given=said), numbered(0))
+
+
+async def test_what_a_model_said_at_length_is_deflated_beside_the_event_loop(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    pack_tokens = codec.pack_tokens
+    done_by: list[int] = []
+
+    def watched(tokens: tuple[int, ...] | None) -> bytes | None:
+        done_by.append(threading.get_ident())
+        return pack_tokens(tokens)
+
+    monkeypatch.setattr(codec, "pack_tokens", watched)
+    await store.put(turn("one", made=(item("out", replace(THOUGHT, tokens=(1,) * 1000)),)))
+    assert len(done_by) == 1
+    assert done_by[0] != threading.get_ident()
+
+
+async def test_no_row_has_so_many_events_that_reading_it_takes_long(database: Database) -> None:
+    store = await database.open()
+    await store.put(turn("one"), numbered(*range(2500)))
+    assert await _rows(store, "events") == 3
 
 
 async def test_a_file_that_cannot_be_made_is_an_unavailable_store(tmp_path: Path) -> None:
