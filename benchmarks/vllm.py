@@ -45,7 +45,14 @@ from demo.checkpoint import ensure
 from harmony.messages import DeveloperContent, ResponseFormat
 from harmony.render import developer_text
 
-ENGINE = {"max_model_len": "4096", "enforce_eager": "true", "max_num_seqs": "64"}
+# Chunked prefill is named because our default on a CPU is not vLLM's own.
+ENGINE = {
+    "max_model_len": "4096",
+    "enforce_eager": "true",
+    "max_num_seqs": "64",
+    "enable_chunked_prefill": "false",
+    "max_num_batched_tokens": "4096",
+}
 ENVIRONMENT = {
     "VLLM_TARGET_DEVICE": "cpu",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -136,10 +143,10 @@ def group_of(process: int) -> int | None:
 @contextmanager
 def servers(model: str) -> Iterator[tuple[Server, Server]]:
     arguments = [f"--engine-arg={name}={value}" for name, value in ENGINE.items()]
+    forms = {"true": "--{}", "false": "--no-{}"}
     flags = [
-        part
+        forms.get(value, f"--{{}}={value}").format(name.replace("_", "-"))
         for name, value in ENGINE.items()
-        for part in ([f"--{name.replace('_', '-')}"] + ([value] if value != "true" else []))
     ]
     ours = [*("server", "serve", "--backend", "vllm", "--model", model, *arguments)]
     ours += ["--served-model-name", NAME, "--log-level", "warning"]
