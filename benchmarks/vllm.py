@@ -12,7 +12,7 @@ An engine may be a tenth faster or slower than the next for as long as it lives,
 both are launched several times, which says more than many rounds of one launch.
 Masked: answers keep to a JSON schema, of which each server makes its own grammar for the whole
 answer, reasoning and headers. Only ours shows the schema to the model, so that vLLM is asked with
-it in the instructions: both prompts must have equally many tokens, or nothing is printed.
+it in the instructions: both prompts must have equally many tokens, or the run ends.
 Printed are medians over all rounds of each round's ratio, ours to vLLM's, and within what the
 launches' own medians lie: output tokens per second, and CPU seconds per output token of the process
 that answers HTTP (the engine has processes of its own, alike on both sides).
@@ -221,7 +221,7 @@ async def ask(port: int, path: str, body: dict[str, Any]) -> Usage:
     writer.close()
     names = (rb"(?:prompt|input)_tokens", rb"(?:completion|output)_tokens")
     counts = [re.findall(rb'"%b":\s*(\d+)' % name, answer) for name in names]
-    if not all(counts):
+    if not all(counts) or int(counts[1][-1]) == 0:
         raise SystemExit(f"{path} answered {answer[:300]!r} ... {answer[-600:]!r}")
     return Usage(*(int(found[-1]) for found in counts))
 

@@ -166,7 +166,7 @@ class Server(uvicorn.Server):
         """Why it ended by itself."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Print the address once connections are accepted."""
+        """Print the address once connections are accepted, and watch the engine from then on."""
         await super().startup(sockets)
         for listener in sockets or ():
             print(f"Serving {', '.join(self._context.models)} on {_url(listener)}", flush=True)
