@@ -8,6 +8,7 @@ Both servers run at once with the same engine arguments and the default checkpoi
 answers to the same requests; each round asks each of them in an order drawn anew, so that a
 machine's moods fall on both alike. A server is asked once the other's engine has come to rest: its
 workers look for work for seconds after the last, and would halve the speed of the one beside it.
+The client is a batch process: as one on a machine of its own, it takes the processor from nobody.
 An engine may be a tenth faster or slower than the next for as long as it lives, ours as vLLM's, so
 both are launched several times, which says more than many rounds of one launch.
 Masked: answers keep to a JSON schema, of which each server makes its own grammar for the whole
@@ -159,12 +160,23 @@ def servers(model: str) -> Iterator[tuple[Server, Server]]:
             running.append(Server(name, command))
         for server in running:
             server.wait()
-        yield running[0], running[1]
+        with _giving_way():
+            yield running[0], running[1]
     finally:
         for server in running:
             with suppress(ProcessLookupError):
                 os.killpg(server.process.pid, signal.SIGKILL)
             server.process.wait()
+
+
+@contextmanager
+def _giving_way() -> Iterator[None]:
+    """Else each write of a server would wake this process in the server's place."""
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ async def respond(
     """
     request.state.run = run
     if stream:
-        return sse.RunStream(run, encode)
+        return sse.RunStream(run, encode, forgetting=not run.is_kept)
     if not await _finish_unless_disconnected(run, request):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:

@@ -54,7 +54,8 @@ class Producer(Protocol):
 class Run:
     """One producer's events, append-only, with any number of readers.
 
-    events: the ledger so far. error: what ended the run before its time, None where nothing did.
+    events: the ledger so far, without what a forgetting reader has taken. error: what ended the
+    run before its time, None where nothing did.
     """
 
     def __init__(
@@ -97,13 +98,14 @@ class Run:
         await asyncio.wait([self._task])
 
     @contextmanager
-    def read(self, wake: Wake, start: int = 0) -> Iterator["Reader"]:
+    def read(self, wake: Wake, start: int = 0, *, forgetting: bool = False) -> Iterator["Reader"]:
         """A reader of the events from position `start` on.
 
         wake: called when there are more, in the step that makes them, and once the run is done.
+        forgetting: nobody reads the run beside this reader or after it: what it takes is dropped.
         Leaving it as the last reader cancels a foreground run.
         """
-        reader = Reader(self, start)
+        reader = Reader(self, start, forgetting=forgetting)
         self._readers[reader] = wake
         try:
             yield reader
@@ -174,14 +176,18 @@ class Run:
 class Reader:
     """A place in a run's events; `Run.read` makes it."""
 
-    def __init__(self, run: Run, start: int) -> None:
+    def __init__(self, run: Run, start: int, *, forgetting: bool) -> None:
         self._run = run
         self._position = start
+        self._forgetting = forgetting
 
     def take(self) -> Sequence[WireEvent]:
         """What has come since the last time; empty where nothing has."""
         taken = self._run.events[self._position :]
-        self._position += len(taken)
+        if self._forgetting:
+            self._run.events.clear()
+        else:
+            self._position += len(taken)
         return taken
 
 

@@ -47,25 +47,30 @@ def unnamed(event: WireEvent) -> bytes:
 class RunStream(Response):
     """A run's events from position `start` on, then `[DONE]`; each is written as it is made.
 
+    forgetting: nobody else reads the run, which then keeps nothing of what is written.
     A comment every PING_SECONDS keeps the connection open. Who leaves it leaves the run.
     """
 
-    def __init__(self, run: Run, encode: Encode, start: int = 0) -> None:
+    def __init__(
+        self, run: Run, encode: Encode, start: int = 0, *, forgetting: bool = False
+    ) -> None:
         self.status_code = 200
         self.background = None
         self.raw_headers = list(_HEADERS)
         self._run = run
         self._encode = encode
         self._start = start
+        self._forgetting = forgetting
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
         leaving = asyncio.ensure_future(left(receive))
         send_body = scope.get("state", {}).get(SEND_BODY, send)
         writer = _Writer(self._run, self._encode, send_body, leaving)
-        head = {"type": "http.response.start", "status": self.status_code}
+        head: Message = {"type": "http.response.start", "status": self.status_code}
+        head["headers"] = self.raw_headers
         try:
-            await writer.write_all(send, {**head, "headers": self.raw_headers}, self._start)
+            await writer.write_all(send, head, self._start, forgetting=self._forgetting)
             if not leaving.done():
                 await send({"type": "http.response.body", "body": DONE})
         finally:
@@ -90,10 +95,10 @@ class _Writer:
         self._failure: BaseException | None = None
         self._called = asyncio.Event()
 
-    async def write_all(self, send: Send, head: Message, start: int) -> None:
+    async def write_all(self, send: Send, head: Message, start: int, *, forgetting: bool) -> None:
         """Return when all is written, or the client has left. Raises what writing does."""
         self._leaving.add_done_callback(lambda _: self._called.set())
-        with self._run.read(self._push, start) as self._reader:
+        with self._run.read(self._push, start, forgetting=forgetting) as self._reader:
             self._ping_later()
             try:
                 self._write(send, head)

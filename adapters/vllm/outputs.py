@@ -98,8 +98,8 @@ class Delivery:
             return
         counts = IterationStats() if self._loggers is not None and outputs.outputs else None
         self._processor.process_outputs(outputs.outputs, outputs.timestamp, counts)
-        self._processor.update_scheduler_stats(outputs.scheduler_stats)
         if self._loggers is not None:
+            self._processor.update_scheduler_stats(outputs.scheduler_stats)
             self._loggers.record(outputs.scheduler_stats, counts, engine_idx=outputs.engine_index)
 
 

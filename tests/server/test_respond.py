@@ -9,7 +9,7 @@ from starlette.types import Message
 from server import sse
 from server.errors import InvalidRequest
 from server.respond import json_response, respond
-from server.runs import Emit, Run, WireEvent
+from server.runs import Emit, Run, Show, WireEvent
 
 
 class Connection:
@@ -28,6 +28,16 @@ class Connection:
     @property
     def request(self) -> Request:
         return Request({"type": "http"}, self.receive)
+
+
+class Keeping:
+    """A journal that shows events at once."""
+
+    async def begin(self) -> None:
+        pass
+
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+        show(events)
 
 
 @pytest.fixture
@@ -116,3 +126,16 @@ async def test_a_streamed_answer_is_a_stream_of_events(connection: Connection) -
         b'data: {"a":1}\n\n',
         b"data: [DONE]\n\n",
     ]
+
+
+@pytest.mark.parametrize("journal", [None, Keeping()])
+async def test_only_a_run_that_others_may_read_keeps_what_is_streamed(
+    connection: Connection, journal: Keeping | None
+) -> None:
+    async def send(message: Message) -> None:
+        pass
+
+    run = Run(saying({"a": 1}), journal=journal)
+    response = await respond(run, connection.request, stream=True, encode=sse.unnamed, fold=count)
+    await response({"type": "http"}, connection.receive, send)
+    assert run.events == ([] if journal is None else [{"a": 1}])

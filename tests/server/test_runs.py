@@ -359,6 +359,17 @@ async def test_a_reader_takes_what_has_come_since_the_last_time(
         assert reader.take() == events(2)
 
 
+async def test_a_run_keeps_nothing_of_what_a_forgetting_reader_takes(source: Source) -> None:
+    run = Run(source)
+    with run.read(lambda: None, forgetting=True) as reader:
+        for number in range(2):
+            source.say(number)
+            await settle()
+            assert run.events == events(number)
+            assert reader.take() == events(number)
+            assert run.events == []
+
+
 async def test_the_last_reader_to_leave_cancels_a_foreground_run(source: Source) -> None:
     run = Run(source)
     await settle()

@@ -207,6 +207,16 @@ async def test_an_event_is_with_the_client_before_the_run_goes_on(client: Client
     assert had == [ONE, ONE + TWO]
 
 
+@pytest.mark.parametrize(("forgetting", "left"), [(True, 0), (False, 2)])
+async def test_a_run_may_forget_what_is_written(
+    client: Client, forgetting: bool, left: int
+) -> None:
+    run = Run(two)
+    await client.get(run, forgetting=forgetting)
+    assert client.body == ONE + TWO + DONE
+    assert len(run.events) == left
+
+
 async def test_each_of_a_runs_clients_gets_all_events(client: Client) -> None:
     other = Client()
     run = Run(two)
