@@ -185,7 +185,7 @@ class Reader:
         """What has come since the last time; empty where nothing has."""
         taken = self._run.events[self._position :]
         if self._forgetting:
-            self._run.events.clear()
+            del self._run.events[self._position :]
         else:
             self._position += len(taken)
         return taken

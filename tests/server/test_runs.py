@@ -365,9 +365,22 @@ async def test_a_run_keeps_nothing_of_what_a_forgetting_reader_takes(source: Sou
         for number in range(2):
             source.say(number)
             await settle()
-            assert run.events == events(number)
             assert reader.take() == events(number)
             assert run.events == []
+
+
+async def test_a_forgetting_reader_that_starts_later_leaves_what_was_before(
+    source: Source,
+) -> None:
+    run = Run(source)
+    source.say(0, 1)
+    await settle()
+    with run.read(lambda: None, 1, forgetting=True) as reader:
+        assert reader.take() == events(1)
+        source.say(2)
+        await settle()
+        assert reader.take() == events(2)
+    assert run.events == events(0)
 
 
 async def test_the_last_reader_to_leave_cancels_a_foreground_run(source: Source) -> None:
