@@ -41,6 +41,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from adapters.vllm.flags import flags
 from benchmarks import masks
 from demo.checkpoint import ensure
 from harmony.messages import DeveloperContent, ResponseFormat
@@ -144,14 +145,9 @@ def group_of(process: int) -> int | None:
 @contextmanager
 def servers(model: str) -> Iterator[tuple[Server, Server]]:
     arguments = [f"--engine-arg={name}={value}" for name, value in ENGINE.items()]
-    forms = {"true": "--{}", "false": "--no-{}"}
-    flags = [
-        forms.get(value, f"--{{}}={value}").format(name.replace("_", "-"))
-        for name, value in ENGINE.items()
-    ]
     ours = [*("server", "serve", "--backend", "vllm", "--model", model, *arguments)]
     ours += ["--served-model-name", NAME, "--log-level", "warning"]
-    theirs = [*("vllm.entrypoints.cli.main", "serve", model, *flags)]
+    theirs = [*("vllm.entrypoints.cli.main", "serve", model, *flags(ENGINE))]
     theirs += ["--served-model-name", NAME, "--disable-log-stats"]
     theirs += ["--disable-uvicorn-access-log", "--scheduling-policy", "priority"]
     running: list[Server] = []
@@ -171,7 +167,7 @@ def servers(model: str) -> Iterator[tuple[Server, Server]]:
 
 @contextmanager
 def _giving_way() -> Iterator[None]:
-    """Else each write of a server would wake this process in the server's place."""
+    """Else each write of a server would run this process in the server's place."""
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     try:
         yield

@@ -67,8 +67,11 @@ class RunStream(Response):
         leaving = asyncio.ensure_future(left(receive))
         send_body = scope.get("state", {}).get(SEND_BODY, send)
         writer = _Writer(self._run, self._encode, send_body, leaving)
-        head: Message = {"type": "http.response.start", "status": self.status_code}
-        head["headers"] = self.raw_headers
+        head = {
+            "type": "http.response.start",
+            "status": self.status_code,
+            "headers": self.raw_headers,
+        }
         try:
             await writer.write_all(send, head, self._start, forgetting=self._forgetting)
             if not leaving.done():

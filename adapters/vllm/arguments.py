@@ -8,6 +8,7 @@ from vllm.platforms import current_platform
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from adapters.errors import BackendFailed
+from adapters.vllm.flags import flags
 
 # Grammars are llguidance's; priorities order what waits, and without them nothing changes; nobody
 # reads the engine's own statistics. Each can be set otherwise.
@@ -18,7 +19,6 @@ _DEFAULTS = {
 }
 # vLLM 0.32 on a CPU dies of a request with a seed whose prompt takes several steps.
 _CPU_DEFAULTS = {"enable_chunked_prefill": "false"}
-_FLAGS = {"true": "--{}", "false": "--no-{}"}
 
 
 def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
@@ -26,12 +26,8 @@ def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
 
     Raises BackendFailed for a name that vLLM does not know, or a value that it does not take.
     """
-    words = ["--model", model]
     defaults = _DEFAULTS | (_CPU_DEFAULTS if current_platform.is_cpu() else {})
-    for name, value in {**defaults, **options}.items():
-        option = name.replace("_", "-")
-        flag = _FLAGS.get(value.lower())
-        words += [flag.format(option)] if flag else [f"--{option}", value]
+    words = ["--model", model, *flags({**defaults, **options})]
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
     parser.error = _refuse
     arguments: AsyncEngineArgs = AsyncEngineArgs.from_cli_args(parser.parse_args(words))
