@@ -196,6 +196,7 @@ class Runs:
 
     def __init__(self) -> None:
         self._ids: dict[Run, str] = {}
+        self._some_kept = asyncio.Event()
         self.ending = False
         """True once all runs are ended because the server is."""
 
@@ -203,6 +204,10 @@ class Runs:
     def kept_ids(self) -> list[str]:
         """Of what still runs and has a journal."""
         return [request_id for run, request_id in self._ids.items() if run.is_kept]
+
+    async def some_kept(self) -> None:
+        """Return when something runs here that has a journal."""
+        await self._some_kept.wait()
 
     def start(
         self,
@@ -215,6 +220,8 @@ class Runs:
         """Start a run; it is remembered until it is done."""
         run = Run(produce, journal=journal, background=background)
         self._ids[run] = request_id
+        if run.is_kept:
+            self._some_kept.set()
         run.when_done(partial(self._forget, run))
         return run
 
@@ -239,3 +246,5 @@ class Runs:
 
     def _forget(self, run: Run) -> None:
         del self._ids[run]
+        if not any(other.is_kept for other in self._ids):
+            self._some_kept.clear()

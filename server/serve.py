@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FrameType
 
 import uvicorn
@@ -47,6 +47,9 @@ DEAD_SECONDS = 30.0
 
 WATCH_SECONDS = 1.0
 """Between two looks at whether the engine still lives."""
+
+TICK_SECONDS = 1.0
+"""Between two settings of the `date` header, which tells whole seconds."""
 
 
 class CannotServe(Exception):
@@ -161,6 +164,7 @@ class Server(uvicorn.Server):
         self._context = context
         self._gateway = context.gateway
         self._loop = loop
+        self._exiting = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
         self.death: EngineDied | None = None
         """Why it ended by itself."""
@@ -178,6 +182,7 @@ class Server(uvicorn.Server):
         await asyncio.sleep(DEAD_SECONDS)
         self.death = error
         self.should_exit = True
+        self._exiting.set()
 
     async def _engine_dies(self) -> EngineDied:
         """Return when that is so; an engine that fails otherwise may come back."""
@@ -189,6 +194,15 @@ class Server(uvicorn.Server):
                 return error
             except BackendError:
                 continue
+
+    async def main_loop(self) -> None:
+        """Return when the server is to exit.
+
+        It is told so: uvicorn's looks ten times a second, all the time that nobody asks anything.
+        """
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._exiting.wait(), TICK_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers finish for the drain's time, then end them."""
@@ -209,6 +223,7 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._end_answers)
         else:
             super().handle_exit(sig, frame)
+            self._loop.call_soon_threadsafe(self._exiting.set)
 
     def _end_answers(self) -> None:
         self._gateway.runs.cancel()

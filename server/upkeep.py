@@ -17,8 +17,8 @@ from server.store.base import CANCELS, Store, StoredResponse, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-BEAT_SECONDS = 2.0
-LATE_SECONDS = 3 * BEAT_SECONDS
+BEAT_SECONDS = 4.0
+LATE_SECONDS = 2 * BEAT_SECONDS
 """A beat that comes later after the one before could not reach the store in time."""
 SILENT_SECONDS = 15.0
 """A gateway that has not been heard of for so long runs nothing any more."""
@@ -119,9 +119,9 @@ class Upkeep:
         """Hear of them between the beats."""
         with self._store.listen(CANCELS) as bell:
             while True:
+                await self._runs.some_kept()
                 await bell.wait()
-                if self._runs.kept_ids:
-                    await _tried(self.beat)
+                await _tried(self.beat)
 
     async def _fail(self, stored: StoredResponse) -> None:
         ledger = await self._store.ledger(stored.owner, stored.id)

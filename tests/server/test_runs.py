@@ -434,6 +434,29 @@ async def test_only_runs_with_a_journal_are_told_as_kept() -> None:
     assert runs.kept_ids == []
 
 
+async def test_who_waits_for_a_kept_run_goes_on_while_there_is_one() -> None:
+    runs = Runs()
+    sources = [Source() for _ in range(3)]
+    runs.start(sources[0], "not kept")
+    waiting = asyncio.create_task(runs.some_kept())
+    await settle()
+    assert not waiting.done()
+    kept = [runs.start(one, "kept", journal=SlowJournal()) for one in sources[1:]]
+    await waiting
+    sources[1].end()
+    await kept[0].wait()
+    await settle()
+    await runs.some_kept()
+    sources[2].end()
+    await kept[1].wait()
+    await settle()
+    waiting = asyncio.create_task(runs.some_kept())
+    await settle()
+    assert not waiting.done()
+    waiting.cancel()
+    await runs.close()
+
+
 @pytest.mark.parametrize("background", [False, True])
 async def test_closing_cancels_what_runs_and_waits_for_it(background: bool) -> None:
     runs = Runs()

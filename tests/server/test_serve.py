@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -20,7 +22,7 @@ from adapters.base import BackendInfo
 from adapters.errors import BackendFailed, EngineDied
 from harmony.vocab import VOCAB_SIZE
 from server.cli import INTERRUPTED
-from server.serve import CannotServe, Progress, _bind, _listen, _url, serve
+from server.serve import CannotServe, Progress, Server, _bind, _listen, _url, serve
 from server.settings import Settings
 from server.store.memory import MemoryStore
 
@@ -455,6 +457,57 @@ def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(CannotServe, match="the engine died"):
         serve(Settings(port=0))
     assert engine.looks == 2
+
+
+@pytest.fixture
+async def idle(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A server with a dead engine, which has its headers set once and then never again."""
+    monkeypatch.setattr("server.serve.TICK_SECONDS", NEVER)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("nobody asks")
+
+    config = uvicorn.Config(app, log_config=None)
+    config.load()
+    engine = Mortal()
+    engine.looks = 1
+    context: Any = SimpleNamespace(gateway=SimpleNamespace(backend=engine))
+    return Server(config, context, asyncio.get_running_loop())
+
+
+async def test_a_signal_is_not_left_for_the_next_tick(idle: Server) -> None:
+    waiting = asyncio.create_task(idle.main_loop())
+    await asyncio.sleep(0)
+    idle.handle_exit(signal.SIGINT, None)
+    await asyncio.wait_for(waiting, PATIENCE)
+
+
+async def test_the_end_of_the_engine_is_not_left_for_the_next_tick(
+    idle: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WATCH_SECONDS", "DEAD_SECONDS"):
+        monkeypatch.setattr(f"server.serve.{name}", 0.01)
+    both = asyncio.gather(idle.main_loop(), idle._end_with_the_engine())
+    await asyncio.wait_for(both, PATIENCE)
+
+
+async def test_each_tick_sets_the_date(idle: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.serve.TICK_SECONDS", 0.001)
+    told: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+
+    class State(uvicorn.server.ServerState):
+        def __setattr__(self, name: str, value: Any) -> None:
+            told.put_nowait((name, value))
+
+    idle.server_state = State()
+    while not told.empty():
+        told.get_nowait()
+    waiting = asyncio.create_task(idle.main_loop())
+    for _ in range(2):
+        name, headers = await asyncio.wait_for(told.get(), PATIENCE)
+        assert name == "default_headers"
+        assert b"date" in dict(headers)
+    waiting.cancel()
 
 
 ENDLESS = """

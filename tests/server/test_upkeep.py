@@ -100,6 +100,22 @@ async def test_a_run_that_is_cancelled_through_the_store_ends() -> None:
     await runs.close()
 
 
+async def test_a_gateway_that_makes_nothing_does_not_look_for_cancels() -> None:
+    class Counting(MemoryStore):
+        beats = 0
+
+        async def beat(self, running: Collection[str]) -> frozenset[str]:
+            self.beats += 1
+            return await super().beat(running)
+
+    store = Counting()
+    async with Upkeep(store, Runs(), 60.0).running():
+        for _ in range(10):
+            await store.cancel("another's")
+            await asyncio.sleep(0)
+    assert store.beats == 1
+
+
 @pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("a bug")])
 async def test_a_chore_that_failed_comes_round_again(
     failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
