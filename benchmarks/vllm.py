@@ -2,21 +2,19 @@
 
     make test-vllm   # once: sets up .venv-vllm
     .venv-vllm/bin/python -m benchmarks.vllm [--model FOLDER] [--streams 1 16 64]
-                                             [--launches 8] [--rounds 1]
+                                             [--launches 4] [--requests 64]
 
-Both servers run at once with the same engine arguments and the default checkpoint, and stream
-answers to the same requests; each round asks each of them in an order drawn anew, so that a
-machine's moods fall on both alike. A server is asked once the other's engine has come to rest: its
-workers look for work for seconds after the last, and would halve the speed of the one beside it.
-The client is a batch process: as one on a machine of its own, it takes the processor from nobody.
-An engine may be a tenth faster or slower than the next for as long as it lives, ours as vLLM's, so
-both are launched several times, which says more than many rounds of one launch.
-Masked: answers keep to a JSON schema, of which each server makes its own grammar for the whole
-answer, reasoning and headers. Only ours shows the schema to the model, so that vLLM is asked with
-it in the instructions: both prompts must have equally many tokens, or the run ends.
-Printed are medians over all rounds of each round's ratio, ours to vLLM's, and within what the
+Both APIs stand in front of one engine with the default checkpoint (`benchmarks.one_engine`), and
+stream answers to the same requests in turns, in an order drawn anew for each, so that a machine's
+moods fall on both alike; of two engines one may be a tenth faster for as long as it lives. A turn
+is as many requests as there are streams. The client is a batch process: as one on a machine of its
+own, it takes the processor from nobody.
+Masked: answers keep to a JSON schema, of which each API makes its own grammar for the whole answer,
+reasoning and headers. Only ours shows the schema to the model, so that vLLM is asked with it in the
+instructions: both prompts must have equally many tokens, or the run ends.
+Printed are medians over all turns of each turn's ratio, ours to vLLM's, and within what the
 launches' own medians lie: output tokens per second, and CPU seconds per output token of the process
-that answers HTTP (the engine has processes of its own, alike on both sides).
+that answers HTTP.
 """
 
 import argparse
@@ -47,13 +45,15 @@ from demo.checkpoint import ensure
 from harmony.messages import DeveloperContent, ResponseFormat
 from harmony.render import developer_text
 
-# Chunked prefill is named because our default on a CPU is not vLLM's own.
+# Chunked prefill is named because our default on a CPU is not vLLM's own. Prefixes are not cached:
+# who is asked second would find the prompts of who was asked first.
 ENGINE = {
     "max_model_len": "4096",
     "enforce_eager": "true",
     "max_num_seqs": "64",
     "enable_chunked_prefill": "false",
     "max_num_batched_tokens": "4096",
+    "enable_prefix_caching": "false",
 }
 ENVIRONMENT = {
     "VLLM_TARGET_DEVICE": "cpu",
@@ -62,11 +62,11 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
 }
 NAME = "model"
-LEAST_REQUESTS = 8  # of a round: a single one says little
 WARMING_STREAMS = 16
 START_SECONDS = 600
-REST_SECONDS = 0.3
-RESTS_BELOW = 0.1  # of a processor
+GONE_SECONDS = 10
+OUR_PORT, THEIR_PORT = 8310, 8311
+LOG = Path("/tmp/benchmark-vllm.log")
 INSTRUCTIONS = "Answer in the form that is asked for."
 # Of the things that the default checkpoint says most about.
 TASKS = (
@@ -77,92 +77,78 @@ TASKS = (
 )
 
 
-class Server:
-    """A server process; `cpu` is its own processor time in seconds, without its children's."""
+@dataclass(frozen=True)
+class Api:
+    """A process that answers HTTP."""
 
-    def __init__(self, name: str, command: list[str]) -> None:
-        self.name = name
-        self.port = 8300 + len(name)
-        self._refuse_leftovers()
-        words = [sys.executable, "-m", *command, "--port", str(self.port)]
-        self.log = Path(f"/tmp/benchmark-{name}.log")
-        with self.log.open("w") as output:
-            self.process = subprocess.Popen(
-                words,
-                env={**os.environ, **ENVIRONMENT},
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    def _refuse_leftovers(self) -> None:
-        """Else what an earlier run left would be measured."""
-        try:
-            socket.create_server(("127.0.0.1", self.port)).close()
-        except OSError as error:
-            raise SystemExit(f"port {self.port} is another's: {error}") from error
-
-    def wait(self) -> None:
-        limit = time.monotonic() + START_SECONDS
-        while time.monotonic() < limit and self.process.poll() is None:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health"):
-                    return
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.5)
-        raise SystemExit(f"{self.name} did not start; see {self.log}")
+    port: int
+    process: int
 
     @property
     def cpu(self) -> float:
-        return cpu_seconds(self.process.pid)
-
-    async def rest(self) -> None:
-        """Return when none of its processes computes any more."""
-        spent = math.inf
-        while spent > RESTS_BELOW * REST_SECONDS:
-            before = self._cpu_of_all()
-            await asyncio.sleep(REST_SECONDS)
-            spent = self._cpu_of_all() - before
-
-    def _cpu_of_all(self) -> float:
-        own = os.getpgid(self.process.pid)
-        ids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-        return sum(cpu_seconds(one) for one in ids if group_of(one) == own)
-
-
-def cpu_seconds(process: int) -> float:
-    """By the scheduler's figures: clock ticks miss short wake-ups."""
-    threads = Path(f"/proc/{process}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
-
-
-def group_of(process: int) -> int | None:
-    with suppress(ProcessLookupError):
-        return os.getpgid(process)
-    return None
+        """Its processor time in seconds. By the scheduler's figures: ticks miss short wake-ups."""
+        threads = Path(f"/proc/{self.process}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 @contextmanager
-def servers(model: str) -> Iterator[tuple[Server, Server]]:
-    arguments = [f"--engine-arg={name}={value}" for name, value in ENGINE.items()]
-    ours = [*("server", "serve", "--backend", "vllm", "--model", model, *arguments)]
-    ours += ["--served-model-name", NAME, "--log-level", "warning"]
-    theirs = [*("vllm.entrypoints.cli.main", "serve", model, *flags(ENGINE))]
-    theirs += ["--served-model-name", NAME, "--disable-log-stats"]
-    theirs += ["--disable-uvicorn-access-log", "--scheduling-policy", "priority"]
-    running: list[Server] = []
+def apis(model: str) -> Iterator[tuple[Api, Api]]:
+    """Ours and vLLM's, both serving."""
+    for port in (OUR_PORT, THEIR_PORT):
+        _refuse_leftovers(port)
+    with LOG.open("w") as output:
+        launcher = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.one_engine", *_arguments(model)],
+            env={**os.environ, **ENVIRONMENT},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
     try:
-        for name, command in (("ours", ours), ("vllm-serve", theirs)):
-            running.append(Server(name, command))
-        for server in running:
-            server.wait()
+        for port in (OUR_PORT, THEIR_PORT):
+            _wait(port, launcher)
+        children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text()
+        *_, theirs, ours = map(int, children.split())  # as they were started
         with _giving_way():
-            yield running[0], running[1]
+            yield Api(OUR_PORT, ours), Api(THEIR_PORT, theirs)
     finally:
-        for server in running:
-            with suppress(ProcessLookupError):
-                os.killpg(server.process.pid, signal.SIGKILL)
-            server.process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(launcher.pid, signal.SIGKILL)
+        launcher.wait()
+
+
+def _arguments(model: str) -> list[str]:
+    ours = ["serve", "--backend", "vllm", "--model", model, "--served-model-name", NAME]
+    ours += ["--log-level", "warning", "--port", str(OUR_PORT)]
+    ours += [f"--engine-arg={name}={value}" for name, value in ENGINE.items()]
+    theirs = ["serve", model, "--served-model-name", NAME, "--disable-log-stats"]
+    theirs += ["--disable-uvicorn-access-log", "--port", str(THEIR_PORT)]
+    theirs += ["--scheduling-policy", "priority", *flags(ENGINE)]
+    return [*ours, "--", *theirs]
+
+
+def _refuse_leftovers(port: int) -> None:
+    """Else what an earlier run left would be measured. What a launch leaves is gone in a moment."""
+    limit = time.monotonic() + GONE_SECONDS
+    while True:
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            return
+        except OSError as error:
+            if time.monotonic() > limit:
+                raise SystemExit(f"port {port} is another's: {error}") from error
+            time.sleep(0.1)
+
+
+def _wait(port: int, launcher: subprocess.Popen[bytes]) -> None:
+    limit = time.monotonic() + START_SECONDS
+    while time.monotonic() < limit and launcher.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health"):
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.5)
+    raise SystemExit(f"an API did not start; see {LOG}")
 
 
 @contextmanager
@@ -241,25 +227,17 @@ class Measured:
     cpu_per_token: float
 
 
-async def measure(
-    server: Server, other: Server, asked: list[tuple[str, dict[str, Any]]], streams: int
-) -> Measured:
-    """Ask all of it, `streams` at once."""
-    await other.rest()
-    left = iter(asked)
-
-    async def stream() -> list[Usage]:
-        return [await ask(server.port, *one) for one in left]
-
-    cpu, began = server.cpu, time.perf_counter()
-    used = list(chain.from_iterable(await asyncio.gather(*(stream() for _ in range(streams)))))
+async def measure(api: Api, asked: list[tuple[str, dict[str, Any]]]) -> Measured:
+    """Ask all of it at once."""
+    cpu, began = api.cpu, time.perf_counter()
+    used = await asyncio.gather(*(ask(api.port, *one) for one in asked))
     seconds = time.perf_counter() - began
     output = sum(one.output_tokens for one in used)
     prompt = sum(one.prompt_tokens for one in used)
-    return Measured(prompt, output / seconds, (server.cpu - cpu) / output)
+    return Measured(prompt, output / seconds, (api.cpu - cpu) / output)
 
 
-Round = tuple[Measured, Measured]
+Turn = tuple[Measured, Measured]
 """What was measured: of ours, of vLLM's."""
 
 
@@ -270,33 +248,32 @@ class Row:
     kind: Kind
     streams: int
 
-    async def round(self, pair: tuple[Server, Server], number: int, tokens: int) -> Round:
-        """Each asks other things. Exits where the two servers' prompts differ."""
-        count = max(self.streams, LEAST_REQUESTS)
-        numbers = range(number * count, (number + 1) * count)
-        results: dict[str, Measured] = {}
-        for server, other in random.sample([pair, pair[::-1]], 2):
-            shown = server.name != "ours"
+    async def turn(self, pair: tuple[Api, Api], number: int, tokens: int) -> Turn:
+        """Each asks other things. Exits where the two APIs' prompts differ."""
+        numbers = range(number * self.streams, (number + 1) * self.streams)
+        results: dict[Api, Measured] = {}
+        for api in random.sample(pair, 2):
+            shown = api.port == THEIR_PORT
             asked = [self.kind.asks(one, tokens, shown=shown) for one in numbers]
-            results[server.name] = await measure(server, other, asked, self.streams)
-        ours, theirs = results["ours"], results["vllm-serve"]
+            results[api] = await measure(api, asked)
+        ours, theirs = (results[api] for api in pair)
         if ours.prompt_tokens != theirs.prompt_tokens:
             raise SystemExit(f"{self}: prompts differ: {ours} {theirs}")
         return ours, theirs
 
-    async def rounds(self, pair: tuple[Server, Server], options: argparse.Namespace) -> list[Round]:
+    async def turns(self, pair: tuple[Api, Api], options: argparse.Namespace) -> list[Turn]:
         """Of one launch."""
-        numbers = range(1, options.rounds + 1)
-        return [await self.round(pair, number, options.tokens) for number in numbers]
+        count = math.ceil(options.requests / self.streams)
+        return [await self.turn(pair, number, options.tokens) for number in range(1, count + 1)]
 
-    def show(self, launches: list[list[Round]]) -> None:
+    def show(self, launches: list[list[Turn]]) -> None:
         masked = "yes" if self.kind.masked else "no"
         speed = _beside(launches, lambda one: one.tokens_per_second)
         cpu = _beside(launches, lambda one: one.cpu_per_token * 1e6)
         print(f"{self.kind.api:10} {masked:7} {self.streams:7}  {speed}   {cpu}")
 
 
-def _beside(launches: list[list[Round]], figure: Callable[[Measured], float]) -> str:
+def _beside(launches: list[list[Turn]], figure: Callable[[Measured], float]) -> str:
     """Ours, vLLM's, the ratio, and the lowest and highest launch's ratio."""
     median = statistics.median
     by_launch = [[(figure(ours), figure(theirs)) for ours, theirs in one] for one in launches]
@@ -309,23 +286,23 @@ def _beside(launches: list[list[Round]], figure: Callable[[Measured], float]) ->
 
 def compare(rows: list[Row], model: str, options: argparse.Namespace) -> None:
     """Show the table after each launch: it takes a while, and the last holds them all."""
-    launches: dict[Row, list[list[Round]]] = {row: [] for row in rows}
+    launches: dict[Row, list[list[Turn]]] = {row: [] for row in rows}
     for number in range(options.launches):
-        with servers(model) as pair:
+        with apis(model) as pair:
             for kind in dict.fromkeys(row.kind for row in rows):
-                asyncio.run(Row(kind, WARMING_STREAMS).round(pair, 0, options.tokens))
+                asyncio.run(Row(kind, WARMING_STREAMS).turn(pair, 0, options.tokens))
                 for row in (row for row in rows if row.kind == kind):
-                    launches[row].append(asyncio.run(row.rounds(pair, options)))
+                    launches[row].append(asyncio.run(row.turns(pair, options)))
         print(f"\nlaunches: {number + 1} of {options.launches}")
         show(launches)
 
 
-def show(launches: dict[Row, list[list[Round]]]) -> None:
+def show(launches: dict[Row, list[list[Turn]]]) -> None:
     side = f"{'ours':>6} {'vLLM':>6}  {'ratio (launches)':17}"
     print(f"{'':26}  {'tokens/s':{len(side)}}   CPU us/token")
     print(f"{'api':10} {'masked':7} {'streams':>7}  {side}   {side}")
-    for row, rounds in launches.items():
-        row.show(rounds)
+    for row, turns in launches.items():
+        row.show(turns)
     sys.stdout.flush()
 
 
@@ -334,8 +311,10 @@ def main() -> None:
     parser.add_argument("--model", help="a checkpoint's folder; the demo's by default")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16, 64])
     parser.add_argument("--tokens", type=int, default=160)
-    parser.add_argument("--launches", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--launches", type=int, default=4)
+    parser.add_argument(
+        "--requests", type=int, default=64, help="the least of a row, API and launch"
+    )
     options = parser.parse_args()
     kinds = [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]
     rows = [Row(kind, streams) for kind in kinds for streams in options.streams]

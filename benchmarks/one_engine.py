@@ -1,0 +1,82 @@
+"""One engine of vLLM's with two APIs in front of it: this server's and vLLM's own.
+
+    python -m benchmarks.one_engine [arguments of `server`] -- [arguments of `vllm`]
+
+Each is the process that its command makes (`serve --backend vllm …`, `serve MODEL …`), but that it
+connects to the engine, which the second command's arguments describe, instead of starting one.
+vLLM has that for APIs in several processes (`--api-server-count`).
+"""
+
+import sys
+from functools import partial
+from typing import Any
+
+from vllm import AsyncEngineArgs
+from vllm.entrypoints.cli import main as command_line
+from vllm.entrypoints.cli import serve as command
+from vllm.usage.usage_lib import UsageContext
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.structured_output import StructuredOutputManager
+from vllm.v1.utils import run_api_server_worker_proc
+
+from server.cli import main as serve
+
+Client = dict[str, Any]
+"""How a process reaches the engine, as vLLM says it: sockets, and which of the APIs it is."""
+
+
+def run_api(ours: list[str], address: str, listener: Any, theirs: Any, client: Client) -> None:
+    """Be one of the engine's APIs: vLLM's is the first, ours the second."""
+    # For connections that several processes accept.
+    del client["api_server_loads"]
+    if client["client_index"] == 0:
+        run_api_server_worker_proc(address, listener, theirs, client)
+        return
+    listener.close()
+    AsyncLLM.from_engine_args = partial(_connect, client)
+    sys.exit(serve(ours))
+
+
+def _connect(client: Client, arguments: AsyncEngineArgs) -> AsyncLLM:
+    sockets = dict(client)
+    count, index = sockets.pop("client_count"), sockets.pop("client_index")
+    arguments._api_process_count, arguments._api_process_rank = count, index
+    return AsyncLLM.from_vllm_config(
+        arguments.create_engine_config(UsageContext.OPENAI_API_SERVER),
+        disable_log_stats=arguments.disable_log_stats,
+        client_addresses=sockets,
+        client_count=count,
+        client_index=index,
+    )
+
+
+def _mask_each_with_its_own() -> None:
+    """An engine of vLLM's masks with the library that its first request names, and no other."""
+    begin = StructuredOutputManager.grammar_init
+    backends: dict[str, Any] = {}
+
+    def grammar_init(manager: Any, request: Any) -> None:
+        if request.structured_output_request is not None:
+            name = request.sampling_params.structured_outputs._backend
+            manager.backend = backends.get(name)
+            begin(manager, request)
+            backends[name] = manager.backend
+
+    StructuredOutputManager.grammar_init = grammar_init
+
+
+def main() -> None:
+    at = sys.argv.index("--")
+    ours, theirs = sys.argv[1:at], sys.argv[at + 1 :]
+    command.APIServerProcessManager = partial(
+        command.APIServerProcessManager, target_server_fn=partial(run_api, ours)
+    )
+    sys.argv = ["vllm", *theirs, "--api-server-count", "2"]
+    command_line.main()
+
+
+if __name__ == "__mp_main__":  # in the processes that `main` starts, the engine's among them
+    _mask_each_with_its_own()
+
+if __name__ == "__main__":
+    main()
