@@ -246,5 +246,5 @@ class Runs:
 
     def _forget(self, run: Run) -> None:
         del self._ids[run]
-        if not any(other.is_kept for other in self._ids):
+        if run.is_kept and not any(other.is_kept for other in self._ids):
             self._some_kept.clear()

@@ -3,14 +3,15 @@
 import asyncio
 import logging
 import math
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from server.journal import ResponseJournal
 from server.runs import Emit, Runs
 from server.store.base import StoredResponse, StoreUnavailable
+from server.store.bells import Bell
 from server.store.memory import MemoryStore
 from server.upkeep import BEAT_SECONDS, LATE_SECONDS, SILENT_SECONDS, Upkeep
 from tests.server.store.test_contract import running
@@ -101,6 +102,13 @@ async def test_a_run_that_is_cancelled_through_the_store_ends() -> None:
 
 
 async def test_a_gateway_that_makes_nothing_does_not_look_for_cancels() -> None:
+    looked = asyncio.Event()
+
+    class Watched(Bell):
+        async def wait(self, at_most: float | None = None) -> None:
+            looked.set()
+            await super().wait(at_most)
+
     class Counting(MemoryStore):
         beats = 0
 
@@ -108,12 +116,20 @@ async def test_a_gateway_that_makes_nothing_does_not_look_for_cancels() -> None:
             self.beats += 1
             return await super().beat(running)
 
-    store = Counting()
-    async with Upkeep(store, Runs(), 60.0).running():
+        @contextmanager
+        def listen(self, topic: str) -> Iterator[Bell]:
+            yield Watched(None)
+
+    store, runs = Counting(), Runs()
+    async with Upkeep(store, runs, 60.0).running():
         for _ in range(10):
             await store.cancel("another's")
             await asyncio.sleep(0)
-    assert store.beats == 1
+        assert not looked.is_set()
+        assert store.beats == 1
+        runs.start(forever, "one", journal=ResponseJournal(store, running("one"), {}))
+        await looked.wait()
+    await runs.close()
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("a bug")])
