@@ -1,0 +1,5 @@
+"""Large bodies of clients with a key."""
+
+from benchmarks.abuse.harness import Row
+
+ROWS: tuple[Row, ...] = ()

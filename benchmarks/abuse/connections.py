@@ -1,0 +1,5 @@
+"""Headers, time and many connections."""
+
+from benchmarks.abuse.harness import Row
+
+ROWS: tuple[Row, ...] = ()
