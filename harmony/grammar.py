@@ -19,6 +19,7 @@ from typing import Any
 
 from harmony.messages import Channel
 from harmony.parser import ASSISTANT
+from harmony.schemas import with_canonical_references
 from harmony.tokenizer import encode, encode_with_control
 from harmony.vocab import CALL, CHANNEL, END, MESSAGE, RETURN
 
@@ -208,7 +209,7 @@ def _body(body: Body) -> str:
         case AnyJson(kind):
             return _json({} if kind is None else {"type": kind}, _SPACED)
         case SchemaJson(schema):
-            return _json(schema, _COMPACT)
+            return _json(with_canonical_references(schema), _COMPACT)
         case RegexText(pattern):
             return _regex(pattern)
         case ChoiceText(options):

@@ -8,9 +8,11 @@ annotations, as JSON Schema has it. One thing is enforced more loosely than its 
 llguidance every year's February has 29 days.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from harmony import pointers
 
 Path = tuple[str | int, ...]
 
@@ -43,6 +45,7 @@ _VALUES = frozenset(
 _SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _INNER = (*_SCHEMA_MAPS, *_SCHEMA_LISTS, "items", "additionalProperties")
+_INNER_WORDS = frozenset(_INNER)
 _COUNTED = frozenset({"properties", "$defs", "enum", "const"})
 _NESTING = frozenset({"properties", "patternProperties", "items", "prefixItems"})
 
@@ -75,17 +78,35 @@ def check_strict(schema: Mapping[str, Any]) -> None:
     if "anyOf" in schema:
         raise UnsupportedSchema(("anyOf",), "the root may not be a choice")
     sizes = _Sizes()
+    references = _References(schema)
     for place in _places(schema):
         sizes.add(place)
         _check(place)
-        _check_reference(place, schema)
+        references.check(place)
 
 
 def without_dialects(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What `check_strict` takes, without `$schema` at any place: all keywords hold then.
+    """A copy without `$schema` at any place: all keywords hold then.
 
     In llguidance an older dialect turns `prefixItems` off, for the schema that it stands in.
     """
+    return _rewritten(schema, lambda place: place.pop("$schema", None))
+
+
+def with_canonical_references(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy whose references llguidance resolves as `check_strict` does: it takes only URIs."""
+    return _rewritten(schema, _canonical_reference)
+
+
+def _canonical_reference(place: dict[str, Any]) -> None:
+    if isinstance(reference := place.get("$ref"), str):
+        place["$ref"] = pointers.canonical(reference)
+
+
+def _rewritten(
+    schema: Mapping[str, Any], rewrite: Callable[[dict[str, Any]], object]
+) -> dict[str, Any]:
+    """A copy of which every schema in it, itself included, was rewritten; of what is none, none."""
     waiting = [whole := dict(schema)]
 
     def copied(value: Any) -> Any:
@@ -96,13 +117,13 @@ def without_dialects(schema: Mapping[str, Any]) -> dict[str, Any]:
 
     while waiting:
         place = waiting.pop()
-        place.pop("$schema", None)
-        for word in place.keys() & set(_INNER):
+        rewrite(place)
+        for word in place.keys() & _INNER_WORDS:
             value = place[word]
-            if word in _SCHEMA_MAPS:
-                place[word] = {name: copied(inner) for name, inner in value.items()}
-            elif word in _SCHEMA_LISTS:
+            if isinstance(value, list):
                 place[word] = [copied(inner) for inner in value]
+            elif word in _SCHEMA_MAPS and isinstance(value, Mapping):
+                place[word] = {name: copied(inner) for name, inner in value.items()}
             else:
                 place[word] = copied(value)
     return whole
@@ -245,32 +266,33 @@ def _check_object(place: _Place) -> None:
             raise UnsupportedSchema((*path, "required"), f"names {name!r}, which is no property")
 
 
-def _check_reference(place: _Place, root: Mapping[str, Any]) -> None:
-    """A reference has to lead to a schema in `root`, and not back to itself without a value."""
-    seen = []
-    schema: Any = place.schema
-    path = (*place.path, "$ref")
-    while isinstance(schema, Mapping) and "$ref" in schema:
-        reference = schema["$ref"]
-        if reference in seen:
-            raise UnsupportedSchema(path, f"{reference!r} leads back to itself")
-        seen.append(reference)
-        schema = _resolved(reference, root)
-        if not isinstance(schema, Mapping | bool):
-            raise UnsupportedSchema(path, f"{reference!r} leads to no schema in this one")
+class _References:
+    """Whether references lead to a schema in `root`, and not back to themselves without a value."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._sound: set[tuple[str, ...]] = set()
+
+    def check(self, place: _Place) -> None:
+        """Raises UnsupportedSchema for a place whose reference does not."""
+        seen: dict[tuple[str, ...], None] = {}
+        schema: Any = place.schema
+        while isinstance(schema, Mapping) and "$ref" in schema:
+            reference = schema["$ref"]
+            steps = pointers.steps(reference)
+            if steps in self._sound:
+                break
+            if steps in seen:
+                raise _unsound(place, reference, "leads back to itself")
+            schema = pointers.resolve(reference, self._root)
+            if steps is None or not isinstance(schema, Mapping | bool):
+                raise _unsound(place, reference, "leads to no schema in this one")
+            seen[steps] = None
+        self._sound.update(seen)
 
 
-def _resolved(reference: Any, root: Mapping[str, Any]) -> Any:
-    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-        return None
-    value: Any = root
-    for step in reference.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, list):
-            value = {str(index): each for index, each in enumerate(value)}.get(name)
-        else:
-            value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+def _unsound(place: _Place, reference: object, reason: str) -> UnsupportedSchema:
+    return UnsupportedSchema((*place.path, "$ref"), f"{reference!r} {reason}")
 
 
 MAX_OPEN = 400
@@ -307,7 +329,9 @@ class _Choices:
         if id(schema) in self._known:
             return self._known[id(schema)]
         self._known[id(schema)] = 0
-        common = _optional(schema) + self.open(_resolved(schema.get("$ref"), self._root), depth + 1)
+        common = _optional(schema) + self.open(
+            pointers.resolve(schema.get("$ref"), self._root), depth + 1
+        )
         common += sum(self.open(each, depth + 1) for each in _listed(schema, "allOf"))
         ways = [*_listed(schema, "anyOf"), *_listed(schema, "oneOf")]
         count = sum(common + self.open(each, depth + 1) for each in ways) if ways else common

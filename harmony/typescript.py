@@ -29,8 +29,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import unquote
 
+from harmony import pointers
 from harmony.literal import aside, comment, json_text, one_line
 
 _DEEPEST = 40
@@ -65,7 +65,7 @@ class _Place(NamedTuple):
     """Where a type stands: its indent, the references being spelled out, the depth of nesting."""
 
     indent: str = ""
-    open_refs: frozenset[str] = frozenset()
+    open_refs: frozenset[tuple[str, ...]] = frozenset()
     depth: int = 0
 
     def inner(self, indent: str = "") -> "_Place":
@@ -101,7 +101,7 @@ class _Writer:
     def __init__(self, root: object) -> None:
         self._root = root
         self._left = _MOST_REFERENCED
-        self._sizes: dict[str, int] = {}
+        self._sizes: dict[tuple[str, ...], int] = {}
 
     def write(self, schema: object, place: _Place) -> _Type:
         """The type of a schema: its own shape and its combinations, joined by `&`."""
@@ -126,36 +126,22 @@ class _Writer:
             beside = {key: value for key, value in schema.items() if key != "$ref"}
             if not _ANNOTATIONS.issuperset(beside):
                 return {**beside, "allOf": [{"$ref": ref}, *_list(beside, "allOf")]}, place
-            if ref in place.open_refs or not self._affordable(ref):
+            steps = pointers.steps(ref)
+            if steps is None or steps in place.open_refs or not self._affordable(steps, ref):
                 return schema, place
-            target = self._target(ref)
+            target = pointers.resolve(ref, self._root)
             schema = {**target, **beside} if isinstance(target, Mapping) else target
-            place = place._replace(open_refs=place.open_refs | {ref})
+            place = place._replace(open_refs=place.open_refs | {steps})
         return schema, place
 
-    def _affordable(self, ref: str) -> bool:
+    def _affordable(self, steps: tuple[str, ...], ref: str) -> bool:
         """Whether `ref` has a target and may be spelled out once more; if so, pays for it."""
-        if ref not in self._sizes:
-            target = self._target(ref)
-            self._sizes[ref] = _MOST_REFERENCED if target is None else len(json_text(target))
-        affordable = self._sizes[ref] < self._left
-        self._left -= self._sizes[ref] if affordable else 0
+        if steps not in self._sizes:
+            target = pointers.resolve(ref, self._root)
+            self._sizes[steps] = _MOST_REFERENCED if target is None else len(json_text(target))
+        affordable = self._sizes[steps] < self._left
+        self._left -= self._sizes[steps] if affordable else 0
         return affordable
-
-    def _target(self, ref: str) -> object:
-        """What a JSON pointer such as `#/$defs/Node` names in this document, None for nothing."""
-        document, _, pointer = ref.partition("#")
-        if document or not (pointer == "" or pointer.startswith("/")):
-            return None
-        found = self._root
-        for step in pointer.split("/")[1:]:
-            key = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list):
-                found = {str(index): item for index, item in enumerate(found)}
-            if not isinstance(found, Mapping):
-                return None
-            found = found.get(key)
-        return found
 
     def _union(self, schema: _Schema, key: str, place: _Place) -> _Type:
         variants = self._variants(schema, key, place)
@@ -334,8 +320,9 @@ def _nullable(schema: _Schema, written: _Type) -> _Type:
 
 
 def _reference(ref: object, place: _Place) -> str:
-    if isinstance(ref, str) and ref in place.open_refs:
-        return f"recursive: {ref.rpartition('/')[2]}"
+    steps = pointers.steps(ref)
+    if steps is not None and steps in place.open_refs:
+        return f"recursive: {steps[-1] if steps else ref}"
     return json_text({"$ref": ref})
 
 

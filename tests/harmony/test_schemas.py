@@ -14,6 +14,7 @@ from harmony.schemas import (
     is_plain,
     is_wide,
     path_text,
+    with_canonical_references,
     without_dialects,
 )
 from harmony.tokenizer import encode
@@ -62,6 +63,19 @@ SUPPORTED = {
     "pointer with escapes": {
         **closed(a={"$ref": "#/$defs/b~1c~0"}),
         "$defs": {"b/c~": {"type": "string"}},
+    },
+    "pointer as a URI": {
+        **closed(a={"$ref": "#/$defs/My%20Type"}),
+        "$defs": {"My Type": {"type": "string"}},
+    },
+    "pointer as it stands": {
+        **closed(a={"$ref": "#/$defs/My Type"}),
+        "$defs": {"My Type": {"type": "string"}},
+    },
+    "references in a row": {
+        **closed(a={"$ref": "#/$defs/0"}),
+        "$defs": {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(4_000)}
+        | {"4000": {"type": "string"}},
     },
     "annotations": closed(a={"type": "string", "title": "A", "description": "a", "x-mine": 1}),
     "ten levels": nested(10),
@@ -190,6 +204,28 @@ def test_a_schema_that_is_nested_deep_loses_its_dialect_too() -> None:
     for _ in range(10_000):
         schema = {"anyOf": [schema]}
     assert without_dialects(schema | OLD).keys() == {"anyOf"}
+
+
+REFERENCE = {"$ref": "#/$defs/My Type"}
+
+
+def test_references_are_rewritten_wherever_a_schema_stands() -> None:
+    schema = closed(a={"anyOf": [REFERENCE]}, b={"type": "array", "items": REFERENCE})
+    before = json.dumps(schema)
+    written = json.dumps(with_canonical_references(schema))
+    assert written == before.replace("#/$defs/My Type", "#/%24defs/My%20Type")
+    assert json.dumps(schema) == before
+
+
+def test_what_is_only_named_like_a_reference_stays() -> None:
+    schema = closed(**{"$ref": {"type": "string"}, "a": {"const": REFERENCE}, "b": {"$ref": 1}})
+    assert with_canonical_references(schema) == schema
+
+
+@pytest.mark.parametrize("inner", [1, "#/a b", [1], {"a": 1}, [REFERENCE], {"a": [REFERENCE]}])
+@pytest.mark.parametrize("word", ["properties", "anyOf", "items", "$defs"])
+def test_what_is_no_schema_is_copied(word: str, inner: object) -> None:
+    assert with_canonical_references({word: inner}).keys() == {word}
 
 
 PLAIN = {
