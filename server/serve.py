@@ -13,6 +13,7 @@ from types import FrameType
 import uvicorn
 from sse_starlette.sse import AppStatus
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvloop import new_event_loop
 
 from adapters.base import Backend
 from adapters.errors import BackendError, EngineDied
@@ -23,11 +24,6 @@ from server.inbound.trial import shared
 from server.settings import Settings
 from server.store.base import Store, StoreUnavailable
 from server.stores import open_store
-
-if sys.platform == "win32":
-    from asyncio import new_event_loop
-else:
-    from uvloop import new_event_loop
 
 logger = logging.getLogger(__name__)
 

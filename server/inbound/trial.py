@@ -2,11 +2,10 @@
 
 A few hundred characters of JSON Schema can keep the compiler busy for minutes, and rules that lead
 to ever more rules overflow its stack, which ends the process. What clients send is therefore
-compiled first in processes that may be killed, one line of report for each grammar.
+compiled first in processes that may be killed (`compiler`), one line of report for each grammar.
 """
 
 import atexit
-import resource
 import signal
 import subprocess
 import sys
@@ -18,9 +17,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from queue import LifoQueue
-
-from llguidance import LLMatcher
 
 from server.errors import RateLimited, Unavailable
 
@@ -34,9 +32,8 @@ _TRIES = 2
 _KEPT_REPORTS = 4096
 _START_SECONDS = 60.0
 _STARVED_SECONDS = 30.0
-# An engine compiles on a thread of 8 MiB: what fits in here fits in there.
-_STACK_BYTES = 1 << 20
-_MEMORY_BYTES = 2 << 30
+# -P: the folder that the server runs in may hold modules of any name, which would be imported.
+_COMMAND = (sys.executable, "-P", str(Path(__file__).resolve().with_name("compiler.py")))
 
 
 class Trials:
@@ -149,7 +146,7 @@ class _Worker:
         if self._process is not None:
             return
         self._pipe, theirs = Pipe()
-        command = [sys.executable, "-m", __name__, str(theirs.fileno()), str(self._seconds)]
+        command = [*_COMMAND, str(theirs.fileno()), str(self._seconds)]
         with theirs:
             self._process = subprocess.Popen(
                 command,
@@ -201,32 +198,3 @@ class _Worker:
         if not self._pipe.poll(seconds):
             raise TimeoutError
         return self._pipe.recv_bytes().decode()
-
-
-def _run(pipe: Connection, seconds: float) -> None:
-    """The process: says that it is ready, then takes a grammar and tells its report, for ever.
-
-    A grammar that takes more of the processor's time than `seconds` ends it by SIGPROF.
-    """
-    while True:
-        pipe.send_bytes(b"")
-        grammar = pipe.recv_bytes().decode()
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        report: str = LLMatcher.validate_grammar(grammar)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        # The rest of the report quotes the grammar around the place.
-        pipe.send_bytes(report.partition("\n")[0].removesuffix(".").encode())
-
-
-def _main(descriptor: int, seconds: float) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(ValueError):  # macOS bounds no memory
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    threading.stack_size(_STACK_BYTES)
-    thread = threading.Thread(target=_run, args=[Connection(descriptor), seconds])
-    thread.start()
-    thread.join()
-
-
-if __name__ == "__main__":
-    _main(int(sys.argv[1]), float(sys.argv[2]))

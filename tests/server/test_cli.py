@@ -1,6 +1,8 @@
 import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from server.cli import main
 from server.serve import CannotServe
 from server.settings import Settings
 
+ROOT = Path(__file__).parents[2]
 ANSWER = "<|channel|>final<|message|>Hello<|return|>"
 
 
@@ -23,8 +26,24 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     return told
 
 
-def test_the_modules_main_is_the_command_line() -> None:
-    assert main_of_the_module is main
+def test_the_modules_main_is_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["gpt-oss-server", "parse", "/nowhere"])
+    assert main_of_the_module() == 1
+    assert capsys.readouterr().err.startswith("gpt-oss-server parse: ")
+
+
+@pytest.mark.parametrize("command", ["serve", "chat"])
+def test_on_windows_one_sentence_says_where_it_runs(command: str) -> None:
+    program = (
+        "import sys; sys.platform = 'win32'; from server.__main__ import main; sys.exit(main())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, command], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "gpt-oss-server runs on Linux and macOS; on Windows, run it in WSL.\n"
 
 
 # serve

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,13 +40,19 @@ PATIENCE = 60
 """Seconds after which a process that should have ended is taken for one that hangs."""
 
 
+MODULE = (sys.executable, "-m", "server")
+SCRIPT = (str(Path(sys.executable).with_name("gpt-oss-server")),)
+
+
 class Process:
     """A server process; `url` is read from what it prints."""
 
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "server", "serve", *arguments]
+    def __init__(
+        self, *arguments: str, program: Sequence[str] = MODULE, folder: Path = ROOT
+    ) -> None:
+        command = [*program, "serve", *arguments]
         self._process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     def url(self) -> str:
@@ -75,8 +81,8 @@ Start = Callable[..., Process]
 def start() -> Iterator[Start]:
     processes: list[Process] = []
 
-    def run(*arguments: str) -> Process:
-        processes.append(Process(*arguments))
+    def run(*arguments: str, **options: Any) -> Process:
+        processes.append(Process(*arguments, **options))
         return processes[-1]
 
     yield run
@@ -88,12 +94,13 @@ def start() -> Iterator[Start]:
 def scripted(start: Start, tmp_path: Path) -> Start:
     """Starts a server whose engine says ANSWER, a token every `delay_ms`."""
 
-    def run(*arguments: str, delay_ms: int = 0, host: str = "127.0.0.1") -> Process:
+    def run(*arguments: str, delay_ms: int = 0, host: str = "127.0.0.1", **options: Any) -> Process:
         script = tmp_path / "script.jsonl"
         line = {"prompt_contains": "question", "completion": ANSWER, "delay_ms": delay_ms}
         script.write_text(json.dumps(line))
         where = ("--host", host, "--port", "0")
-        return start("--backend", "scripted", "--script", str(script), *where, *arguments)
+        script_options = ("--backend", "scripted", "--script", str(script))
+        return start(*script_options, *where, *arguments, **options)
 
     return run
 
@@ -143,6 +150,40 @@ def test_the_printed_address_answers_at_once(scripted: Start) -> None:
     assert [model["id"] for model in models["data"]] == ["a", "b"]
     process.send(signal.SIGINT)
     assert process.end()[0] == 0
+
+
+STRICT = {
+    "type": "object",
+    "properties": {"a": {"type": "string", "pattern": "^a+$"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "modules"),
+    [
+        (SCRIPT, ("server", "harmony", "adapters", "tools", "json", "llguidance")),
+        # With -m, Python looks for `server` itself in the working directory.
+        (MODULE, ("harmony", "adapters", "tools", "llguidance")),
+        ((sys.executable, "-P", "-m", "server"), ("server", "harmony", "tools", "llguidance")),
+    ],
+    ids=["script", "module", "module with -P"],
+)
+def test_nothing_is_imported_from_the_folder_that_it_runs_in(
+    scripted: Start, tmp_path: Path, program: Sequence[str], modules: Sequence[str]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in modules:
+        imported = f"open({str(tmp_path / 'imported')!r}, 'a').write({name + ' '!r})\n"
+        (folder / f"{name}.py").write_text(f"{imported}raise ImportError({name!r})\n")
+    process = scripted(program=program, folder=folder)
+    form = {"type": "json_schema", "json_schema": {"name": "a", "strict": True, "schema": STRICT}}
+    body = {**CHAT, "stream": False, "response_format": form}
+    answer = httpx.post(f"{process.url()}/v1/chat/completions", json=body, timeout=PATIENCE)
+    assert not (tmp_path / "imported").exists()
+    assert answer.status_code == 200, answer.text
 
 
 def test_a_port_in_use_is_one_line(scripted: Start) -> None:

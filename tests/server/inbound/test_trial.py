@@ -9,7 +9,7 @@ import pytest
 
 from harmony.grammar import GrammarSpec, RegexText, SchemaJson, answer_grammar
 from server.errors import RateLimited, Unavailable
-from server.inbound import trial
+from server.inbound import compiler, trial
 from server.inbound.trial import Trials
 
 FINE = answer_grammar(GrammarSpec(answer=RegexText("a+")))
@@ -148,7 +148,7 @@ class Script:
 def test_the_process_says_that_it_is_ready_before_each_grammar_and_ends_with_its_pipe() -> None:
     pipe = Script(FINE, "start: (")
     with pytest.raises(EOFError):
-        trial._run(pipe, 60)
+        compiler.run(pipe, 60)
     assert [bool(report) for report in pipe.sent] == [False, False, False, True, False]
 
 
