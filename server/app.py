@@ -1,7 +1,7 @@
 """The application: settings and a started backend in, an ASGI app out."""
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from adapters.base import Backend
 from server.admission import Admission
@@ -142,4 +143,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
     }
     response = json_response({"error": body}, error.status_code)
     response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["Allow"] = ", ".join(sorted(set(_allowed_methods(request))))
     return response
+
+
+def _allowed_methods(request: Request) -> Iterator[str]:
+    """The methods of all routes that match a path; the router names those of the first alone."""
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            yield from route.methods or ()

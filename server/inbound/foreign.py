@@ -134,4 +134,7 @@ LEFT_OUT = frozenset(
 )
 """Kinds that leave a note: what they found is not in them, or means nothing here."""
 
+STATUSES = ("searching", "interpreting", "generating", "calling", "failed")
+"""What only items of these kinds may say of themselves, each kind some of it."""
+
 KINDS = LEFT_OUT | _READERS.keys()

@@ -33,6 +33,8 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
 REFERENCE = "item_reference"
+STATUSES = ("in_progress", "completed", "incomplete")
+"""What an item of the model's own kinds may say of itself."""
 
 
 def normalise(value: Any, param: str = "input") -> list[Item]:
@@ -159,7 +161,18 @@ def _normal(value: Any, where: str) -> Item:
         return {"type": kind, "id": string(item.get("id"), f"{where}.id")}
     if kind not in _PREFIXES and kind not in foreign.KINDS:
         raise invalid(f"{where}.type", f"items of type '{kind}' are not supported")
-    return _with_id({**item, "type": kind})
+    return _with_id({**_with_status(item, kind, f"{where}.status"), "type": kind})
+
+
+def _with_status(item: Item, kind: str, param: str) -> Item:
+    """The item, without a status that is null. Raises InvalidRequest for one that is unknown."""
+    status = item.get("status")
+    if status is None:
+        return {key: value for key, value in item.items() if key != "status"}
+    known = STATUSES if kind in _PREFIXES else (*STATUSES, *foreign.STATUSES)
+    if status not in known:
+        raise invalid(param, f"expected {', '.join(known[:-1])} or {known[-1]}")
+    return item
 
 
 def _with_id(item: Item) -> Item:

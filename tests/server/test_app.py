@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
@@ -56,6 +57,35 @@ def error(response: httpx.Response) -> dict[str, Any]:
     assert set(body) == {"error"}
     assert set(body["error"]) == {"message", "type", "param", "code"}
     return body["error"]  # type: ignore[no-any-return]
+
+
+METHODS = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
+
+
+def served(http: httpx.AsyncClient, path: str) -> set[str]:
+    """The methods of all routes whose pattern matches the path, read off the routing table."""
+    transport: Any = http._transport
+    return {
+        method
+        for route in transport.app.routes
+        if isinstance(route, APIRoute) and route.path_regex.match(path)
+        for method in route.methods
+    }
+
+
+async def test_a_wrong_method_is_answered_with_those_of_all_routes_of_its_path(
+    start_engine: StartEngine,
+) -> None:
+    async with client(await start_engine(ANSWER)) as http:
+        transport: Any = http._transport
+        paths = [route.path for route in transport.app.routes if isinstance(route, APIRoute)]
+        assert "/v1/responses/compact" in paths
+        for pattern in paths:
+            path = re.sub(r"\{[^}]*\}", "x", pattern)
+            for method in METHODS - served(http, path):
+                answer = await http.request(method, path)
+                allowed = set(answer.headers["allow"].split(", "))
+                assert (answer.status_code, allowed) == (405, served(http, path)), (method, path)
 
 
 async def test_every_answer_has_a_request_id_and_every_error_openais_body(

@@ -6,7 +6,7 @@ import pytest
 
 from harmony.messages import Author, Channel, DeveloperContent, Message, Role
 from server.errors import InvalidRequest, NotFound
-from server.inbound import items
+from server.inbound import foreign, items
 from server.store.base import StoredItem
 
 USER = {"role": "user", "content": "hi"}
@@ -38,6 +38,49 @@ def test_a_string_is_a_user_message() -> None:
 @pytest.mark.parametrize("nothing", [None, "", []])
 def test_empty_input_is_no_items(nothing: Any) -> None:
     assert items.normalise(nothing) == []
+
+
+CUSTOM_CALL = {"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "select 1"}
+WITH_STATUS = [
+    *(
+        USER,
+        CALL,
+        RESULT,
+        CUSTOM_CALL,
+        {"type": "reasoning", "summary": []},
+        {"type": "compaction"},
+    ),
+    {"type": "custom_tool_call_output", "call_id": "c", "output": "1"},
+    *({"type": kind} for kind in sorted(foreign.KINDS)),
+]
+
+
+@pytest.mark.parametrize("item", WITH_STATUS, ids=str)
+@pytest.mark.parametrize("status", ["AAA", "", "queued", 1, [], {"a": "completed"}, False])
+def test_a_status_that_no_item_has_is_refused(item: dict[str, Any], status: object) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        items.normalise([USER, item | {"status": status}])
+    assert raised.value.param == "input.1.status"
+
+
+@pytest.mark.parametrize("item", WITH_STATUS, ids=str)
+@pytest.mark.parametrize("status", items.STATUSES)
+def test_a_status_stays_as_it_is(item: dict[str, Any], status: str) -> None:
+    (normal,) = items.normalise([item | {"status": status}])
+    assert normal["status"] == status
+
+
+@pytest.mark.parametrize("item", WITH_STATUS, ids=str)
+def test_a_status_that_is_null_is_none(item: dict[str, Any]) -> None:
+    (normal,) = items.normalise([item | {"status": None}])
+    assert "status" not in normal
+
+
+def test_only_items_of_hosted_tools_may_have_failed() -> None:
+    failed = {"type": "web_search_call", "status": "failed"}
+    assert items.normalise([failed])[0]["status"] == "failed"
+    with pytest.raises(InvalidRequest):
+        items.normalise([CALL | {"status": "failed"}])
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
