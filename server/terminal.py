@@ -1,7 +1,8 @@
 """`gpt-oss-server chat`: talk to a server in a terminal.
 
 It is a client of Chat Completions, so it works against any base URL. Reasoning is dimmed; a call of
-a tool (declared by `--tools FILE`) is shown, and the person at the keyboard types its result.
+a tool (a function or a custom tool, declared by `--tools FILE`) is shown, and the person at the
+keyboard types its result.
 """
 
 import json
@@ -38,23 +39,31 @@ class ChatOptions:
 
 
 @dataclass(slots=True)
+class Call:
+    """A call as far as it has come; body: a function's arguments, or a custom tool's input."""
+
+    custom: bool
+    id: str = ""
+    name: str = ""
+    body: str = ""
+
+    def entry(self) -> dict[str, Any]:
+        """What stands for it in `tool_calls`."""
+        kind, body = ("custom", "input") if self.custom else ("function", "arguments")
+        return {"id": self.id, "type": kind, kind: {"name": self.name, body: self.body}}
+
+
+@dataclass(slots=True)
 class Answer:
     """One streamed answer as far as it has come."""
 
     content: str = ""
     reasoning: str = ""
-    calls: dict[int, dict[str, str]] = field(default_factory=dict)
+    calls: dict[int, Call] = field(default_factory=dict)
 
     def message(self) -> dict[str, Any]:
         """The assistant message that goes back with the next request."""
-        calls = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {"name": call["name"], "arguments": call["arguments"]},
-            }
-            for call in self.calls.values()
-        ]
+        calls = [call.entry() for call in self.calls.values()]
         message: dict[str, Any] = {"role": "assistant", "content": self.content}
         if self.reasoning:
             message["reasoning"] = self.reasoning
@@ -110,7 +119,7 @@ class Chat:
         except (OpenAIError, httpx.HTTPError) as error:
             self._write(f"{error}\n", FAILED)
             del self._messages[said:]
-        except KeyboardInterrupt:
+        except (EOFError, KeyboardInterrupt):
             self._write("\nstopped\n", DIM)
             del self._messages[said:]
 
@@ -147,22 +156,29 @@ class Chat:
             answer.content += delta.content
             self._write(delta.content)
         for part in delta.tool_calls or ():
-            call = answer.calls.setdefault(part.index, {"id": "", "name": "", "arguments": ""})
-            call["id"] += part.id or ""
-            if part.function.name:
-                call["name"] += part.function.name
-                self._write(f"\n{part.function.name} ", CALL)
-            call["arguments"] += part.function.arguments or ""
-            self._write(part.function.arguments or "", CALL)
+            self._show_call(answer, part)
+
+    def _show_call(self, answer: Answer, part: Any) -> None:
+        # The SDK has no type for the custom tools' part of a delta.
+        custom: dict[str, str] | None = getattr(part, "custom", None)
+        named = custom or (part.function.to_dict() if part.function else {})
+        call = answer.calls.setdefault(part.index, Call(custom is not None))
+        call.id += part.id or ""
+        if name := named.get("name"):
+            call.name += name
+            self._write(f"\n{name} ", CALL)
+        body = named.get("input" if call.custom else "arguments") or ""
+        call.body += body
+        self._write(body, CALL)
 
     def _write(self, text: str, style: Style | None = None) -> None:
         self._console.print(
             text, style=style, end="", markup=False, highlight=False, soft_wrap=True
         )
 
-    def _result_of(self, call: dict[str, str]) -> dict[str, Any]:
-        result = self._ask(f"{call['name']} returns: ")
-        return {"role": "tool", "tool_call_id": call["id"], "content": result}
+    def _result_of(self, call: Call) -> dict[str, Any]:
+        result = self._ask(f"{call.name} returns: ")
+        return {"role": "tool", "tool_call_id": call.id, "content": result}
 
 
 def _read_tools(file: Path | None) -> list[dict[str, Any]]:

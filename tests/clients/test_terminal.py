@@ -18,7 +18,10 @@ CALL = (
     '<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{"city":"Oslo"}<|call|>'
 )
 SUNNY = "<|channel|>final<|message|>It is sunny.<|return|>"
+QUERY = "<|channel|>commentary to=functions.sql<|message|>select 'red'\nfrom cars<|call|>"
 SCRIPT = [
+    {"prompt_contains": "3 red cars", "completion": SUNNY.replace("It is sunny", "Three")},
+    {"prompt_contains": "How many", "completion": QUERY},
     {"prompt_contains": "degrees", "completion": SUNNY},
     {"prompt_contains": "Oslo", "completion": CALL},
     {"prompt_contains": "speak Norwegian", "completion": HELLO.replace("Hello", "Hei")},
@@ -31,7 +34,8 @@ TOOLS = [
             "name": "weather",
             "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
         },
-    }
+    },
+    {"type": "custom", "custom": {"name": "sql", "description": "Runs a query."}},
 ]
 
 
@@ -82,6 +86,27 @@ def test_a_call_is_shown_and_its_result_is_typed(base_url: str, tmp_path: Path) 
     assert 'weather {"city":"Oslo"}' in shown
     assert "weather returns: " in prompts
     assert "It is sunny." in shown
+
+
+def test_a_call_of_a_custom_tool_is_shown_and_its_result_is_typed(
+    base_url: str, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps(TOOLS), encoding="utf-8")
+    shown, prompts = talk(base_url, "How many?", "3 red cars", tools=tools)
+    assert "sql select 'red'\nfrom cars" in shown
+    assert "sql returns: " in prompts
+    assert "Three." in shown
+
+
+def test_who_ends_the_input_instead_of_a_result_ends_the_chat(
+    base_url: str, tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps(TOOLS), encoding="utf-8")
+    shown, prompts = talk(base_url, "How many?", tools=tools)
+    assert prompts[1:] == ["sql returns: ", "> "]
+    assert "stopped" in shown
 
 
 def test_instructions_are_sent(base_url: str) -> None:
