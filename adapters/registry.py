@@ -11,14 +11,19 @@ from adapters.errors import BackendFailed, UnknownBackend
 
 GROUP = "gpt_oss_server.backends"
 
+_REMOTE = "adapters.http.backends"
 _BUILT_IN = (
-    EntryPoint("scripted", "adapters.scripted:ScriptedBackend", GROUP),
     EntryPoint("transformers", "adapters.local.backend:LocalBackend", GROUP),
     EntryPoint("vllm", "adapters.vllm.backend:VLLMBackend", GROUP),
-    EntryPoint("vllm-http", "adapters.http.backends:open_vllm", GROUP),
-    EntryPoint("sglang", "adapters.http.backends:open_sglang", GROUP),
-    EntryPoint("llama-cpp", "adapters.http.backends:open_llama_cpp", GROUP),
+    EntryPoint("vllm-http", f"{_REMOTE}:open_vllm", GROUP),
+    EntryPoint("sglang", f"{_REMOTE}:open_sglang", GROUP),
+    EntryPoint("llama-cpp", f"{_REMOTE}:open_llama_cpp", GROUP),
+    EntryPoint("scripted", "adapters.scripted:ScriptedBackend", GROUP),
 )
+
+BUILT_IN = tuple(entry.name for entry in _BUILT_IN)
+REMOTE = tuple(entry.name for entry in _BUILT_IN if entry.module == _REMOTE)
+"""The built-in backends of engines that are reached by URLs."""
 
 
 def names() -> list[str]:

@@ -14,7 +14,8 @@ def refuse_where_hidden(settings: Settings, what: str, *, param: str | None = No
     """Raises InvalidRequest for an answer that would show raw reasoning all the same."""
     if settings.raw_reasoning == "hide":
         raise InvalidRequest(
-            f"{what} would show the model's raw reasoning, which this server hides.",
+            f"{what} would show the model's raw reasoning, which this server hides "
+            "(--raw-reasoning hide).",
             param=param,
             code="raw_reasoning_hidden",
         )

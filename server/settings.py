@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from adapters.registry import BUILT_IN, REMOTE
 from server.sealing import check_key
 from server.store.engine import parse_url
 
@@ -38,10 +39,12 @@ class Settings(BaseSettings):
         (), description="name that clients use (repeatable); default: the model's own"
     )
     backend: str = Field(
-        "transformers", description="engine: transformers, vllm, vllm-http, scripted, or a plug-in"
+        "transformers", description=f"engine: {', '.join(BUILT_IN)}, or a plug-in's name"
     )
     backend_option: Several = Field((), description="NAME=VALUE for the engine (repeatable)")
-    backend_url: Several = Field((), description="an engine's base URL, for vllm-http (repeatable)")
+    backend_url: Several = Field(
+        (), description=f"an engine's base URL, for {', '.join(REMOTE)} (repeatable)"
+    )
     engine_arg: Several = Field((), description="NAME=VALUE for vLLM itself (repeatable)")
     script: str | None = Field(None, description="the scripted engine's file (JSON lines)")
     host: str = Field("127.0.0.1", description="address to listen on")
@@ -49,7 +52,9 @@ class Settings(BaseSettings):
     api_key: Several = Field((), description="key that clients must send (repeatable)", repr=False)
     cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
     raw_reasoning: Literal["show", "hide"] = Field(
-        "show", description="whether answers hold the raw chain of thought"
+        "show",
+        description="whether answers hold the raw chain of thought; hide refuses what would show "
+        "it all the same: raw completions (/v1/completions), rendered prompts, return_token_ids",
     )
     unsupported_input: Literal["placeholder", "error"] = Field(
         "placeholder",

@@ -1,9 +1,11 @@
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from adapters import registry
 from server.settings import DEMO_NAME, REMOTE_NAME, Settings
 
 
@@ -18,6 +20,20 @@ def problem(**options: Any) -> str:
 def test_every_option_has_a_default_and_says_what_it_does() -> None:
     Settings()
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_the_option_that_hides_reasoning_says_what_it_refuses() -> None:
+    told = Settings.model_fields["raw_reasoning"].description or ""
+    assert all(name in told for name in ("/v1/completions", "rendered prompts", "return_token_ids"))
+
+
+def test_the_backends_that_an_option_names_are_those_that_there_are() -> None:
+    def named(option: str) -> set[str]:
+        words = re.split(r"[,: ]+", Settings.model_fields[option].description or "")
+        return set(words) & set(registry.names())
+
+    assert named("backend") == {*registry.BUILT_IN} >= {"sglang", "llama-cpp", "vllm-http"}
+    assert named("backend_url") == {"sglang", "llama-cpp", "vllm-http"}
 
 
 KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LTMyISE="

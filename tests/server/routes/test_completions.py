@@ -234,6 +234,7 @@ async def test_a_server_that_hides_reasoning_completes_nothing_raw(open_app: Any
         answer = await app.post(PATH, request())
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "raw_reasoning_hidden"
+    assert "--raw-reasoning hide" in answer.json()["error"]["message"]
 
 
 async def test_an_engine_that_fails_is_not_the_clients_fault(open_app: Any) -> None:
