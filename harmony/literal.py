@@ -3,15 +3,21 @@
 import json
 from collections.abc import Mapping
 
+# The ends of lines that JSON does not escape itself.
+_ESCAPES = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+
 
 def json_text(value: object) -> str:
-    """`value` as compact JSON; what JSON cannot hold is text, what cannot be walked `"…"`."""
+    """`value` as compact JSON on one line; what JSON cannot hold is text, what cannot be walked
+    `"…"`.
+    """
     try:
-        return json.dumps(
+        text = json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), skipkeys=True, default=_jsonable
         )
     except (RecursionError, ValueError):
         return '"…"'
+    return text.translate(_ESCAPES)
 
 
 def _jsonable(value: object) -> object:
@@ -19,9 +25,12 @@ def _jsonable(value: object) -> object:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines without their ends; an empty text has none."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    return lines if lines[-1] else lines[:-1]
+    """Lines without their ends; an empty text has none.
+
+    Lines end as `str.splitlines` has it: with LF, CR, CRLF, VT, FF, FS, GS, RS, NEL, U+2028 and
+    U+2029. Whatever a reader takes for the end of a line is the end of a comment.
+    """
+    return text.splitlines()
 
 
 def comment(text: str, indent: str = "") -> str:

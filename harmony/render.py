@@ -16,6 +16,7 @@ R4. Response formats are part of the developer message, at its end. The library 
 R5. A freeform tool takes `(input: string)`. The library has only tools that take JSON.
 R6. What the library refuses is rendered: a tool message whose tool is not named comes from `tool`,
     contents may stand in a message of any role, lone surrogates are U+FFFD.
+R7. Whatever ends a line (CR, U+2028 and others) ends one of a comment. The library knows LF alone.
 """
 
 from collections.abc import Iterable

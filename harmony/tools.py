@@ -7,7 +7,7 @@ comment that says that its input is no JSON.
 
 from collections.abc import Iterable
 
-from harmony.literal import comment, lines_of
+from harmony.literal import comment
 from harmony.messages import FunctionTool, ToolNamespace
 from harmony.typescript import type_of
 
@@ -26,7 +26,8 @@ def section(namespaces: Iterable[ToolNamespace]) -> str:
 def _namespace(namespace: ToolNamespace) -> str:
     name, about = namespace.name, namespace.description or ""
     if not namespace.tools:
-        return "\n".join([f"## {name}\n", *lines_of(about)])
+        text = about.replace("\r\n", "\n").removesuffix("\n")
+        return f"## {name}\n" + (f"\n{text}" if about else "")
     declared = "\n".join(map(_declaration, namespace.tools))
     return (
         f"## {name}\n\n{_comments(about)}namespace {name} {{\n\n{declared}\n}} // namespace {name}"

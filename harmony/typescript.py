@@ -16,7 +16,8 @@ T8.  A property's `oneOf` keeps all descriptions. The library drops the first al
      the property's own, and both where they are equal.
 T9.  A shape beside `oneOf` is kept: `{…} & (…)`. The library drops it.
 T10. Comments of several lines are comments on each line, or one line where they trail. In the
-     library the second line is no comment, and a trailing comment swallows what follows.
+     library the second line is no comment, and a trailing comment swallows what follows. Lines end
+     as in `literal.lines_of`; what ends a line within a JSON literal is escaped.
 T11. Strings are JSON literals, and so are property names that are no identifiers. The library
      quotes without escaping.
 T12. Examples of any JSON value are listed. The library lists strings.

@@ -1,7 +1,10 @@
+import json
 from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harmony.literal import aside, comment, json_text, lines_of, one_line
 
@@ -41,11 +44,33 @@ def test_a_value_that_holds_itself_has_a_json_text() -> None:
         ("\n", [""]),
         ("a\r\nb\n", ["a", "b"]),
         ("a\n\nb", ["a", "", "b"]),
-        ("a\u2028b\x0cc", ["a\u2028b\x0cc"]),
+        ("a\rb\r\rc", ["a", "b", "", "c"]),
     ],
 )
-def test_lines_end_with_line_feeds_alone(text: str, lines: list[str]) -> None:
+def test_a_text_has_lines(text: str, lines: list[str]) -> None:
     assert lines_of(text) == lines
+
+
+ENDS = [*"\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\r\n"]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=ascii)
+def test_no_end_of_a_line_leaves_a_comment(end: str) -> None:
+    assert comment(f"a{end}b") == "// a\n// b\n"
+    assert one_line(f"a{end}b") == "a b"
+    assert aside(f"a{end}b") == "/* a b */"
+
+
+@pytest.mark.parametrize("end", ENDS, ids=ascii)
+def test_a_json_text_is_one_line_that_says_the_same(end: str) -> None:
+    text = json_text({f"a{end}b": [end]})
+    assert text.splitlines() == [text]
+    assert json.loads(text) == {f"a{end}b": [end]}
+
+
+@given(st.text())
+def test_each_line_of_a_comment_is_a_comment(text: str) -> None:
+    assert all(line.startswith("// ") for line in comment(text).splitlines())
 
 
 def test_every_line_of_a_comment_is_one() -> None:

@@ -237,18 +237,29 @@ def test_the_library_renders_the_same_tokens(library: Any, name: str) -> None:
 
 SPELLED = st.sampled_from(["<|start|>", "<|end|>", "<|call|>", "assistant", " ", "\n\n", "\r\n"])
 TEXTS = st.lists(SPELLED | st.text(max_size=20), max_size=6).map("".join)
+# To the library, only line feeds end the lines of a comment (R7).
+COMMENTS = st.lists(
+    SPELLED
+    | st.text(
+        st.characters(
+            exclude_categories=["Cs"],
+            exclude_characters="\r\v\f\x1c\x1d\x1e\x85\u2028\u2029",
+        )
+    ),
+    max_size=6,
+).map("".join)
 NAMES = st.text(min_size=1, max_size=12)
 FUNCTION_TOOLS = st.builds(
     FunctionTool,
     NAMES,
-    st.none() | TEXTS,
+    st.none() | COMMENTS,
     st.sampled_from([None, TIDES.parameters, {}, {"type": "object"}]),
 )
 NAMESPACES = st.lists(
     st.builds(
         ToolNamespace,
         st.just(FUNCTIONS) | NAMES,
-        st.none() | TEXTS,
+        st.none() | COMMENTS,
         st.lists(FUNCTION_TOOLS, max_size=3).map(tuple),
     ),
     max_size=3,
