@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from harmony import names
 from harmony.events import Header, Repair
 from harmony.messages import Channel, Role
 from harmony.tokenizer import decode
@@ -69,8 +70,8 @@ class Recipients:
         self._by_bare_name = bare | ours
 
     def resolve(self, name: str) -> Resolved:
-        """What `to=name` calls; a name that means no declared tool is kept as it is."""
-        return self.known(name) or self._unglued(name) or Resolved(name)
+        """What `to=name` calls; a name that means no declared tool stays, if it can be a name."""
+        return self.known(name) or self._unglued(name) or self._legal(name)
 
     def known(self, name: str) -> Resolved | None:
         """The declared tool that goes by `name`, if one does."""
@@ -78,6 +79,16 @@ class Recipients:
             return Resolved(name)
         full = self._by_bare_name.get(_bare(name))
         return None if full is None else Resolved(full, repair=Repair.RENAMED_RECIPIENT)
+
+    def _legal(self, name: str) -> Resolved:
+        """A name as the client may send it back: what cannot be in a name is left out."""
+        legal = names.cut(name)
+        if legal in _FUNCTION_NAMESPACES:
+            legal = legal[:-1]
+        if legal == name:
+            return Resolved(name)
+        tool = self.known(legal)
+        return Resolved(legal if tool is None else tool.recipient, repair=Repair.HEADER_WORDS)
 
     def _unglued(self, name: str) -> Resolved | None:
         for declared in self._longest_first:
@@ -172,7 +183,7 @@ def _legal(spelled: str, recipients: Recipients) -> Reading | None:
             return None
         if recipients.resolve(recipient) != Resolved(recipient):
             return None
-    if constrained in _NOBODY:
+    if constrained is not None and not _is_content_type(constrained):
         return None
     return Reading(Header(Channel(channel), recipient, constrained or word))
 
@@ -255,7 +266,7 @@ class _Mending:
                 self._note(Repair.HEADER_WORDS)
 
     def _typed(self, content_type: str) -> None:
-        if content_type in _NOBODY or self._content_type is not None:
+        if not _is_content_type(content_type) or self._content_type is not None:
             self._note(Repair.HEADER_WORDS)
         else:
             self._content_type = content_type
@@ -282,6 +293,10 @@ class _Mending:
         if tool.glued in CONTENT_TYPES:
             self._content_type = self._content_type or tool.glued
         return tool.recipient
+
+
+def _is_content_type(text: str) -> bool:
+    return names.is_title(text) and text not in _NOBODY
 
 
 def _channel_like(word: str) -> Channel | None:

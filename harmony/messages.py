@@ -38,7 +38,10 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """A message's sender; `name` is a tool's full recipient name, such as `functions.f`."""
+    """A message's sender; `name` is a tool's full recipient name, such as `functions.f`.
+
+    What a client gives as a name is checked by `names.is_name` before it comes here.
+    """
 
     role: Role
     name: str | None = None

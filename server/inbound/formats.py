@@ -6,6 +6,7 @@ Source: https://platform.openai.com/docs/guides/structured-outputs
 from dataclasses import dataclass
 from typing import Any
 
+from harmony import names
 from harmony.messages import ResponseFormat
 from server.inbound.fields import (
     invalid,
@@ -51,8 +52,11 @@ def _schema(form: dict[str, Any], param: str) -> AnswerFormat:
     if "json_schema" in form:
         param = f"{param}.json_schema"
         form = mapping(form["json_schema"], param)
+    name = string(form.get("name"), f"{param}.name")
+    if not names.is_title(name):
+        raise invalid(f"{param}.name", f"expected 1 to {names.MAX_CHARACTERS} printable characters")
     told = ResponseFormat(
-        name=string(form.get("name"), f"{param}.name"),
+        name=name,
         schema=mapping(form.get("schema"), f"{param}.schema"),
         description=optional_string(form.get("description"), f"{param}.description"),
     )

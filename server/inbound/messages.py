@@ -3,10 +3,10 @@
 Source: https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harmony import names
 from harmony.messages import Author, Channel, Message, Role
 from server.errors import InvalidRequest
 from server.inbound.content import text_of
@@ -20,7 +20,8 @@ from server.sealing import refuse_seal
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 NOTHING: Mapping[str, Sequence[Message]] = {}
-_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
+_NOT_IN_USER_NAME = frozenset("<|\\/>")
+_MAX_USER_NAME = 64
 _CALL_BODIES = {"function": "arguments", "custom": "input"}
 
 
@@ -104,9 +105,18 @@ def _before_call(messages: list[dict[str, Any]]) -> list[bool]:
 
 def _user(message: dict[str, Any], where: str) -> Message:
     name = optional_string(message.get("name"), f"{where}.name")
-    if name is not None and not _USER_NAME.fullmatch(name):
-        raise invalid(f"{where}.name", "expected 1 to 64 characters without white space or <|\\/>")
+    if name is not None and not _is_user_name(name):
+        problem = (
+            f"expected 1 to {_MAX_USER_NAME} printable characters without white space or <|\\/>"
+        )
+        raise invalid(f"{where}.name", problem)
     return Message(Author(Role.USER, name), text_of(message.get("content"), f"{where}.content"))
+
+
+def _is_user_name(name: str) -> bool:
+    """The API's own rule is stricter than a header's."""
+    legal = names.is_name(name) and _NOT_IN_USER_NAME.isdisjoint(name)
+    return legal and len(name) <= _MAX_USER_NAME
 
 
 def _assistant(

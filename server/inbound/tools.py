@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from harmony import names
 from harmony.messages import FunctionTool, ToolNamespace
 from server.inbound.fields import (
     array,
@@ -25,7 +26,8 @@ from server.plan import DeclaredTool
 logger = logging.getLogger(__name__)
 
 NAMESPACE = "functions"
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+# OpenAI's rule has neither dots nor more than 64 characters; the Model Context Protocol's has.
+_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 _MAX_KIND = 64
 
 
@@ -80,10 +82,13 @@ def recipient(name: str, namespace: str | None = None) -> str:
 
 
 def called_name(value: Any, param: str) -> str:
-    """The name that a call in the history goes by: any that a header can hold as one word."""
+    """The name that a call in the history goes by: any that a header can hold.
+
+    Raises InvalidRequest for any other.
+    """
     name = string(value, param)
-    if any(map(str.isspace, name)):
-        raise invalid(param, "a tool's name has no white space")
+    if not names.is_name(name):
+        raise invalid(param, names.RULE)
     return name
 
 
@@ -148,7 +153,7 @@ def _read_tool(item: dict[str, Any], kind: str, where: str, namespace: str | Non
 def _name(value: Any, param: str) -> str:
     name = string(value, param)
     if not _NAME.fullmatch(name):
-        raise invalid(param, "expected 1 to 128 letters, digits, underscores and hyphens")
+        raise invalid(param, "expected 1 to 128 letters, digits, underscores, dots and hyphens")
     return name
 
 

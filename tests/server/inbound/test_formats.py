@@ -49,6 +49,10 @@ def test_any_json_object_is_a_schema_too() -> None:
         ("json", "p"),
         ({"type": "xml"}, "p.type"),
         ({"type": "json_schema", "schema": {}}, "p.name"),
+        *(
+            ({"type": "json_schema", "name": name, "schema": {}}, "p.name")
+            for name in ("", "  ", "\0", "a\nb", "a\u200b", "a\u2028b", "\ud800", "a" * 257)
+        ),
         ({"type": "json_schema", "name": "n"}, "p.schema"),
         ({"type": "json_schema", "name": "n", "schema": {}, "strict": 1}, "p.strict"),
         ({"type": "json_schema", "json_schema": {"schema": {}}}, "p.json_schema.name"),

@@ -293,3 +293,16 @@ def test_a_bad_item_is_refused_by_its_field(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(value)
     assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    "name", ["", "\0", "a\u200bb", "a\u2029b", "a b", "\ud800", "a" * 257], ids=ascii
+)
+@pytest.mark.parametrize("item", [CALL, CUSTOM_CALL], ids=["function", "custom"])
+@pytest.mark.parametrize("field", ["name", "namespace"])
+def test_what_cannot_stand_in_a_header_is_no_name(
+    item: dict[str, Any], field: str, name: str
+) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        read([item | {field: name}])
+    assert raised.value.param == f"input.0.{field}"

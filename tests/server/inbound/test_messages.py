@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -202,3 +203,56 @@ def test_a_bad_message_is_named(messages: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_messages(messages)
     assert refused.value.param == param
+
+
+BAD_NAMES = ["", "\0", "a\u200bb", "a\nb", "a\u2028b", "a b", "a\u00a0b", "\ud800", "a" * 257]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+@pytest.mark.parametrize(
+    ("place", "param"),
+    [
+        (lambda name: USER | {"name": name}, "messages.0.name"),
+        (
+            lambda name: assistant(tool_calls=[tool_call("c", name)]),
+            "messages.0.tool_calls.0.function.name",
+        ),
+        (
+            lambda name: assistant(
+                tool_calls=[{"id": "c", "type": "custom", "custom": {"name": name, "input": ""}}]
+            ),
+            "messages.0.tool_calls.0.custom.name",
+        ),
+        (
+            lambda name: assistant(function_call={"name": name, "arguments": ""}),
+            "messages.0.function_call.name",
+        ),
+        (lambda name: {"role": "function", "name": name, "content": ""}, "messages.0.name"),
+    ],
+    ids=["user", "function", "custom", "function_call", "result"],
+)
+def test_what_cannot_stand_in_a_header_is_no_name(
+    place: Callable[[str], dict[str, Any]], param: str, name: str
+) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        read_messages([place(name)])
+    assert raised.value.param == param
+
+
+@pytest.mark.parametrize("name", ["Zoë", "李", "ann.b", "O'Brien", "a" * 64])
+def test_users_have_names_of_any_script(name: str) -> None:
+    (message,) = read_messages([USER | {"name": name}])
+    assert message.author.name == name
+
+
+@pytest.mark.parametrize("name", ["a<b", "a|b", "a\\b", "a/b", "a>b", "a" * 65])
+def test_what_the_api_refuses_in_a_users_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        read_messages([USER | {"name": name}])
+    assert raised.value.param == "messages.0.name"
+
+
+@pytest.mark.parametrize("name", ["files.read", "mcp/server/tool", "météo", "a" * 128])
+def test_calls_of_tools_that_other_servers_named_are_read(name: str) -> None:
+    (message,) = read_messages([assistant(tool_calls=[tool_call("c", name)])])
+    assert message.recipient == f"functions.{name}"

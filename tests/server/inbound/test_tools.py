@@ -124,6 +124,9 @@ def test_a_kind_that_is_not_served_is_told_in_few_characters(caplog: Any) -> Non
         ([{"type": "function", "function": {"name": 1}}], "tools.0.function.name"),
         ([WEATHER, WEATHER | {"name": "a b"}], "tools.1.name"),
         ([WEATHER | {"name": ""}], "tools.0.name"),
+        ([WEATHER | {"name": "a" * 129}], "tools.0.name"),
+        ([WEATHER | {"name": "météo"}], "tools.0.name"),
+        ([{"type": "namespace", "name": "a\n", "tools": []}], "tools.0.name"),
         ([WEATHER | {"description": 1}], "tools.0.description"),
         ([WEATHER | {"parameters": "{}"}], "tools.0.parameters"),
         ([WEATHER | {"strict": "yes"}], "tools.0.strict"),
@@ -219,3 +222,9 @@ def test_a_bad_choice_is_refused_by_its_field(value: Any, param: str) -> None:
 
 def test_a_call_cannot_be_required_without_a_tool() -> None:
     assert failing_param(read_tool_choice, "required", Tools()) == "tool_choice"
+
+
+@pytest.mark.parametrize("name", ["files.read", "mcp__github__create-issue", "a" * 128])
+def test_names_that_the_model_context_protocol_allows_are_served(name: str) -> None:
+    (tool,) = read_tools([WEATHER | {"name": name}]).served
+    assert (tool.declared.recipient, tool.function.name) == (f"functions.{name}", name)
