@@ -79,18 +79,31 @@ def check_strict(schema: Mapping[str, Any]) -> None:
         raise UnsupportedSchema(("anyOf",), "the root may not be a choice")
     sizes = _Sizes()
     references = _References(schema)
-    for place in _places(schema):
-        sizes.add(place)
-        _check(place)
-        references.check(place)
+    checked: set[int] = set()
+    waiting = [_root(schema)]
+    while waiting:
+        start = waiting.pop()
+        for place in _places(start) if id(start.schema) not in checked else ():
+            if id(place.schema) not in checked:
+                checked.add(id(place.schema))
+                sizes.add(place)
+                _check(place)
+                # References may lead to where no keyword does.
+                waiting += references.check(place)
 
 
 def without_dialects(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy without `$schema` at any place: all keywords hold then.
+    """A copy without `$schema` and `$id` at any place: what `check_strict` read holds then.
 
-    In llguidance an older dialect turns `prefixItems` off, for the schema that it stands in.
+    In llguidance an older dialect turns `prefixItems` off, for the schema that it stands in, and
+    references in a schema with an identifier start there.
     """
-    return _rewritten(schema, lambda place: place.pop("$schema", None))
+    return _rewritten(schema, _drop_dialect)
+
+
+def _drop_dialect(place: dict[str, Any]) -> None:
+    place.pop("$schema", None)
+    place.pop("$id", None)
 
 
 def with_canonical_references(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,9 +151,13 @@ class _Place:
     depth: int
 
 
-def _places(root: Mapping[str, Any]) -> Iterator[_Place]:
+def _root(schema: Mapping[str, Any]) -> _Place:
+    return _Place((), schema, 0)
+
+
+def _places(root: _Place) -> Iterator[_Place]:
     """Every schema in `root`, itself first. Raises UnsupportedSchema where none can stand."""
-    waiting = [_Place((), root, 0)]
+    waiting = [root]
     while waiting:
         place = waiting.pop()
         yield place
@@ -273,8 +290,8 @@ class _References:
         self._root = root
         self._sound: set[tuple[str, ...]] = set()
 
-    def check(self, place: _Place) -> None:
-        """Raises UnsupportedSchema for a place whose reference does not."""
+    def check(self, place: _Place) -> Iterator[_Place]:
+        """The schemas that a place's reference leads to. Raises UnsupportedSchema for a bad one."""
         seen: dict[tuple[str, ...], None] = {}
         schema: Any = place.schema
         while isinstance(schema, Mapping) and "$ref" in schema:
@@ -288,6 +305,8 @@ class _References:
             if steps is None or not isinstance(schema, Mapping | bool):
                 raise _unsound(place, reference, "leads to no schema in this one")
             seen[steps] = None
+            if isinstance(schema, Mapping):
+                yield _Place(steps, schema, 0)
         self._sound.update(seen)
 
 
@@ -307,7 +326,7 @@ def is_wide(schema: Mapping[str, Any]) -> bool:
     """Whether some value of a schema may begin with more than `MAX_OPEN` optional properties."""
     choices = _Choices(schema)
     try:
-        return any(choices.open(place.schema) > MAX_OPEN for place in _places(schema))
+        return any(choices.open(place.schema) > MAX_OPEN for place in _places(_root(schema)))
     except UnsupportedSchema:  # whether it compiles is not asked here
         return False
 
@@ -369,7 +388,7 @@ def is_plain(schema: Mapping[str, Any]) -> bool:
     have to be tried.
     """
     try:
-        for count, place in enumerate(_places(schema)):
+        for count, place in enumerate(_places(_root(schema))):
             if count == _PLAIN_PLACES or not _is_plain(place):
                 return False
     except UnsupportedSchema:

@@ -18,6 +18,7 @@ from harmony.schemas import (
     without_dialects,
 )
 from harmony.tokenizer import encode
+from harmony.typescript import type_of
 from harmony.vocab import RETURN
 from tests.harmony.drawing import Mask
 
@@ -72,6 +73,10 @@ SUPPORTED = {
         **closed(a={"$ref": "#/$defs/My Type"}),
         "$defs": {"My Type": {"type": "string"}},
     },
+    "pointer to where no keyword leads": {
+        **closed(a={"$ref": "#/$defs/group/b"}),
+        "$defs": {"group": {"b": closed(c={"type": "string"})}},
+    },
     "references in a row": {
         **closed(a={"$ref": "#/$defs/0"}),
         "$defs": {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(4_000)}
@@ -120,6 +125,14 @@ UNSUPPORTED = {
     "$.properties.a.$ref: '#/required/1111": closed(a={"$ref": "#/required/" + "1" * 5_000}),
     "$.properties.a.$ref: '#/required/a' leads to no": closed(a={"$ref": "#/required/a"}),
     "$.properties.a.$ref: 1 leads to no": closed(a={"$ref": 1}),
+    "$.components.b.additionalProperties: has to": {
+        **closed(a={"$ref": "#/components/b"}),
+        "components": {"b": {"type": "object"}},
+    },
+    "$.components.c.not: 'not' is": {
+        **closed(a={"$ref": "#/components/b"}),
+        "components": {"b": {"$ref": "#/components/c"}, "c": {"not": {}}},
+    },
     "$.$ref: '#' leads back": {**closed(), "$ref": "#"},
     "$.$defs.b.$ref: '#/$defs/c' leads back": {
         **closed(),
@@ -194,8 +207,26 @@ def test_without_its_dialect_all_of_a_strict_schema_is_enforced(schema: dict[str
     assert json.dumps(schema) == before
 
 
+@pytest.mark.parametrize("identifier", ["https://example.org/inner", "my schema"])
+def test_references_start_at_the_root_whatever_identifiers_stand_between(identifier: str) -> None:
+    inner = {"$id": identifier, **closed(c={"$ref": "#/$defs/d"}), "$defs": {"d": {"const": 1}}}
+    schema = closed(b=inner) | {"$defs": {"d": {"const": 2}}}
+    check_strict(schema)
+    assert "c: 2" in type_of(schema)
+    start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(without_dialects(schema)))))
+    assert start.copy().follow([*encode('{"b":{"c":2}}'), RETURN]) is None
+    assert start.copy().follow([*encode('{"b":{"c":1}}'), RETURN]) is not None
+
+
 def test_what_is_only_named_like_a_dialect_stays() -> None:
-    schema = closed(**{"$schema": {"type": "string"}, "a": {"const": OLD}, "b": {"enum": [OLD]}})
+    schema = closed(
+        **{
+            "$schema": {"type": "string"},
+            "$id": {"type": "null"},
+            "a": {"const": OLD},
+            "b": {"enum": [OLD]},
+        }
+    )
     assert without_dialects(schema) == schema
 
 
