@@ -283,7 +283,14 @@ def strings() -> set[str]:
 def given_codes() -> set[str]:
     """The codes that the server's sources give to errors by name."""
     sources = "\n".join(text(path) for path in (ROOT / "server").rglob("*.py"))
-    return set(re.findall(r'(?:\bcode=|default_code = |"code": )"(\w+)"', sources))
+    keywords = set(re.findall(r'(?:\bcode=|default_code = |"code": )"(\w+)"', sources))
+    return keywords | {
+        node.args[2].value
+        for path in (ROOT / "server").rglob("*.py")
+        for node in ast.walk(ast.parse(text(path)))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "invalid"
+        if len(node.args) > 2 and isinstance(node.args[2], ast.Constant)
+    }
 
 
 def documented_errors() -> list[tuple[int, list[str]]]:
