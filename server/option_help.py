@@ -6,7 +6,7 @@ The command line's help and the page of options in docs/ are made from it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -44,7 +44,8 @@ class Option:
     """One option.
 
     default: as it would be typed; None where the option has no fixed one. choices: the allowed
-    values, empty where there are others. repeatable: whether it may be given several times.
+    values, empty where any value may be given. repeatable: whether it may be given several times.
+    kind: what the value is: `N` an integer, `NUMBER` any number, `VALUE` text.
     """
 
     flag: str
@@ -100,8 +101,6 @@ def _default(field: FieldInfo) -> str | None:
 
 def _types(annotation: Any) -> list[Any]:
     """The types of a union, without None; literals and plain types as they are."""
-    if get_origin(annotation) is Annotated:
-        return _types(get_args(annotation)[0])
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
     return [part for part in parts if part is not NoneType]
 
