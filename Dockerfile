@@ -27,13 +27,14 @@ RUN useradd --create-home --uid 10001 server \
     && install --directory --owner=server --group=server --mode=700 /data
 WORKDIR /src
 # Dependencies first: a change to the sources alone does not install them again.
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md CHANGELOG.md LICENSE ./
 # hadolint ignore=DL3013
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir ".${EXTRAS}"
 COPY harmony harmony
 COPY adapters adapters
 COPY server server
 COPY demo demo
+COPY docs docs
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --force-reinstall .
 
 # Checkpoints from the hub and those the server makes are kept in /cache; what clients store, and the

@@ -15,7 +15,7 @@ LLAMA_CPP_STAMP := .llama-cpp/.installed
 LLAMA_CPP_BUILD := tests/adapters/llama_cpp/build.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-vllm test-llama-cpp lint format lock demo-train demo-eval
+.PHONY: help install serve test test-vllm test-llama-cpp lint format docs lock demo-train demo-eval
 
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
@@ -23,8 +23,9 @@ help:
 	@echo "make test      install, lint, then run the tests with coverage (WORKERS=$(WORKERS))"
 	@echo "make test-vllm run the tests that need vLLM, against its CPU build in .venv-vllm"
 	@echo "make test-llama-cpp  run the tests that need llama.cpp, against its server in .llama-cpp"
-	@echo "make lint      ruff and mypy --strict"
+	@echo "make lint      ruff, mypy --strict, and the documentation with its links"
 	@echo "make format    let ruff rewrite what it can"
+	@echo "make docs      write the generated parts of docs/, build the pages into build/docs"
 	@echo "make demo-train  train the demo model anew, or on from build/demo (hours on 2 cores)"
 	@echo "make demo-eval   measure the demo model (STATE=build/demo/state.pt: what was trained)"
 	@echo "make lock      resolve pyproject.toml anew into constraints.txt"
@@ -38,7 +39,7 @@ $(STAMP): pyproject.toml constraints.txt
 	    "one (3.11 or later) as PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check \
-	  --editable '.[test,dev]'
+	  --editable '.[test,dev,docs]'
 	@touch $@
 
 # exec: Ctrl-C and a supervisor's signals reach the server itself.
@@ -88,6 +89,12 @@ lint: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/zensical build --clean --strict
+
+docs: install
+	$(BIN)/python docs/generate.py
+	$(BIN)/zensical build --clean --strict
 
 format: install
 	$(BIN)/ruff check --fix
@@ -97,7 +104,7 @@ format: install
 lock:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT \
 	  && $(PYTHON) -m venv "$$dir" \
-	  && "$$dir/bin/pip" install --disable-pip-version-check --quiet '.[gpu,test,dev]' setuptools \
+	  && "$$dir/bin/pip" install --disable-pip-version-check --quiet '.[gpu,test,dev,docs]' setuptools \
 	  && "$$dir/bin/pip" freeze --all --exclude pip --exclude gpt-oss-server \
 	    | sed -e '1i # What is tested, for every extra. Made by "make lock".' \
 	      -e 's/+[a-z0-9.]*$$//' > constraints.txt

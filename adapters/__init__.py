@@ -1,0 +1,1 @@
+"""The engines: each takes token ids and returns token ids."""

@@ -1,6 +1,6 @@
 """A backend that replays written completions: for testing clients, and for benchmarks.
 
-Source of the script's format: issue 2. Each line of the file is one JSON object:
+Each line of the file is one JSON object:
 `prompt_contains` (text or null: any prompt), `completion` (harmony text with control tokens),
 `tokens_per_chunk` (default 1) and `delay_ms` between chunks (default 0). The first line whose
 `prompt_contains` occurs in the decoded prompt is replayed, whatever sampling was asked for.

@@ -1,7 +1,7 @@
 """Measure the demo model: `python -m demo.evaluate`. Greedy, unconstrained, on unseen cases.
 
 Cases come from a seed of their own and from words that training never uses; a case of several
-turns is played with what the model really said. Prints the table of the README.
+turns is played with what the model really said. Prints the table of docs/demo.md.
 """
 
 import argparse

@@ -1,0 +1,1 @@
+"""The harmony format: rendering prompts, parsing sampled tokens, grammars over tokens."""

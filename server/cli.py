@@ -3,15 +3,12 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from server import debug
-from server.errors import APIError
-from server.serve import CannotServe, serve
+from server.option_help import GROUPS, Option, flag, option, variable
 from server.settings import Settings
 
 INTERRUPTED = 130
@@ -30,19 +27,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         run(**options)
     except ValidationError as error:
         return _fail(command, _first(error), status=2)
-    except (CannotServe, CommandFailed) as error:
+    except CommandFailed as error:
         return _fail(command, str(error), status=1)
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
 
 
+# Each command imports what it needs when it runs: `--help` would wait a second for all of it.
+
+
 def _serve(**options: Any) -> None:
-    serve(Settings(**options))
+    settings = Settings(**options)
+
+    from server.serve import CannotServe, serve
+
+    try:
+        serve(settings)
+    except CannotServe as error:
+        raise CommandFailed(str(error)) from error
 
 
 def _chat(**options: Any) -> None:
-    # What only a client needs is loaded here: it takes half a second.
     from openai import OpenAIError
     from rich.console import Console
 
@@ -54,7 +60,21 @@ def _chat(**options: Any) -> None:
         raise CommandFailed(str(error)) from error
 
 
+def _render(file: str) -> None:
+    from server.debug import render_file
+
+    _show(render_file, file)
+
+
+def _parse(file: str) -> None:
+    from server.debug import parse_file
+
+    _show(parse_file, file)
+
+
 def _show(view: Callable[[str], str], file: str) -> None:
+    from server.errors import APIError
+
     try:
         print(view(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")))
     except (APIError, ValueError, OSError) as error:
@@ -73,28 +93,31 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     serving.set_defaults(run=_serve)
-    for name, field in Settings.model_fields.items():
-        several = isinstance(field.default, tuple)
-        serving.add_argument(
-            _flag(name),
-            action="append" if several else "store",
-            default=argparse.SUPPRESS,
-            help=f"{field.description} [{_variable(name)}]".replace("%", "%%"),
-        )
+    for title, names in GROUPS.items():
+        group = serving.add_argument_group(title)
+        for each in map(option, names):
+            group.add_argument(
+                each.flag,
+                action="append" if each.repeatable else "store",
+                default=argparse.SUPPRESS,
+                metavar=each.metavar,
+                help=_help(each).replace("%", "%%"),
+            )
     _chat_command(commands)
-    _file_command(
-        commands, "render", debug.render_file, "request JSON -> the prompt's text and ids"
-    )
-    _file_command(
-        commands, "parse", debug.parse_file, "token ids (JSON) or harmony text -> messages"
-    )
+    _file_command(commands, "render", _render, "request JSON -> the prompt's text and ids")
+    _file_command(commands, "parse", _parse, "token ids (JSON) or harmony text -> messages")
     return parser
+
+
+def _help(each: Option) -> str:
+    default = "" if each.default is None else f" (default: {each.default})"
+    return f"{each.description}{default} [{each.variable}]"
 
 
 def _chat_command(commands: Any) -> None:
     chat = commands.add_parser("chat", help="talk to a server", description="Talk to a server.")
     chat.set_defaults(run=_chat)
-    for flag, kind, text in (
+    for name, kind, text in (
         ("--base-url", str, "the API's address, default that of `serve`"),
         ("--api-key", str, "the server's key"),
         ("--model", str, "a served name, default the server's first"),
@@ -102,27 +125,19 @@ def _chat_command(commands: Any) -> None:
         ("--instructions", str, "what the developer message says"),
         ("--tools", Path, "JSON file with a list of tools; you type their results"),
     ):
-        chat.add_argument(flag, type=kind, default=argparse.SUPPRESS, help=text)
+        chat.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
 
 
-def _file_command(commands: Any, name: str, view: Callable[[str], str], text: str) -> None:
+def _file_command(commands: Any, name: str, run: Callable[[str], None], text: str) -> None:
     command = commands.add_parser(name, help=text, description=f"{name.capitalize()}: {text}.")
-    command.set_defaults(run=partial(_show, view))
+    command.set_defaults(run=run)
     command.add_argument("file", metavar="FILE", help="a file, or - for standard input")
 
 
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
-    option = "".join(f"{_flag(name)} ({_variable(name)}): " for name in map(str, first["loc"][:1]))
+    option = "".join(f"{flag(name)} ({variable(name)}): " for name in map(str, first["loc"][:1]))
     return option + first["msg"].removeprefix("Value error, ")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _variable(name: str) -> str:
-    return f"{Settings.model_config['env_prefix']}{name.upper()}"
 
 
 def _fail(command: str, message: str, *, status: int) -> int:

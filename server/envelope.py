@@ -16,7 +16,7 @@ def created(
 ) -> dict[str, Any]:
     """All fields of the API's response object, `in_progress` and without output.
 
-    Null where the specification allows it; see DESIGN's API rules for those that may not be.
+    A field that has no value is null, where the specification allows that.
     """
     sampling = draft.plan.sampling
     response = {

@@ -11,8 +11,6 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from adapters.registry import BUILT_IN, REMOTE
-from server.sealing import check_key
-from server.store.engine import parse_url
 
 DEMO_NAME = "gpt-oss-demo"
 MEMORY = "memory"
@@ -119,12 +117,19 @@ class Settings(BaseSettings):
     @classmethod
     def _known_store(cls, value: str | None) -> str | None:
         if value is not None and value != MEMORY:
+            # SQLAlchemy takes longer to load than all that `--help` needs.
+            from server.store.engine import parse_url
+
             parse_url(value)
         return value
 
     @field_validator("encryption_key")
     @classmethod
     def _encryption_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            return value
+        from server.sealing import check_key
+
         return tuple(map(check_key, value))
 
     @field_validator("served_model_name")

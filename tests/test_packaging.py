@@ -24,6 +24,14 @@ from server.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("harmony", "adapters", "server", "demo")
+ROOT_FILES = (
+    "CHANGELOG.md",
+    "LICENSE",
+    "Makefile",
+    "README.md",
+    "constraints.txt",
+    "pyproject.toml",
+)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 HADOLINT = shutil.which("hadolint", path=Path(sys.executable).parent)
@@ -74,7 +82,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, copy / package, ignore=ignored)
-    for name in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "Makefile"):
+    shutil.copytree(ROOT / "docs", copy / "docs")
+    for name in ROOT_FILES:
         shutil.copy(ROOT / name, copy)
     return copy
 
@@ -105,8 +114,20 @@ def test_the_wheel_holds_the_vocabulary_and_the_licences(wheel: list[str]) -> No
     assert any(re.search(r"licenses/harmony/data/LICENSE", name) for name in wheel)
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_package_says_that_it_is_typed(wheel: list[str], package: str) -> None:
+    assert f"{package}/py.typed" in wheel
+
+
+def test_the_wheel_holds_the_documentation(wheel: list[str]) -> None:
+    files = {"README.md", "CHANGELOG.md", *(page.name for page in (ROOT / "docs").glob("*.md"))}
+    shared = [name.partition(".data/data/")[2] for name in wheel if ".data/" in name]
+    assert sorted(shared) == sorted(f"share/doc/gpt-oss-server/{name}" for name in files)
+
+
 def test_the_wheel_holds_nothing_else(wheel: list[str]) -> None:
-    top = {name.split("/")[0] for name in wheel if ".dist-info/" not in name}
+    beside = (".dist-info/", ".data/data/share/doc/gpt-oss-server/")
+    top = {name.split("/")[0] for name in wheel if not any(part in name for part in beside)}
     assert top == set(PACKAGES)
 
 
@@ -187,7 +208,7 @@ def test_the_image_gets_every_file_that_the_build_reads() -> None:
         for source in line.split()[:-1]
     }
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"}
-    needed = {*PACKAGES, "pyproject.toml", "constraints.txt", "README.md", "LICENSE"}
+    needed = {*PACKAGES, "docs", *ROOT_FILES} - {"Makefile"}
     assert copied == sent == needed
 
 
@@ -317,3 +338,35 @@ def test_docker_compose_merges_the_file(profile: str) -> None:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert set(services(profile)) <= set(yaml.safe_load(result.stdout)["services"])
+
+
+# What contributors and their tools read
+
+WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+
+
+def test_the_workflow_runs_what_ci_runs() -> None:
+    (job,) = WORKFLOW["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def test_the_hooks_download_nothing() -> None:
+    assert [repo["repo"] for repo in HOOKS] == ["local"]
+    assert {hook["language"] for repo in HOOKS for hook in repo["hooks"]} == {"system"}
+
+
+def test_the_hooks_run_the_linters_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    commands = {hook["entry"].removesuffix(" --force-exclude") for hook in HOOKS[0]["hooks"]}
+    linters = {command.replace(".venv/bin/", "$(BIN)/") for command in commands - {"make docs"}}
+    assert [linter for linter in linters if f"\t{linter}\n" not in makefile] == []
+
+
+@pytest.mark.parametrize("name", ["fault", "feature"])
+def test_an_issue_template_is_a_form(name: str) -> None:
+    form = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{name}.yml").read_text())
+    assert {"name", "description", "body"} <= set(form)
+    fields = [field for field in form["body"] if field["type"] != "markdown"]
+    assert all(field["id"] and field["attributes"]["label"] for field in fields)

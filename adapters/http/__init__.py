@@ -1,0 +1,1 @@
+"""Engines that run as servers of their own and are reached over HTTP."""

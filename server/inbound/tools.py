@@ -1,7 +1,8 @@
 """A request's tools, of either API: what the model is told, and how its calls are named.
 
-Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools and
-DESIGN's rule on kinds that are not served: they are left out, logged and named, never a 400.
+Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
+
+Kinds that are not served are left out, logged and named; they are never a 400.
 """
 
 import logging

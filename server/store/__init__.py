@@ -1,0 +1,1 @@
+"""What is stored between requests, in memory or in a database."""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.documentation import ROOT, blocks
+
 MODEL = "gpt-oss-test"
 SCRIPT = [
     {
@@ -21,15 +23,7 @@ SCRIPT = [
         '<|message|>{"cmd":"cat note.txt"}<|call|>',
     },
 ]
-CONFIG = """
-model = "{model}"
-model_provider = "here"
-[model_providers.here]
-name = "here"
-base_url = "{base_url}"
-wire_api = "responses"
-supports_websockets = {websockets}
-"""
+(CONFIG,) = blocks(ROOT / "docs/clients.md", "toml")
 
 
 @pytest.mark.parametrize("websockets", [False, True])
@@ -48,8 +42,9 @@ def test_a_command_is_run_and_told_of(
     folder.mkdir()
     home.mkdir()
     (folder / "note.txt").write_text("a wombat\n")
-    config = CONFIG.format(model=MODEL, base_url=base_url, websockets=str(websockets).lower())
-    (home / "config.toml").write_text(config)
+    config = CONFIG.replace("gpt-oss-demo", MODEL).replace("http://localhost:8000/v1", base_url)
+    assert config.endswith("supports_websockets = true\n")
+    (home / "config.toml").write_text(config.replace("= true", f"= {str(websockets).lower()}"))
     flags = ["--json", "--skip-git-repo-check", "--sandbox", "danger-full-access"]
     done = subprocess.run(
         [codex, "exec", *flags, "Read the note"],

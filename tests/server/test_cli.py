@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -8,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from server import cli, terminal
+from server import serve, terminal
 from server.__main__ import main as main_of_the_module
 from server.cli import main
+from server.option_help import GROUPS
 from server.serve import CannotServe
 from server.settings import Settings
 
@@ -22,7 +24,7 @@ ANSWER = "<|channel|>final<|message|>Hello<|return|>"
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     """What `serve` was told to serve; nothing is served."""
     told: list[Settings] = []
-    monkeypatch.setattr(cli, "serve", told.append)
+    monkeypatch.setattr(serve, "serve", told.append)
     return told
 
 
@@ -143,7 +145,7 @@ def test_a_server_that_cannot_start_is_one_line(
     def fail(_: Settings) -> None:
         raise raised
 
-    monkeypatch.setattr(cli, "serve", fail)
+    monkeypatch.setattr(serve, "serve", fail)
     assert main(["serve"]) == status
     assert capsys.readouterr() == ("", err)
 
@@ -152,7 +154,7 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: Settings) -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(cli, "serve", fail)
+    monkeypatch.setattr(serve, "serve", fail)
     with pytest.raises(ValueError, match="a bug"):
         main(["serve"])
 
@@ -169,7 +171,54 @@ def test_the_help_names_each_variable(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
     shown = re.findall(r"\[(GPT_OSS_\w+)\]", re.sub(r"\s", "", capsys.readouterr().out))
-    assert shown == [f"GPT_OSS_{name.upper()}" for name in Settings.model_fields]
+    assert sorted(shown) == sorted(f"GPT_OSS_{name.upper()}" for name in Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "--raw-reasoning {show,hide}",
+        "--port N port to listen on; 0 takes a free one (default: 8000)",
+        "--drain-seconds NUMBER",
+        "(default: info) [GPT_OSS_LOG_LEVEL]",
+    ],
+)
+def test_the_help_shows_defaults_and_choices(
+    capsys: pytest.CaptureFixture[str], shown: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    assert shown in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_help_is_grouped(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    headings = re.findall(r"^(\S.*):$", capsys.readouterr().out, re.MULTILINE)
+    assert headings == ["options", *GROUPS]
+
+
+HEAVY = {"torch", "transformers", "vllm", "sqlalchemy", "alembic", "openai", "uvicorn"}
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--help"], ["render", "FILE"], ["parse", "FILE"]])
+def test_a_command_loads_neither_engine_nor_database(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "FILE").write_text('{"model": "m", "input": "Hello"}')
+    program = (
+        "import sys\nfrom contextlib import suppress\nfrom server.cli import main\n"
+        "with suppress(SystemExit):\n    main(sys.argv[1:])\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout
+    assert HEAVY.isdisjoint(done.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""How long a command takes from its start to its end: `python -m benchmarks.startup [ROUNDS]`.
+
+Printed is the fastest of some rounds for each command, beside a Python that does nothing. `render`
+builds the vocabulary, which takes most of its time.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    with tempfile.TemporaryDirectory() as folder:
+        request = Path(folder) / "request.json"
+        request.write_text('{"input": "Hello"}')
+        commands = {
+            "python -c pass": ["-c", "pass"],
+            "gpt-oss-server --help": ["-m", "server", "--help"],
+            "gpt-oss-server serve --help": ["-m", "server", "serve", "--help"],
+            "gpt-oss-server render": ["-m", "server", "render", str(request)],
+        }
+        for name, arguments in commands.items():
+            print(f"{name:28} {min(seconds(arguments) for _ in range(rounds)):6.3f} s")
+
+
+def seconds(arguments: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The options of `serve` as people read them: in groups, with their defaults and choices.
+
+The command line's help and the page of options in docs/ are made from it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from server.settings import Settings
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Model and engine": (
+        "model",
+        "served_model_name",
+        "backend",
+        "backend_option",
+        "backend_url",
+        "engine_arg",
+        "script",
+    ),
+    "API": (
+        "host",
+        "port",
+        "api_key",
+        "cors_origin",
+        "unsupported_input",
+        "constrain",
+        "parallel_calls",
+    ),
+    "Reasoning": ("raw_reasoning", "reasoning_content"),
+    "Store": ("store", "store_ttl", "encryption_key"),
+    "Limits": ("max_running", "max_waiting", "max_body_bytes", "drain_seconds"),
+    "Logging": ("log_level",),
+}
+"""Every option is in one group; a test compares the names with the settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    default: as it would be typed; None where the option has no fixed one. choices: the allowed
+    values, empty where any value may be given. repeatable: whether it may be given several times.
+    kind: what the value is: `N` an integer, `NUMBER` any number, `VALUE` text.
+    """
+
+    flag: str
+    variable: str
+    description: str
+    default: str | None
+    choices: tuple[str, ...]
+    repeatable: bool
+    kind: str
+
+    @property
+    def metavar(self) -> str:
+        """What stands for the value in a usage line."""
+        return f"{{{','.join(self.choices)}}}" if self.choices else self.kind
+
+
+def option(name: str) -> Option:
+    """The option of a setting. Raises KeyError for a name that is no setting."""
+    field = Settings.model_fields[name]
+    types = _types(field.annotation)
+    return Option(
+        flag=flag(name),
+        variable=variable(name),
+        description=field.description or "",
+        default=_default(field),
+        choices=_choices(types),
+        repeatable=isinstance(field.default, tuple),
+        kind="N" if int in types else "NUMBER" if float in types else "VALUE",
+    )
+
+
+def flag(name: str) -> str:
+    """The setting's flag: `--max-running` for `max_running`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def variable(name: str) -> str:
+    """The setting's environment variable: `GPT_OSS_MAX_RUNNING` for `max_running`."""
+    return f"{Settings.model_config['env_prefix']}{name.upper()}"
+
+
+def _default(field: FieldInfo) -> str | None:
+    match field.default:
+        case None | ():
+            return None
+        case bool() as value:
+            return str(value).lower()
+        case float() as value:
+            return f"{value:g}"
+        case value:
+            return str(value)
+
+
+def _types(annotation: Any) -> list[Any]:
+    """The types of a union, without None; literals and plain types as they are."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
+    return [part for part in parts if part is not NoneType]
+
+
+def _choices(types: list[Any]) -> tuple[str, ...]:
+    return tuple(choice for each in types for choice in _choices_of(each))
+
+
+def _choices_of(kind: Any) -> Iterator[str]:
+    if kind is bool:
+        yield from ("true", "false")
+    elif get_origin(kind) is Literal:
+        yield from map(str, get_args(kind))

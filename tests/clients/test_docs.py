@@ -1,0 +1,99 @@
+"""The documentation's examples, run as they stand against a real server process."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.documentation import README, ROOT, blocks, commands
+
+CLIENTS = ROOT / "docs/clients.md"
+QUICKSTART = ROOT / "docs/quickstart.md"
+ADDRESS = "http://localhost:8000/v1"
+MODEL = "gpt-oss-demo"
+START = "<|start|>assistant"
+THOUGHT = f"<|channel|>analysis<|message|>Think.<|end|>{START}"
+
+
+def says(text: str) -> str:
+    return f"{THOUGHT}<|channel|>final<|message|>{text}<|return|>"
+
+
+SCRIPT = [
+    {"prompt_contains": "22 degrees in Paris", "completion": says("It is warm!")},
+    {
+        "prompt_contains": "the weather in Paris",
+        "completion": f"{THOUGHT}<|channel|>commentary to=functions.weather <|constrain|>json"
+        '<|message|>{"city":"Paris"}<|call|>',
+    },
+    {"prompt_contains": "What is my name?", "completion": says("Your name is Ada.")},
+    {"prompt_contains": "Hello!", "completion": says("Welcome!")},
+]
+GREETED = ["Think.Welcome!ChatCompletionMessage(content='Welcome!'", "reasoning='Think.'"]
+EXAMPLES = [
+    (README, 0, GREETED),
+    (QUICKSTART, 0, GREETED),
+    (CLIENTS, 0, ["Welcome!\nYour name is Ada.\n"]),
+    (CLIENTS, 1, ["Think.\nWelcome!\n"]),
+    (CLIENTS, 2, ["It is warm!\n"]),
+    (CLIENTS, 3, ["Welcome!\n"]),
+]
+
+
+@pytest.fixture(scope="module")
+def base_url(serve: Callable[..., str]) -> str:
+    return serve(SCRIPT, "--served-model-name", MODEL)
+
+
+def test_every_example_is_run() -> None:
+    pages = {page for page, _, _ in EXAMPLES}
+    there = {(page, index) for page in pages for index, _ in enumerate(blocks(page, "python"))}
+    assert there == {(page, index) for page, index, _ in EXAMPLES}
+
+
+@pytest.mark.parametrize(
+    ("page", "index", "shown"), EXAMPLES, ids=[f"{page.stem}-{n}" for page, n, _ in EXAMPLES]
+)
+def test_an_example_in_python(page: Path, index: int, shown: list[str], base_url: str) -> None:
+    code = blocks(page, "python")[index]
+    assert ADDRESS in code
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace(ADDRESS, base_url)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for part in shown:
+        assert part in done.stdout
+
+
+def test_an_example_in_javascript(install: Callable[[str], Path], base_url: str) -> None:
+    (code,) = blocks(CLIENTS, "js")
+    done = subprocess.run(
+        ["node", "--input-type=module"],
+        input=code.replace(ADDRESS, base_url),
+        cwd=install("js"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "Think.\nWelcome!\n"), done.stderr
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
+@pytest.mark.parametrize("page", [README, QUICKSTART, CLIENTS], ids=lambda page: page.stem)
+def test_an_example_for_curl(page: Path, base_url: str) -> None:
+    (command,) = (words for words in commands(page) if words[0] == "curl")
+    words = shlex.split(shlex.join(command).replace(ADDRESS, base_url))
+    assert words != command
+    done = subprocess.run(
+        [*words, "--fail", "--silent"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "Welcome!" in done.stdout

@@ -1,0 +1,373 @@
+"""The documentation says what is so: its code, commands, options, endpoints, fields and names."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fastapi.routing import APIRoute, APIWebSocketRoute
+
+from adapters.base import BackendConfig
+from adapters.http import options as http_options
+from adapters.local import options as local_options
+from adapters.scripted import ScriptedBackend
+from server import errors, serve
+from server.app import create_app
+from server.cli import main
+from server.option_help import option
+from server.schemas.responses import CreateResponse
+from server.settings import Settings
+from tests.documentation import PAGES, README, ROOT, blocks, commands, inline, section, table, text
+
+DOCS = ROOT / "docs"
+PROSE = [README, *PAGES, *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SECURITY"))]
+CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+FLAGS = {option(name).flag for name in Settings.model_fields}
+OTHERS_FLAGS = {
+    "--base-url",
+    "--check",
+    "--enable-deterministic-inference",
+    "--enable-prompt-tokens-details",
+    "--enable-scale-out",
+    "--grammar-backend",
+    "--help",
+    "--no-enable-chunked-prefill",
+    "--parallel",
+    "--profile",
+    "--scheduling-policy",
+    "--strict",
+    "--tools",
+}
+"""Flags of engines and of other commands."""
+WRITTEN = [page for page in PROSE if page.name != "modules.md"]
+"""What is not made of docstrings, which speak of engines' interfaces, too."""
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+# The site
+
+
+def test_the_readme_is_short() -> None:
+    assert text(README).count("\n") <= 130
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    entries = [
+        entry for top in CONFIG["nav"] for value in top.values() for entry in _entries(value)
+    ]
+    assert sorted(entries) == [page.name for page in PAGES]
+
+
+def _entries(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [name for each in value for name in each.values()]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    """Those between pages are checked, with their anchors, when the site is built."""
+    links = re.findall(r"\]\(([^)#\s]+)", text(page))
+    files = [link for link in links if not link.startswith(("http://", "https://", "mailto:"))]
+    assert [link for link in files if not (page.parent / link).exists()] == []
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A copy of what the site is built from."""
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    return tmp_path
+
+
+def build(site: Path) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("zensical", path=Path(sys.executable).parent)
+    assert program is not None
+    command = [program, "build", "--strict"]
+    return subprocess.run(command, cwd=site, capture_output=True, text=True, check=False)
+
+
+def test_a_built_page_loads_nothing_from_elsewhere(site: Path) -> None:
+    done = build(site)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pages = list((site / "build/docs").glob("*.html"))
+    assert {page.stem for page in pages} >= {page.stem for page in PAGES}
+    for page in pages:
+        loaded = re.findall(r"<(?:link|script|img)[^>]*(?:href|src)=\"?([^\s\">]+)", text(page))
+        assert [url for url in loaded if url.startswith(("http", "//"))] == []
+
+
+@pytest.mark.parametrize("link", ["[x](nowhere.md)", "[x](errors.md#nowhere)"])
+def test_a_broken_link_fails_the_build(site: Path, link: str) -> None:
+    with (site / "docs/index.md").open("a") as page:
+        page.write(f"\n{link}\n")
+    assert build(site).returncode != 0
+
+
+def test_the_generated_parts_are_in_step() -> None:
+    command = [sys.executable, "docs/generate.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_page_out_of_step_is_named(tmp_path: Path) -> None:
+    for name in ("server", "harmony", "adapters", "demo"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    shutil.copytree(DOCS, tmp_path / "docs")
+    page = tmp_path / "docs/options.md"
+    page.write_text(text(page).replace("--max-running", "--most-running"))
+    command = [sys.executable, "docs/generate.py"]
+    check = [*command, "--check"]
+    failed = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (failed.returncode, failed.stderr.split()[0]) == (1, "docs/options.md")
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert text(page) == text(DOCS / "options.md")
+
+
+# Code and commands
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_code_can_be_read(page: Path) -> None:
+    """tests/clients/test_docs.py runs that of the pages on clients."""
+    for code in blocks(page, "python"):
+        compile(code, page.name, "exec")
+    for code in blocks(page, "json"):
+        json.loads(code)
+    for code in blocks(page, "toml"):
+        tomllib.loads(code)
+
+
+def test_no_page_has_code_that_nobody_checks() -> None:
+    languages = {
+        language
+        for page in PROSE
+        for language in re.findall(r"^```(.*)$", text(page), re.MULTILINE)
+        if language
+    }
+    assert languages <= {"sh", "python", "json", "toml", "js"}
+
+
+def is_fine(words: list[str]) -> bool:
+    """Whether a command of the documentation would be understood."""
+    program = words[0].removeprefix(".venv/bin/")
+    match [program, *words[1:]]:
+        case ["make", *targets]:
+            return set(targets) <= TARGETS
+        case ["gpt-oss-server", *arguments]:
+            return main(arguments) == 0
+        case ["docker", "compose", "--profile", profile, "up"]:
+            return any(profile in service["profiles"] for service in COMPOSE["services"].values())
+        case ["docker", "run", *arguments]:
+            variables = [word for word in arguments if word.startswith("OPENAI_API_")]
+            return len(variables) == 2 and arguments[-1].count(":") == 1
+        case ["pip", "install", "-c", "constraints.txt", name]:
+            return f"\n{name}==" in (ROOT / "constraints.txt").read_text()
+        case ["curl", url, *arguments]:
+            body = json.loads(arguments[arguments.index("-d") + 1])
+            return url.endswith("/v1/responses") and not CreateResponse(**body).model_extra
+        case ["vllm", "serve", _, *arguments]:
+            (engine,) = {
+                tuple(service["command"])
+                for name, service in COMPOSE["services"].items()
+                if name.startswith("engine-")
+            }
+            given = " ".join(arguments).replace("=", " ")
+            return all(flag.replace("=", " ") in given for flag in engine[1:])
+    return False
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_commands_are_understood(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "serve", lambda settings: None)
+    monkeypatch.setattr("server.terminal.Chat.run", lambda chat: None)
+    assert [" ".join(words) for words in commands(page) if not is_fine(words)] == []
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_commands_in_the_text_exist(page: Path) -> None:
+    for code in inline(page):
+        if made := re.match(r"make ([\w-]+)", code):
+            assert made[1] in TARGETS, code
+        if ran := re.match(r"python -m benchmarks\.(\w+)", code):
+            folder = ROOT / "benchmarks" / ran[1]
+            assert folder.is_dir() or folder.with_suffix(".py").is_file(), code
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_options_in_the_text_exist(page: Path) -> None:
+    flags = {
+        flag for code in inline(page) for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", code)
+    }
+    assert flags - FLAGS - OTHERS_FLAGS == set()
+    variables = {name.lower() for name in re.findall(r"\bGPT_OSS_([A-Z_]+)\b", text(page))}
+    assert variables - set(Settings.model_fields) == set()
+
+
+# The API
+
+
+@pytest.fixture(scope="module")
+def routes() -> dict[str, set[str]]:
+    """The methods of each path that the application serves."""
+    config = BackendConfig(None, {}, lambda text: [], lambda ids: "", lambda: None)
+    app = create_app(Settings(backend="scripted", script="unused"), ScriptedBackend(config))
+    found: dict[str, set[str]] = {}
+    for route in app.routes:
+        if isinstance(route, APIRoute | APIWebSocketRoute):
+            path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
+            methods = route.methods if isinstance(route, APIRoute) else {"WebSocket"}
+            found.setdefault(path, set()).update(methods - {"HEAD"})
+    return found
+
+
+def documented() -> dict[str, set[str]]:
+    """The methods of each path that the pages name."""
+    found: dict[str, set[str]] = {}
+    for page in WRITTEN:
+        for line in text(page).splitlines():
+            methods: set[str] = set()
+            for code in re.findall(r"`([^`]+)`(?: \((WebSocket)\))?", line):
+                named = re.match(r"(?:(GET|POST|DELETE) ?)?(/[\w/{}]+)?(?:\?|$)", code[0])
+                if named is None:
+                    continue
+                methods |= {method for method in (named[1], code[1]) if method}
+                if named[2]:
+                    found.setdefault(named[2], set()).update(methods)
+                    methods = set()
+    return found
+
+
+def test_every_endpoint_is_documented(routes: dict[str, set[str]]) -> None:
+    pages = documented()
+    assert {path: methods - pages.get(path, set()) for path, methods in routes.items()} == {
+        path: set() for path in routes
+    }
+
+
+def test_every_endpoint_that_is_documented_exists(routes: dict[str, set[str]]) -> None:
+    paths = {path: methods for path, methods in documented().items() if methods}
+    assert {path: methods - routes.get(path, set()) for path, methods in paths.items()} == {
+        path: set() for path in paths
+    }
+
+
+@pytest.mark.parametrize("field", CreateResponse.model_fields)
+def test_the_page_on_responses_says_what_each_field_does(field: str) -> None:
+    rows = table(section(DOCS / "responses.md", "Request fields"))
+    assert any(f"`{field}`" in row[0] for row in rows)
+
+
+def strings() -> set[str]:
+    """The string literals of the server's sources."""
+    return {
+        node.value
+        for path in (ROOT / "server").rglob("*.py")
+        for node in ast.walk(ast.parse(text(path)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def given_codes() -> set[str]:
+    """The codes that the server's sources give to errors by name."""
+    sources = "\n".join(text(path) for path in (ROOT / "server").rglob("*.py"))
+    keywords = set(re.findall(r'(?:\bcode=|default_code = |"code": )"(\w+)"', sources))
+    return keywords | {
+        node.args[2].value
+        for path in (ROOT / "server").rglob("*.py")
+        for node in ast.walk(ast.parse(text(path)))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "invalid"
+        if len(node.args) > 2 and isinstance(node.args[2], ast.Constant)
+    }
+
+
+def documented_errors() -> list[tuple[int, list[str]]]:
+    """Status and codes of each row."""
+    rows = table(section(DOCS / "errors.md", "Statuses and codes"))
+    return [(int(row[0]), re.findall(r"`(\w+)`", row[1])) for row in rows]
+
+
+def test_every_code_of_an_error_is_documented() -> None:
+    codes = {code for _, named in documented_errors() for code in named}
+    assert given_codes() - codes == set()
+    assert codes - strings() == set()
+
+
+def test_every_status_of_an_error_is_documented() -> None:
+    statuses = {status for status, _ in documented_errors()}
+    kinds = [errors.APIError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    assert {kind.status for kind in kinds} - statuses == set()
+    for kind in kinds:
+        if kind.default_code is not None:
+            assert (kind.status, kind.default_code) in {
+                (status, code) for status, named in documented_errors() for code in named
+            }
+
+
+@pytest.mark.parametrize("options", [local_options.Options, http_options.Options])
+def test_every_option_of_a_backend_is_documented(options: Any) -> None:
+    rows = table(section(DOCS / "backends.md", "Options of an engine"))
+    named = {row[0].strip("`") for row in rows}
+    assert set(options.__dataclass_fields__) - named == set()
+
+
+# Names
+
+
+@pytest.mark.parametrize("page", PROSE, ids=named)
+def test_modules_in_the_text_exist(page: Path) -> None:
+    found = [code for code in inline(page) if re.fullmatch(r"[a-z]\w*(\.\w+)+", code)]
+    ours = [name for name in found if (ROOT / name.split(".")[0]).is_dir()]
+    assert [name for name in ours if not exists(name)] == []
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module of this project, or a name that one defines."""
+    path = ROOT.joinpath(*name.split("."))
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    module = path.parent.with_suffix(".py")
+    if not module.is_file():
+        return False
+    defined = re.findall(r"^(?:class|def|async def) (\w+)|^(\w+)\b.*?=", text(module), re.M)
+    return path.name in {each for pair in defined for each in pair}
+
+
+def test_files_in_the_text_exist() -> None:
+    files = {
+        code
+        for page in PROSE
+        for code in inline(page)
+        if re.fullmatch(r"(?:docs|tests|demo|server|harmony|adapters|benchmarks)/[\w./]*", code)
+    }
+    assert [name for name in files if not (ROOT / name).exists()] == []
+
+
+WORDS = table(text(DOCS / "glossary.md"))
+
+
+def test_the_glossary_is_short_and_in_order() -> None:
+    words = [row[0] for row in WORDS]
+    assert 30 <= len(words) <= 50
+    assert words == sorted(words, key=str.lower)
+    assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize("row", WORDS, ids=lambda row: row[0])
+def test_a_word_is_explained_in_one_sentence(row: list[str]) -> None:
+    assert re.fullmatch(r"[A-Z][^.]*\.", row[1].replace("functions.weather", ""))
+    assert re.fullmatch(r"(?:`[\w.]+`)?", row[2])
