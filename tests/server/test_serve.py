@@ -358,7 +358,7 @@ def test_a_client_that_sends_half_a_request_cannot_keep_the_server(scripted: Sta
     process = scripted("--drain-seconds", "0", "--log-level", "error")
     url = httpx.URL(process.url())
     with socket.create_connection((url.host, url.port)) as half:
-        half.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        half.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
         httpx.get(url.join("/version"))
         process.send(signal.SIGINT)
         status, err = process.end()
