@@ -114,7 +114,8 @@ async def read_stream(port: int, path: str, body: bytes) -> int:
     """Events of one streamed answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Content-Length: {len(body)}\r\n"
     )
     writer.write(f"{head}\r\n".encode() + body)
     answer = await reader.read()

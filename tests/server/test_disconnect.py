@@ -11,8 +11,8 @@ import pytest
 import uvicorn
 
 from server.app import create_app
-from server.http.protocol import Config
 from server.context import Context
+from server.http.protocol import Config
 from server.settings import Settings
 
 SLOW = {
