@@ -32,6 +32,7 @@ from starlette.routing import Route
 
 from server.app import create_app
 from server.backends import open_backend
+from server.http.protocol import Config
 from server.serve import new_event_loop
 from server.settings import Settings
 
@@ -79,7 +80,7 @@ async def run_server(pipe: Connection, tokens: int, script: str) -> None:
     backend = open_backend(settings, lambda stage, fraction: None)
     await backend.start()
     servers = [
-        uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+        uvicorn.Server(Config(app, settings.limits, port=0, log_config=None, access_log=False))
         for app in (floor(tokens), create_app(settings, backend))
     ]
     tasks = [asyncio.create_task(server.serve()) for server in servers]
@@ -113,7 +114,8 @@ async def read_stream(port: int, path: str, body: bytes) -> int:
     """Events of one streamed answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Content-Length: {len(body)}\r\n"
     )
     writer.write(f"{head}\r\n".encode() + body)
     answer = await reader.read()

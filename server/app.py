@@ -18,6 +18,7 @@ from server.context import Context
 from server.decoding import Decoding
 from server.errors import APIError
 from server.gateway import Gateway
+from server.http.origins import Origins
 from server.idempotency import Idempotency
 from server.middleware import BodyLimit, RequestId
 from server.respond import CLIENT_CLOSED_REQUEST, json_response
@@ -113,6 +114,11 @@ def _middleware(settings: Settings) -> list[Middleware]:
     )
     return [
         Middleware(RequestId),
+        Middleware(
+            Origins,
+            cors_origin=settings.cors_origin,
+            allowed_host=None if settings.api_key else settings.allowed_hosts,
+        ),
         *([cors] if settings.cors_origin else []),
         Middleware(BodyLimit, limit=settings.max_body_bytes),
         Middleware(Decoding, limit=settings.max_body_bytes),

@@ -6,12 +6,16 @@ APIError
   + AuthenticationFailed     401
   + Forbidden                403
   + NotFound                 404
+  + RequestTimeout           408
   + BodyTooLarge             413
   + UnsupportedEncoding      415
+  + Misdirected              421
   + KeyReused                422
   + RateLimited              429  with Retry-After
+  + HeadersTooLarge          431
   + ServerFailed             500  the server, the engine or the model; never the client
   + Unavailable              503
+      + Busy                      with Retry-After
 
 4xx is only ever for the request: what the model samples cannot cause one, but for a grammar of the
 request's own that proves, while it is followed, to be one that cannot be.
@@ -90,7 +94,7 @@ class AuthenticationFailed(APIError):
 
 
 class Forbidden(APIError):
-    """A page of this origin may not connect from a browser."""
+    """A page of another site may not send requests from a browser."""
 
     status = 403
     type = "invalid_request_error"
@@ -103,6 +107,14 @@ class NotFound(APIError):
     status = 404
     type = "invalid_request_error"
     default_code = "not_found"
+
+
+class RequestTimeout(APIError):
+    """The client was too slow to send its request."""
+
+    status = 408
+    type = "invalid_request_error"
+    default_code = "request_timeout"
 
 
 class BodyTooLarge(APIError):
@@ -130,6 +142,14 @@ class UnsupportedEncoding(APIError):
         return {"Accept-Encoding": ", ".join(self.accepted)}
 
 
+class Misdirected(APIError):
+    """The `Host` header names none of the hosts that this server answers for."""
+
+    status = 421
+    type = "invalid_request_error"
+    default_code = "host_not_allowed"
+
+
 class KeyReused(APIError):
     """An Idempotency-Key came back with another request."""
 
@@ -155,6 +175,14 @@ class RateLimited(APIError):
         return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
 
 
+class HeadersTooLarge(APIError):
+    """The request line and the headers are over a limit."""
+
+    status = 431
+    type = "invalid_request_error"
+    default_code = "headers_too_large"
+
+
 class ServerFailed(APIError):
     """The server or its engine failed; the same request may work again."""
 
@@ -166,6 +194,17 @@ class Unavailable(APIError):
 
     status = 503
     default_code = "server_unavailable"
+
+
+class Busy(Unavailable):
+    """There are too many connections or requests; a later attempt may succeed."""
+
+    default_code = "server_overloaded"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """One second: connections come and go quickly."""
+        return {"Retry-After": "1"}
 
 
 def from_backend(

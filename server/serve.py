@@ -3,16 +3,17 @@
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from ipaddress import ip_address
 from types import FrameType
 
 import uvicorn
 from sse_starlette.sse import AppStatus
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvloop import new_event_loop
 
 from adapters.base import Backend
@@ -20,6 +21,7 @@ from adapters.errors import BackendError, EngineDied
 from server.app import create_app
 from server.backends import open_backend
 from server.context import Context
+from server.http.protocol import Config
 from server.inbound.trial import shared
 from server.settings import Settings
 from server.store.base import Store, StoreUnavailable
@@ -40,6 +42,9 @@ GRACE_SECONDS = 1.0
 
 DEAD_SECONDS = 30.0
 """How long a process whose engine died says so, by `/health` and every answer, until it ends."""
+
+OTHER_FILES = 1024
+"""Files that a process may need beside its clients' connections: engines, the store, helpers."""
 
 WATCH_SECONDS = 1.0
 """Between two looks at whether the engine still lives."""
@@ -71,6 +76,8 @@ def serve(settings: Settings) -> None:
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
         try:
+            _refuse_an_open_door(settings, listener)
+            _allow_open_files(settings.max_connections)
             backend = open_backend(settings, Progress())
             store = _open_store(settings)
             with ExitStack() as opened:
@@ -100,13 +107,13 @@ def _listen(
     listener: socket.socket,
 ) -> None:
     app = create_app(settings, backend, store)
-    config = uvicorn.Config(
+    config = Config(
         app,
+        settings.limits,
         log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
-        ws=Socket,
         ws_max_size=settings.max_body_bytes,
         ws_max_queue=1,
     )
@@ -139,15 +146,6 @@ def _spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
-
-
-class Socket(WebSocketsSansIOProtocol):
-    """A WebSocket that is not closed as soon as the server stops, but by the application."""
-
-    def shutdown(self) -> None:
-        """Close what no client has been accepted on."""
-        if not self.handshake_complete:
-            super().shutdown()
 
 
 class Server(uvicorn.Server):
@@ -256,6 +254,34 @@ def _bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise _cannot_listen(host, port, error) from error
     return listener
+
+
+def _refuse_an_open_door(settings: Settings, listener: socket.socket) -> None:
+    """Raises CannotServe where other machines could use the server without a key."""
+    if settings.api_key or settings.allow_anonymous:
+        return
+    address = listener.getsockname()[0]
+    if not ip_address(address.partition("%")[0]).is_loopback:
+        raise CannotServe(
+            f"without a key, anybody who reaches {address} could use this server: set --api-key"
+            " (GPT_OSS_API_KEY), or listen on 127.0.0.1 (--host), or allow it with"
+            " --allow-anonymous true"
+        )
+
+
+def _allow_open_files(connections: int) -> None:
+    """Raise this process's limit on open files as far as it may, towards what connections need."""
+    needed = connections + OTHER_FILES
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    reachable = needed if most == resource.RLIM_INFINITY else min(needed, most)
+    if allowed != resource.RLIM_INFINITY and allowed < reachable:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, most))
+    if reachable < needed:
+        logger.warning(
+            "at most %d files may be open (ulimit -n), fewer than --max-connections %d needs",
+            most,
+            connections,
+        )
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> CannotServe:

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from adapters.registry import BUILT_IN, REMOTE
+from server.http.limits import Limits
 
 DEMO_NAME = "gpt-oss-demo"
 MEMORY = "memory"
@@ -48,6 +49,16 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     api_key: Several = Field((), description="key that clients must send (repeatable)", repr=False)
+    allow_anonymous: bool = Field(
+        False,
+        description="true: serve without a key on an address that other machines reach; else "
+        "`serve` refuses to",
+    )
+    allowed_host: Several = Field(
+        (),
+        description="host that requests without a key may name, beside localhost names and the "
+        "address they come in on (repeatable); *.NAME allows its subdomains, * any",
+    )
     cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
     raw_reasoning: Literal["show", "hide"] = Field(
         "show",
@@ -88,6 +99,19 @@ class Settings(BaseSettings):
     )
     max_running: int = Field(64, ge=1, description="requests that sample at once")
     max_waiting: int = Field(256, ge=0, description="requests that may wait; more get a 429")
+    max_connections: int = Field(4096, ge=1, description="open connections; more get a 503")
+    max_connections_per_address: int = Field(
+        1024,
+        ge=1,
+        description="open connections from one IPv4 address or IPv6 /64 prefix; a load balancer "
+        "is one address",
+    )
+    limit_concurrency: int = Field(
+        2048,
+        ge=1,
+        description="requests and WebSockets processed at once, of whatever kind; more get a 503, "
+        "but for health checks",
+    )
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1, description="largest request body")
     drain_seconds: float = Field(
         30.0, ge=0, allow_inf_nan=False, description="how long Ctrl-C lets running answers finish"
@@ -100,6 +124,7 @@ class Settings(BaseSettings):
         "served_model_name",
         "encryption_key",
         "api_key",
+        "allowed_host",
         "cors_origin",
         "backend_option",
         "backend_url",
@@ -167,6 +192,21 @@ class Settings(BaseSettings):
             return (REMOTE_NAME if self.backend_url else "scripted",)
         folder = Path(self.model)
         return (folder.resolve().name if folder.is_dir() else self.model,)
+
+    @property
+    def allowed_hosts(self) -> tuple[str, ...]:
+        """The hosts that requests without a key may name: the given ones and that of `host`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (host, *self.allowed_host)
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds on connections and requests."""
+        return Limits(
+            connections=self.max_connections,
+            connections_per_address=self.max_connections_per_address,
+            requests=self.limit_concurrency,
+        )
 
     @property
     def backend_options(self) -> dict[str, str]:

@@ -29,6 +29,7 @@ KNOWS_BACKENDS = {"server/app.py", "server/backends.py", "server/cli.py"}
 LAYERS = {
     "schemas": {"errors"},
     "store": {"errors", "ids", "threads"},
+    "http": {"errors", "respond"},
     "inbound": {"errors", "ids", "joining", "plan", "schemas", "sealing", "store", "threads"},
     "outbound": {
         "completion",

@@ -9,7 +9,6 @@ from starlette.websockets import WebSocket
 from server.auth import authenticate
 from server.context import context_of
 from server.errors import APIError
-from server.origin import refuse_foreign_pages
 from server.respond import json_response
 from server.websocket import Connection
 
@@ -20,10 +19,9 @@ router = APIRouter()
 async def respond_over_websocket(websocket: WebSocket) -> None:
     """A connection that makes responses until it is closed.
 
-    Refused without a known key, and for pages that may not call.
+    Refused without a known key.
     """
     try:
-        refuse_foreign_pages(websocket)
         owner = authenticate(websocket).id
     except APIError as error:
         refusal = json_response(error.body(), error.status)

@@ -186,7 +186,49 @@ async def test_browsers_may_call_from_the_origins_that_are_named(
 async def test_without_origins_no_browser_may(start_engine: StartEngine) -> None:
     async with client(await start_engine(ANSWER)) as http:
         answer = await http.get("/version", headers={"origin": "https://chat.example"})
+    assert answer.status_code == 403
     assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)])
+async def test_a_page_that_posts_text_reaches_nothing(
+    start_engine: StartEngine, keys: tuple[str, ...]
+) -> None:
+    engine = await start_engine(ANSWER)
+    page = {"origin": "https://evil.example", "content-type": "text/plain"}
+    async with client(engine, api_key=keys) as http:
+        answer = await http.post(
+            "/v1/responses",
+            content=b'{"input": "hi"}',
+            headers={**page, "authorization": "Bearer k"},
+        )
+    assert answer.status_code == 403
+    assert error(answer)["code"] == "origin_not_allowed"
+    assert answer.headers["x-request-id"].startswith("req_")
+    assert engine.requests == []
+
+
+async def test_a_client_that_names_no_content_type_is_served(start_engine: StartEngine) -> None:
+    async with client(await start_engine(ANSWER)) as http:
+        answer = await http.post("/v1/responses", content=b'{"input": "hi"}')
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ({}, 421),
+        ({"allowed_host": ("rebound.example",)}, 200),
+        ({"host": "rebound.example"}, 200),
+        ({"api_key": ("k",)}, 200),
+    ],
+)
+async def test_without_a_key_the_host_is_one_that_is_named(
+    start_engine: StartEngine, options: dict[str, Any], status: int
+) -> None:
+    async with client(await start_engine(ANSWER), **options) as http:
+        answer = await http.get("/version", headers={"host": "rebound.example:8000"})
+    assert answer.status_code == status
 
 
 async def test_a_client_that_leaves_while_it_sends_is_no_error(

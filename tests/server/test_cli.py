@@ -61,10 +61,20 @@ def test_every_option_is_a_flag(served: list[Settings]) -> None:
         "--max-running": "2",
         "--max-waiting": "3",
         "--max-body-bytes": "4",
+        "--max-connections": "6",
+        "--max-connections-per-address": "7",
+        "--limit-concurrency": "8",
+        "--allow-anonymous": "true",
         "--drain-seconds": "5",
         "--log-level": "debug",
     }
-    several = ["--served-model-name", "--backend-option", "--api-key", "--cors-origin"]
+    several = [
+        "--served-model-name",
+        "--backend-option",
+        "--api-key",
+        "--allowed-host",
+        "--cors-origin",
+    ]
     arguments = [part for pair in flags.items() for part in pair]
     arguments += [part for flag in several for part in (flag, "a=1", flag, "b=2,3")]
     assert main(["serve", *arguments]) == 0
@@ -77,11 +87,16 @@ def test_every_option_is_a_flag(served: list[Settings]) -> None:
         host="::1",
         port=0,
         api_key=("a=1", "b=2,3"),
+        allowed_host=("a=1", "b=2,3"),
+        allow_anonymous=True,
         cors_origin=("a=1", "b=2,3"),
         raw_reasoning="hide",
         max_running=2,
         max_waiting=3,
         max_body_bytes=4,
+        max_connections=6,
+        max_connections_per_address=7,
+        limit_concurrency=8,
         drain_seconds=5,
         log_level="debug",
     )

@@ -12,6 +12,7 @@ import uvicorn
 
 from server.app import create_app
 from server.context import Context
+from server.http.protocol import Config
 from server.settings import Settings
 
 SLOW = {
@@ -45,7 +46,7 @@ class Server:
     async def post(self, path: str, **options: Any) -> "Client":
         """A client that has sent its whole request."""
         body = json.dumps({**BODIES[path], **options}).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         return await self.send(head.encode() + body)
 
     async def send(self, data: bytes) -> "Client":
@@ -76,7 +77,7 @@ class Client:
 async def serving(engine: Any, **options: Any) -> AsyncIterator[Server]:
     settings = Settings(backend="scripted", script="unused", served_model_name=("m",), **options)
     app = create_app(settings, engine)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
+    server = uvicorn.Server(Config(app, settings.limits, port=0, log_config=None))
     running = asyncio.create_task(server.serve())
     await until(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
@@ -151,7 +152,7 @@ async def test_leaving_in_the_middle_of_a_request_is_no_error(
     caplog.set_level(logging.INFO, "server.middleware")
     async with serving(await start_engine(SLOW)) as server:
         client = await server.send(
-            b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
+            b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
         )
         await client.leave()
         await until(lambda: "/v1/responses 499" in caplog.text)

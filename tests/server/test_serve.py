@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -22,7 +23,16 @@ from adapters.base import BackendInfo
 from adapters.errors import BackendFailed, EngineDied
 from harmony.vocab import VOCAB_SIZE
 from server.cli import INTERRUPTED
-from server.serve import CannotServe, Progress, Server, _bind, _listen, _url, serve
+from server.serve import (
+    CannotServe,
+    Progress,
+    Server,
+    _allow_open_files,
+    _bind,
+    _listen,
+    _url,
+    serve,
+)
 from server.settings import Settings
 from server.store.memory import MemoryStore
 
@@ -215,6 +225,40 @@ def test_a_host_that_is_none_is_one_line(start: Start) -> None:
     assert err.startswith("gpt-oss-server serve: cannot listen on 256.0.0.1:8000: ")
 
 
+def test_an_address_that_others_reach_needs_a_key_or_leave(scripted: Start) -> None:
+    status, err = scripted(host="0.0.0.0").end()
+    assert (status, err.count("\n")) == (1, 1)
+    assert "without a key, anybody who reaches 0.0.0.0 could use this server" in err
+    assert "--api-key (GPT_OSS_API_KEY)" in err
+    assert "--allow-anonymous true" in err
+
+
+@pytest.mark.parametrize("options", [("--api-key", "k"), ("--allow-anonymous", "true")])
+def test_with_either_it_is_served(scripted: Start, options: tuple[str, ...]) -> None:
+    port = httpx.URL(scripted(*options, host="0.0.0.0").url()).port
+    assert httpx.get(f"http://127.0.0.1:{port}/version").status_code == 200
+
+
+def test_as_many_files_may_be_open_as_connections_need(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = []
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 3000))
+    monkeypatch.setattr("resource.setrlimit", lambda _, pair: limits.append(pair))
+    _allow_open_files(1000)
+    assert (limits, caplog.records) == ([(2024, 3000)], [])
+    _allow_open_files(4096)
+    assert limits[1:] == [(3000, 3000)]
+    assert "at most 3000 files may be open" in caplog.text
+
+
+def test_a_limit_on_open_files_is_never_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for pair in ((5000, 5000), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, pair=pair: pair)
+        monkeypatch.setattr("resource.setrlimit", lambda *_: pytest.fail("it was set"))
+        _allow_open_files(1000)
+
+
 def test_an_engine_that_cannot_start_is_one_line(start: Start) -> None:
     arguments = ("--backend", "scripted", "--script", "/nowhere/script", "--port", "0")
     status, err = start(*arguments).end()
@@ -399,7 +443,7 @@ def test_a_client_that_sends_half_a_request_cannot_keep_the_server(scripted: Sta
     process = scripted("--drain-seconds", "0", "--log-level", "error")
     url = httpx.URL(process.url())
     with socket.create_connection((url.host, url.port)) as half:
-        half.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+        half.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
         httpx.get(url.join("/version"))
         process.send(signal.SIGINT)
         status, err = process.end()

@@ -48,6 +48,8 @@ VARIABLES = {
     "host": ("::", "::"),
     "port": ("1", 1),
     "api_key": ("k1,k2", ("k1", "k2")),
+    "allow_anonymous": ("true", True),
+    "allowed_host": ("a.example, *.b.example:1", ("a.example", "*.b.example:1")),
     "cors_origin": ("*", ("*",)),
     "raw_reasoning": ("hide", "hide"),
     "unsupported_input": ("error", "error"),
@@ -59,6 +61,9 @@ VARIABLES = {
     "encryption_key": (f"{KEY}, {KEY}", (KEY, KEY)),
     "max_running": ("2", 2),
     "max_waiting": ("0", 0),
+    "max_connections": ("1", 1),
+    "max_connections_per_address": ("1", 1),
+    "limit_concurrency": ("1", 1),
     "max_body_bytes": ("1", 1),
     "drain_seconds": ("0.5", 0.5),
     "log_level": ("debug", "debug"),
@@ -98,6 +103,8 @@ def test_a_value_that_is_given_as_an_option_may_hold_commas() -> None:
         ({"raw_reasoning": "maybe"}, "raw_reasoning: Input should be 'show' or 'hide'"),
         ({"max_running": 0}, "max_running: Input should be greater than or equal to 1"),
         ({"max_waiting": -1}, "max_waiting: Input should be greater than or equal to 0"),
+        ({"max_connections": 0}, "max_connections: Input should be greater than or equal to 1"),
+        ({"limit_concurrency": 0}, "limit_concurrency: Input should be greater than or equal"),
         ({"drain_seconds": "inf"}, "drain_seconds: Input should be a finite number"),
         ({"log_level": "loud"}, "log_level: Input should be 'debug'"),
         ({"backend_option": ["x"]}, "backend_option: Value error, 'x' is not NAME=VALUE"),
@@ -159,3 +166,13 @@ def test_the_script_is_an_option_of_its_backend() -> None:
 def test_engine_arguments_and_urls_are_options_of_the_backend() -> None:
     settings = Settings(engine_arg=('x={"a":1,"b":2}',), backend_url=("http://a", "http://b"))
     assert settings.backend_options == {"x": '{"a":1,"b":2}', "url": "http://a,http://b"}
+
+
+@pytest.mark.parametrize(("host", "name"), [("::1", "[::1]"), ("box.lan", "box.lan")])
+def test_the_address_to_listen_on_is_an_allowed_host(host: str, name: str) -> None:
+    assert Settings(host=host, allowed_host=("a",)).allowed_hosts == (name, "a")
+
+
+def test_the_bounds_on_connections_are_options() -> None:
+    limits = Settings(max_connections=1, max_connections_per_address=2, limit_concurrency=3).limits
+    assert (limits.connections, limits.connections_per_address, limits.requests) == (1, 2, 3)

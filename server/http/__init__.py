@@ -1,0 +1,1 @@
+"""Connections and their limits, and which requests may come in."""

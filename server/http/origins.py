@@ -1,0 +1,115 @@
+"""Which web pages may send requests, and under which names the server answers.
+
+A browser sends requests of any page to any server, and leaves it to the server to look at where
+they come from. A page whose own name is made to resolve to this server (DNS rebinding) is of the
+same origin as the server, for the browser; what gives it away is the name in `Host`.
+
+Sources: RFC 6455, 10.2; the Fetch standard, "Origin"; W3C, Fetch Metadata Request Headers;
+RFC 9110, 15.5.20 (421).
+"""
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from server.errors import APIError, Forbidden, Misdirected
+from server.respond import json_response
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "*.localhost")
+"""Names of the machine itself, which no page of another one can have."""
+
+ANY = "*"
+
+
+class Origins:
+    """Refuses requests of other sites' pages (403), and of unknown hosts (421).
+
+    cors_origin: origins that may call, `*` for any. allowed_host: names, with a port or without,
+    beside those of LOOPBACK_NAMES and the address that the connection came in on; `*.name` stands
+    for all that end so, `*` for any. With None, `Host` is not looked at: where a key is needed,
+    a page that has none can do nothing.
+    """
+
+    def __init__(
+        self, app: ASGIApp, cors_origin: tuple[str, ...], allowed_host: tuple[str, ...] | None
+    ) -> None:
+        self._app = app
+        self._origins = cors_origin
+        names = None if allowed_host is None else (*LOOPBACK_NAMES, *allowed_host)
+        self._names = None if names is None or ANY in names else frozenset(map(str.lower, names))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        if scope["type"] in ("http", "websocket"):
+            error = self._error(scope, Headers(raw=scope["headers"]))
+            if error is not None:
+                await json_response(error.body(), error.status)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _error(self, scope: Scope, headers: Headers) -> APIError | None:
+        host = headers.get("host")
+        if host is not None and not self._answers_for(host.lower(), scope):
+            return Misdirected(
+                f"This server does not answer for the host {host[:255]!r}. --allowed-host adds a"
+                " name; with an API key any is served."
+            )
+        if not self._granted(scope, headers):
+            origin = headers.get("origin", "another site")
+            return Forbidden(
+                f"Pages of {origin[:255]} may not send requests; --cors-origin allows more."
+            )
+        return None
+
+    def _answers_for(self, host: str, scope: Scope) -> bool:
+        if self._names is None or host in self._names:
+            return True
+        name = _without_port(host)
+        if name in self._names or name.strip("[]") == _local_address(scope):
+            return True
+        parts = name.split(".")
+        return any(".".join(("*", *parts[i:])) in self._names for i in range(1, len(parts)))
+
+    def _granted(self, scope: Scope, headers: Headers) -> bool:
+        """Whether the request is of no page, of this server's, of one that may call, or harmless.
+
+        Harmless are a preflight, which only asks, and a link to this server, which a person
+        followed: the page that has it sees nothing of the answer.
+        """
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+        if ANY in self._origins or origin in self._origins or site in ("same-origin", "none"):
+            return True
+        if origin is None:
+            return site in (None, "same-site") or _is_link(scope, headers)
+        if site is None and _authority(origin) == headers.get("host", "").lower():
+            return True
+        return _is_preflight(scope, headers)
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
+def _local_address(scope: Scope) -> str | None:
+    """The address that the connection came in on; None for a Unix socket's."""
+    server = scope.get("server")
+    # An IPv4 client's, where an IPv6 socket takes both.
+    return str(server[0]).removeprefix("::ffff:") if server else None
+
+
+def _authority(origin: str) -> str | None:
+    """The host and port of a page's origin; None for one that has none, as `null`."""
+    scheme, colon, authority = origin.partition("://")
+    return authority if colon and scheme in ("http", "https") else None
+
+
+def _is_preflight(scope: Scope, headers: Headers) -> bool:
+    return scope.get("method") == "OPTIONS" and "access-control-request-method" in headers
+
+
+def _is_link(scope: Scope, headers: Headers) -> bool:
+    return (
+        scope.get("method") in ("GET", "HEAD")
+        and headers.get("sec-fetch-mode") == "navigate"
+        and headers.get("sec-fetch-dest") == "document"
+    )

@@ -1,0 +1,43 @@
+"""Errors that are answered before the application sees a request, in OpenAI's body."""
+
+import logging
+import uuid
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from server.errors import APIError
+
+logger = logging.getLogger(__name__)
+
+
+def refusal(error: APIError) -> Response:
+    """The answer for `error`; it has an `x-request-id`, which is logged, and closes."""
+    request_id = f"req_{uuid.uuid4().hex}"
+    logger.info("refused with %d (%s) %s", error.status, error.code, request_id)
+    return Response(
+        orjson.dumps(error.body()),
+        status_code=error.status,
+        headers={**error.headers, "x-request-id": request_id, "connection": "close"},
+        media_type="application/json",
+    )
+
+
+def encoded(response: Response, default_headers: list[tuple[bytes, bytes]]) -> bytes:
+    """A whole answer as the bytes of HTTP/1.1. default_headers: the server's own, as the date."""
+    headers = (*default_headers, *response.raw_headers)
+    lines = b"".join(b"%s: %s\r\n" % header for header in headers)
+    return b"%s%s\r\n%s" % (STATUS_LINE[response.status_code], lines, bytes(response.body))
+
+
+class Refuse:
+    """An ASGI application that answers every request with one error."""
+
+    def __init__(self, error: APIError) -> None:
+        self._error = error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        await refusal(self._error)(scope, receive, send)
