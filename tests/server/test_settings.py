@@ -36,6 +36,8 @@ VARIABLES = {
     "raw_reasoning": ("hide", "hide"),
     "unsupported_input": ("error", "error"),
     "constrain": ("always", "always"),
+    "default_max_output_tokens": ("7", 7),
+    "repetition_guard": ("off", "off"),
     "parallel_calls": ("true", True),
     "reasoning_content": ("true", True),
     "store": ("sqlite:///x.db", "sqlite:///x.db"),
@@ -143,3 +145,25 @@ def test_the_script_is_an_option_of_its_backend() -> None:
 def test_engine_arguments_and_urls_are_options_of_the_backend() -> None:
     settings = Settings(engine_arg=('x={"a":1,"b":2}',), backend_url=("http://a", "http://b"))
     assert settings.backend_options == {"x": '{"a":1,"b":2}', "url": "http://a,http://b"}
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({}, 1024),
+        ({"default_max_output_tokens": 5}, 5),
+        ({"default_max_output_tokens": 131_072}, 131_072),
+        ({"model": "openai/gpt-oss-20b"}, None),
+        ({"model": "openai/gpt-oss-20b", "default_max_output_tokens": 5}, 5),
+        ({"backend": "vllm-http", "backend_url": ("http://a",)}, None),
+        ({"backend": "scripted", "script": "s"}, None),
+    ],
+)
+def test_only_the_demo_checkpoint_has_a_limit_of_its_own(
+    options: dict[str, Any], limit: int | None
+) -> None:
+    assert Settings(**options).max_output_tokens == limit
+
+
+def test_a_default_limit_is_at_least_one() -> None:
+    assert problem(default_max_output_tokens=0).startswith("default_max_output_tokens")
