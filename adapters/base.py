@@ -5,10 +5,12 @@ script, a tokenizer for masks) is handed to it in `BackendConfig`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 FinishReason = Literal["stop", "length"]
+
+_SEED_LIMIT = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,21 @@ class GenerationRequest:
     affinity: str | None = None
     priority: int = 0
 
+    def after(self, tokens: tuple[int, ...], *, max_tokens: int) -> "GenerationRequest":
+        """The request that goes on once `tokens` follow the prompt, sampled ones or others.
+
+        A seed is moved on, else its draws would repeat. Phases begin anew, and a grammar is for
+        what follows: both are the caller's to change.
+        """
+        seed = None if self.seed is None else (self.seed + len(tokens)) % _SEED_LIMIT
+        return replace(
+            self,
+            request_id=f"{self.request_id}-{len(tokens)}",
+            prompt_token_ids=self.prompt_token_ids + tokens,
+            max_tokens=max_tokens,
+            seed=seed,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
@@ -107,6 +124,23 @@ class GenerationChunk:
     logprobs: tuple[TokenLogprobs, ...] | None = None
     finish_reason: FinishReason | None = None
     cached_tokens: int | None = None
+
+    def split(self, count: int) -> "tuple[GenerationChunk, GenerationChunk | None]":
+        """The first `count` tokens, and the others with the end; None where there are none."""
+        if count >= len(self.token_ids):
+            return self, None
+        logprobs = self.logprobs
+        head = GenerationChunk(
+            self.token_ids[:count],
+            None if logprobs is None else logprobs[:count],
+            cached_tokens=self.cached_tokens,
+        )
+        tail = GenerationChunk(
+            self.token_ids[count:],
+            None if logprobs is None else logprobs[count:],
+            self.finish_reason,
+        )
+        return head, tail
 
 
 FEATURES = frozenset(

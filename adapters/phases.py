@@ -14,8 +14,6 @@ from adapters.errors import Unsupported
 
 Generate = Callable[[GenerationRequest], AsyncGenerator[GenerationChunk, None]]
 
-_SEED_LIMIT = 1 << 63
-
 
 async def split_by_phase(
     generate: Generate, request: GenerationRequest, backend: str
@@ -55,18 +53,13 @@ def _goes_on(request: GenerationRequest, sampled: tuple[int, ...]) -> bool:
 def _rest(
     request: GenerationRequest, sampled: tuple[int, ...], active: SamplingPhase | None
 ) -> GenerationRequest:
-    """What is left to sample after `sampled`. A seed is moved on, else its draws would repeat."""
+    """What is left to sample after `sampled`."""
     if not sampled:
         return replace(request, phases=())
-    seed = request.seed
     return replace(
-        request,
-        request_id=f"{request.request_id}-{len(sampled)}",
-        prompt_token_ids=request.prompt_token_ids + sampled,
-        max_tokens=request.max_tokens - len(sampled),
+        request.after(sampled, max_tokens=request.max_tokens - len(sampled)),
         sampling=request.sampling if active is None else active.params,
         phases=(),
-        seed=None if seed is None else (seed + len(sampled)) % _SEED_LIMIT,
         grammar=request.grammar if active is None else active.grammar,
     )
 
@@ -93,7 +86,7 @@ class _Cutter:
             self.active = self._after(token_id)
             if self.active is not before:
                 self.changed = True
-                return _first(chunk, position)
+                return chunk.split(position)[0]
         return chunk
 
     def _after(self, token_id: int) -> SamplingPhase | None:
@@ -104,10 +97,3 @@ class _Cutter:
         if self._may_end and self.active is not None and token_id in self.active.end:
             return None
         return self.active
-
-
-def _first(chunk: GenerationChunk, count: int) -> GenerationChunk:
-    if count == len(chunk.token_ids):
-        return chunk
-    logprobs = None if chunk.logprobs is None else chunk.logprobs[:count]
-    return replace(chunk, token_ids=chunk.token_ids[:count], logprobs=logprobs, finish_reason=None)

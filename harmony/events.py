@@ -16,7 +16,7 @@ class Repair(StrEnum):
     MISSING_START = "missing_start"
     """No `<|start|>assistant` opened the message."""
     STRAY_TOKENS = "stray_tokens"
-    """What stood before the message belonged to none and was dropped."""
+    """Something stood before the message, where only its header may."""
     UNEXPECTED_ROLE = "unexpected_role"
     """Something other than `assistant`, said once, stood where the role stands."""
     MISSING_CHANNEL = "missing_channel"
@@ -37,6 +37,8 @@ class Repair(StrEnum):
     UNEXPECTED_END = "unexpected_end"
     """Another token ended the message than one of its kind ends with."""
     INVALID_UTF8 = "invalid_utf8"
+    REPETITION = "repetition"
+    """The same few tokens came over and over, and the server ended the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class MessageEnded:
     control token that opens something new closes too, but is not among `tokens`.
     `repairs` is empty exactly when the message, and what led up to it, was legal harmony.
     `body_tokens` counts the sampled ids between `<|message|>` and the end; where no `<|message|>`
-    came, all that were sampled.
+    came, all of the message that were sampled.
     """
 
     index: int

@@ -135,11 +135,25 @@ def read_stranded(
     role = len(Role.ASSISTANT) if spelled.startswith(Role.ASSISTANT) else 0
     start = _LEGAL_START.match(spelled, role)
     split = start.end() if start else role
-    head, text = spelled[:split], _NO_TEXT.sub("", spelled[split:])
-    if any(word.startswith(text) for word in _next_words(head)):
+    head, text = spelled[:split], _without_headers(spelled[split:])
+    if _may_become_word(text, head):
         return None
     reading = _read(head, recipients, fallback)
     return Reading(reading.header, (*reading.repairs, Repair.HEADERLESS_TEXT), text)
+
+
+def _without_headers(text: str) -> str:
+    """`text` without what is part of a legal header there, or the beginning of one at its end."""
+    last = max(text.rfind(_CHANNEL), text.rfind(_CONSTRAIN))
+    if last >= 0 and (part := _NO_TEXT.match(text, last)):
+        opened = text[: part.end()]
+        if _may_become_word(text[part.end() :], opened):
+            text = opened
+    return _NO_TEXT.sub("", text)
+
+
+def _may_become_word(text: str, head: str) -> bool:
+    return any(word.startswith(text) for word in _next_words(head))
 
 
 def _next_words(head: str) -> Iterable[str]:

@@ -5,12 +5,15 @@ token or header word does, and whatever was not legal harmony is named (`events.
 decision waits for a later message.
 
 A header stands from `<|start|>` (or from whatever stands in its place) to `<|message|>`, a body
-from there to the next control token. A header that a stop token ends is text after all, unless it
-is legal as far as it goes; until then it is withheld.
+from there to the next control token. What stands outside of bodies is withheld. If a
+`<|message|>` follows, it was a header, after text that no message claims; both are dropped. If the
+sampling ends there, by a stop token or by length, it is text, but for its header words: the
+longest legal header that each part between `<|start|>` and `<|end|>` begins with, and each further
+part of a legal header that `<|channel|>` or `<|constrain|>` opens, whole or cut off by the end.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from harmony import headers
 from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageStarted, Repair
@@ -71,6 +74,8 @@ class Parser:
         """The events that the end of sampling completes, whether a stop token came or not."""
         if isinstance(self._open, _OpenMessage):
             self._close(self._open, None)
+        else:
+            self._strand(self._open, None)
         return self._taken()
 
     def _taken(self) -> list[Event]:
@@ -95,8 +100,6 @@ class Parser:
     def _read_header(self, header: "_OpenHeader", token: int) -> None:
         if token == MESSAGE:
             self._start(header)
-        elif token == START:
-            self._open = header.restarted(self._position)
         elif token in STOP_TOKENS:
             self._strand(header, token)
         else:
@@ -123,28 +126,64 @@ class Parser:
         self._index += 1
         self._open = _OpenHeader(self._position + 1)
 
-    def _strand(self, header: "_OpenHeader", end: int) -> None:
-        if events := header.stranded(self._index, end, self._position, self._recipients):
-            self._events += events
+    def _strand(self, header: "_OpenHeader", end: int | None) -> None:
+        """Read what no `<|message|>` followed; `end` is the stop token, if one came."""
+        texts = [(part, reading) for part in header.parts() if (reading := self._text_in(part))]
+        for place, (part, reading) in enumerate(texts, start=1):
+            # What ended the last one ended the sampling, unless that was the token limit.
+            last = end if end is not None and place == len(texts) else part.end
+            self._events += part.message(self._index, reading, last)
             self._index += 1
         self._open = _OpenHeader(self._position + 1)
+
+    def _text_in(self, part: "_Part") -> Reading | None:
+        return headers.read_stranded(_words(part.tokens), self._recipients, part.fallback)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What stood between two of `<|start|>` and `<|end|>`, where a header should.
+
+    tokens: with the `<|start|>` before it, without the `<|end|>` after it. position: of the first.
+    end: what closed it, None where the sampling ended. fallback: the channel where it names none.
+    stray: something stood before it.
+    """
+
+    tokens: Sequence[int]
+    position: int
+    end: int | None
+    fallback: Channel
+    stray: bool
+
+    def message(self, index: int, reading: Reading, end: int | None) -> list[Event]:
+        """The message that `reading` says the part is, ended by `end`."""
+        reading = _with_repairs(reading, self.tokens, stray=self.stray)
+        header = reading.header
+        span = (max(self.position, 0), max(self.position + len(self.tokens), 0))
+        ended = MessageEnded(
+            index,
+            header,
+            reading.text,
+            (*self.tokens, end) if end in _ENDS else tuple(self.tokens),
+            end,
+            _unique(*reading.repairs, *_end_repairs(header, end)),
+            body_tokens=span[1] - span[0],
+        )
+        return [MessageStarted(index, header), ContentDelta(index, reading.text, span), ended]
 
 
 class _OpenHeader:
     """All that has come since the last message: a header, after whatever strayed before it.
 
     position: of its first token. fallback: the channel where it names none.
-    stray: tokens were dropped before it.
     """
 
-    def __init__(
-        self, position: int, fallback: Channel = Channel.FINAL, *, stray: bool = False
-    ) -> None:
+    def __init__(self, position: int, fallback: Channel = Channel.FINAL) -> None:
         self._position = position
         self._fallback = fallback
-        self._stray = stray
         self._tokens: list[int] = []
         self._own = 0
+        self._earlier: list[_Part] = []
 
     @property
     def own_tokens(self) -> list[int]:
@@ -152,50 +191,30 @@ class _OpenHeader:
         return self._tokens[self._own :]
 
     def add(self, token: int) -> None:
-        """Take a token that neither completes nor restarts the header."""
-        if token == CHANNEL and self._own:
-            self._tokens, self._own, self._stray = self.own_tokens, 0, True
+        """Take a token that does not complete the header; `<|start|>` begins it anew."""
+        if token == START:
+            if self._tokens:
+                self._earlier.append(self._part(START))
+            self._own = len(self._tokens)
+            self._fallback = Channel.FINAL
         self._tokens.append(token)
         if token == END:
+            self._earlier.append(self._part(END))
             self._own = len(self._tokens)
-
-    def restarted(self, position: int) -> "_OpenHeader":
-        """The header that `<|start|>` opens in this one's place."""
-        header = _OpenHeader(position, stray=self._stray or bool(self._tokens))
-        header.add(START)
-        return header
 
     def read(self, recipients: Recipients) -> Reading:
         """What the header says; `<|message|>` has come."""
         reading = headers.read(_words(self.own_tokens), recipients, self._fallback)
-        return self._with_own_repairs(reading, self.own_tokens)
+        return _with_repairs(reading, self.own_tokens, stray=self._own > 0)
 
-    def stranded(self, index: int, end: int, position: int, recipients: Recipients) -> list[Event]:
-        """The message that the header turns out to be as the stop token `end` comes, if any."""
-        reading = headers.read_stranded(_words(self._tokens), recipients, self._fallback)
-        if reading is None:
-            return []
-        reading = self._with_own_repairs(reading, self._tokens)
-        header = reading.header
-        span = (max(self._position, 0), max(position, 0))
-        ended = MessageEnded(
-            index,
-            header,
-            reading.text,
-            (*self._tokens, end),
-            end,
-            _unique(*reading.repairs, *_end_repairs(header, end)),
-            body_tokens=span[1] - span[0],
-        )
-        return [MessageStarted(index, header), ContentDelta(index, reading.text, span), ended]
+    def parts(self) -> list[_Part]:
+        """All that has come, in order."""
+        return [*self._earlier, self._part(None)]
 
-    def _with_own_repairs(self, reading: Reading, tokens: list[int]) -> Reading:
-        own = []
-        if self._stray or len(tokens) < len(self._tokens):
-            own.append(Repair.STRAY_TOKENS)
-        if tokens[:1] != [START]:
-            own.append(Repair.MISSING_START)
-        return replace(reading, repairs=_unique(*own, *reading.repairs)) if own else reading
+    def _part(self, end: int | None) -> _Part:
+        own = self.own_tokens
+        tokens = own[:-1] if end == END else own
+        return _Part(tokens, self._position + self._own, end, self._fallback, self._own > 0)
 
 
 class _OpenMessage:
@@ -275,8 +294,18 @@ class _OpenMessage:
         return True
 
 
-def _words(tokens: list[int]) -> list[int]:
-    return tokens[1:] if tokens[:1] == [START] else tokens
+def _words(tokens: Sequence[int]) -> Sequence[int]:
+    return tokens[1:] if tokens and tokens[0] == START else tokens
+
+
+def _with_repairs(reading: Reading, tokens: Sequence[int], *, stray: bool) -> Reading:
+    """With what is wrong about where the header `tokens` stand; `stray`: something precedes it."""
+    own = []
+    if stray:
+        own.append(Repair.STRAY_TOKENS)
+    if not tokens or tokens[0] != START:
+        own.append(Repair.MISSING_START)
+    return replace(reading, repairs=_unique(*own, *reading.repairs)) if own else reading
 
 
 def _holding(tokens: Sequence[int], held: int) -> int:

@@ -51,7 +51,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
 
     Without a store, what is kept is kept in memory.
     """
-    gateway = Gateway(backend, Admission(settings.max_running, settings.max_waiting))
+    gateway = _gateway(settings, backend)
     store = MemoryStore() if store is None else store
     shared = (store.sealing_key,) if store.sealing_key else ()
     context = Context(
@@ -102,6 +102,15 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     ):
         app.include_router(routes.router)
     return app
+
+
+def _gateway(settings: Settings, backend: Backend) -> Gateway:
+    return Gateway(
+        backend,
+        Admission(settings.max_running, settings.max_waiting),
+        max_tokens=settings.max_output_tokens,
+        guard=settings.repetition_guard == "analysis",
+    )
 
 
 def _middleware(settings: Settings) -> list[Middleware]:

@@ -1,7 +1,7 @@
 """Reads one completion as it is sampled: tokens in; text, messages and usage out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
@@ -56,7 +56,8 @@ class MessageClosed:
 class TurnFinished:
     """The last event of a sampling. `length` means that the token budget cut it off.
 
-    prompt_token_ids, token_ids: all that the engine was given, and all that it sampled.
+    prompt_token_ids, token_ids: the prompt, and all that followed it: what the engine sampled, and
+    what the server put between.
     """
 
     reason: FinishReason
@@ -83,6 +84,7 @@ class CompletionReader:
 
     prompt_tokens: the prompt's length, for usage. stop: strings that end the final channel.
     `stopped` turns True when one of them came: the rest of the generation is not wanted.
+    `header` is the open message's, None where none is open.
     """
 
     def __init__(self, parser: TokenParser, prompt_tokens: int, stop: tuple[str, ...] = ()) -> None:
@@ -95,6 +97,7 @@ class CompletionReader:
         self._cached = 0
         self._message: _OpenMessage
         self.stopped = False
+        self.header: Header | None = None
 
     def push(self, chunk: GenerationChunk) -> list[TurnEvent]:
         """The events that a chunk's tokens complete."""
@@ -105,6 +108,15 @@ class CompletionReader:
         self._logprobs.extend(chunk.logprobs)
         # Token by token, so that each text comes with the logprobs of its own tokens.
         return self._read(event for token in chunk.token_ids for event in self._parser.push(token))
+
+    def insert(self, tokens: Sequence[int], repair: Repair) -> list[TurnEvent]:
+        """The events of tokens that the server puts in; `repair` says why they end a message.
+
+        They are no sampled tokens: usage does not count them, and their logprobs are nobody's.
+        """
+        if self._logprobs:
+            self._logprobs += [TokenLogprobs(token, 0.0) for token in tokens]
+        return self._read(_repaired(event, repair) for event in self._parser.push_many(tokens))
 
     def finish(self, reason: FinishReason) -> list[TurnEvent]:
         """The events that the generation's end completes; `TurnFinished` is the last."""
@@ -120,6 +132,7 @@ class CompletionReader:
                     events += self._delta(event)
                 case MessageStarted(index, header):
                     self._message = _OpenMessage(index, header, self._stop)
+                    self.header = header
                     events.append(MessageOpened(index, header))
                 case MessageEnded():
                     events += self._ended(event)
@@ -140,8 +153,15 @@ class CompletionReader:
     def _ended(self, event: MessageEnded) -> list[TurnEvent]:
         if event.header.channel is Channel.ANALYSIS and event.header.recipient is None:
             self._reasoning += event.body_tokens
+        self.header = None
         events = self._message.send(self._message.flush(), self._logprobs)
         return [*events, self._message.close(event)]
+
+
+def _repaired(event: Event, repair: Repair) -> Event:
+    if isinstance(event, MessageEnded):
+        return replace(event, repairs=(*event.repairs, repair))
+    return event
 
 
 class _OpenMessage:

@@ -6,11 +6,16 @@ a run whose producer samples and emits wire events; the caller follows the run.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
 
 from adapters.base import Backend
 from adapters.errors import BackendError, BackendFailed
+from harmony.events import Repair
+from harmony.messages import Channel
 from server.admission import Admission, Ticket
 from server.completion import TurnEvent, TurnFinished, Usage
 from server.errors import APIError, ServerFailed, Unavailable, from_backend
@@ -25,12 +30,28 @@ LastEvents = Callable[[], Sequence[WireEvent]]
 
 
 class Gateway:
-    """The engine, its queue and the runs in progress."""
+    """The engine, its queue and the runs in progress.
 
-    def __init__(self, backend: Backend, admission: Admission) -> None:
+    max_tokens: of an answer whose plan names none; None is the room in the context. guard: whether
+    reasoning that loops is closed, and loops elsewhere are logged. loops: how many were found since
+    the start, by where: `analysis` (closed), `commentary`, `final`, `call`, `header` (all logged
+    only).
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        admission: Admission,
+        *,
+        max_tokens: int | None = None,
+        guard: bool = True,
+    ) -> None:
         self.backend = backend
         self.admission = admission
         self.runs = Runs()
+        self.loops = Counter[str]()
+        self._max_tokens = max_tokens
+        self._guard = guard
 
     async def start(
         self,
@@ -48,7 +69,8 @@ class Gateway:
         """
         ticket = self.admission.enter(plan.priority)
         try:
-            turn = await self._prepare(plan, request_id)
+            await self._check()
+            turn = await self.prepare(plan, request_id)
             if journal is not None:
                 await journal.begin()
         except BaseException:
@@ -84,14 +106,28 @@ class Gateway:
             await journal.begin()
         return self.runs.start(produce, request_id, journal=journal)
 
-    async def _prepare(self, plan: TurnPlan | RawPlan, request_id: str) -> Turn:
+    async def _check(self) -> None:
         try:
             await self.backend.check()
         except BackendError as error:
             raise from_backend(error) from error
+
+    async def prepare(self, plan: TurnPlan | RawPlan, request_id: str) -> Turn:
+        """The plan as the engine is asked. Raises APIError for what it cannot do."""
+        if plan.max_tokens is None:
+            plan = replace(plan, max_tokens=self._max_tokens)
         if isinstance(plan, RawPlan):
             return await prepare_raw(plan, self.backend, request_id)
-        return await prepare(plan, self.backend, request_id)
+        report = partial(self._count_loop, request_id) if self._guard else None
+        return await prepare(plan, self.backend, request_id, report)
+
+    def _count_loop(self, request_id: str, place: str) -> None:
+        self.loops[place] += 1
+        result = "was closed" if place == Channel.ANALYSIS else "goes on"
+        logger.warning(
+            "request %s: %s: %s %s (%d so far)",
+            *(request_id, Repair.REPETITION, place, result, self.loops[place]),
+        )
 
 
 def stopped() -> Unavailable:

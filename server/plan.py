@@ -63,6 +63,8 @@ class TurnPlan(SamplingPlan):
     rest of `sampling` on every token; stop strings and logprobs are the final channel's too.
     effort: None means that the model is given no analysis channel.
     answer_grammar: what is left of `grammar` after the final header.
+    reasoned_grammar: what is left of it after `<|start|>assistant` where nothing more may be
+    reasoned; None where it lets nothing be reasoned anyway.
     parallel_calls: `<|call|>` does not end the sampling.
     prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
     truncate: the oldest turns are dropped from a prompt that is too long.
@@ -72,6 +74,7 @@ class TurnPlan(SamplingPlan):
     tools: tuple[DeclaredTool, ...] = ()
     effort: Effort | None = Effort.MEDIUM
     answer_grammar: str | None = None
+    reasoned_grammar: str | None = None
     parallel_calls: bool = False
     prefill: tuple[int, ...] = ()
     truncate: bool = False

@@ -14,6 +14,8 @@ from adapters.registry import BUILT_IN, REMOTE
 from server.http.limits import Limits
 
 DEMO_NAME = "gpt-oss-demo"
+DEMO_MAX_OUTPUT_TOKENS = 1024
+"""The demo checkpoint writes short answers, or loops."""
 MEMORY = "memory"
 """A store that ends with the process."""
 REMOTE_NAME = "gpt-oss"
@@ -75,6 +77,17 @@ class Settings(BaseSettings):
         description="when sampling is held to a grammar: always to legal harmony, where a request "
         "needs it (tools, formats, a reasoning budget, effort none), or never; without it, always "
         "where masks are known to cost little (transformers on a CPU), else needed",
+    )
+    default_max_output_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="most tokens of an answer, reasoning included, where the request names no "
+        "limit; default: 1024 for the demo checkpoint, else what the context has room for",
+    )
+    repetition_guard: Literal["analysis", "off"] = Field(
+        "analysis",
+        description="analysis: reasoning that repeats the same few tokens 512 tokens long is "
+        "closed, and the answer follows; loops elsewhere are only logged",
     )
     parallel_calls: bool = Field(
         False,
@@ -180,6 +193,13 @@ class Settings(BaseSettings):
     def is_demo(self) -> bool:
         """Whether the tiny demo checkpoint is what runs."""
         return self.model is None and not self.backend_url and self.backend != "scripted"
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """The most tokens of an answer whose request names no limit; None is the context's room."""
+        if self.default_max_output_tokens is None and self.is_demo:
+            return DEMO_MAX_OUTPUT_TOKENS
+        return self.default_max_output_tokens
 
     @property
     def model_names(self) -> tuple[str, ...]:

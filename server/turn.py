@@ -1,9 +1,12 @@
-"""One sampling: render, generate, read.
+"""One turn: render, generate, read.
 
-`prepare` refuses all that can be refused before a token is sampled.
+`prepare` refuses all that can be refused before a token is sampled. A turn is one sampling, unless
+what was read asks for another: then that one is given up, tokens of the server's are put after what
+was sampled, and the next sampling goes on from there.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +21,7 @@ from adapters.base import (
     SamplingPhase,
 )
 from adapters.errors import BackendError, ContextTooLong, Unsupported
+from harmony.events import Repair
 from harmony.grammar import final_headers
 from harmony.messages import DeveloperContent
 from harmony.parser import ASSISTANT, Parser
@@ -27,6 +31,7 @@ from server import threads
 from server.affinity import conversation_key
 from server.completion import CompletionReader, TokenParser, TurnEvent, TurnFinished
 from server.errors import APIError, from_backend
+from server.generation.repetition import RepetitionGuard
 from server.plan import RawPlan, SamplingPlan, TurnPlan
 from server.rawtext import RawText
 from server.truncation import render_within
@@ -35,34 +40,88 @@ LEAST_ROOM = 8
 """The part of the context that a truncated prompt leaves for the answer is one of so many."""
 
 _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
+_NEXT_MESSAGE = (END, *ASSISTANT)
 
 
 class Turn:
-    """A prepared sampling: what the engine is asked, and what its chunks say.
+    """A prepared turn: what the engine is asked, and what its chunks say.
 
-    ended: why, once `read` has seen the last chunk that is wanted.
+    request: the first sampling's. ended: why, once `read` has seen the last chunk that is wanted.
+    guard: closes reasoning that loops; None where nothing does.
     """
 
     def __init__(
-        self, plan: SamplingPlan, parser: TokenParser, backend: Backend, request: GenerationRequest
+        self,
+        plan: SamplingPlan,
+        parser: TokenParser,
+        backend: Backend,
+        request: GenerationRequest,
+        guard: RepetitionGuard | None = None,
     ) -> None:
         self.request = request
         self.ended: FinishReason | None = None
         self._plan = plan
         self._backend = backend
+        self._guard = guard
         self._reader = CompletionReader(parser, len(request.prompt_token_ids), plan.stop)
-        self._sampled: list[int] = []
+        self._tokens: list[int] = []
+        self._inserted = 0
+        self._next: GenerationRequest | None = request
 
-    def chunks(self) -> AsyncGenerator[GenerationChunk, None]:
-        """Sample, once. Closing the generator frees the engine's slot. Raises BackendError."""
-        return self._backend.generate(self.request)
+    async def chunks(self) -> AsyncGenerator[GenerationChunk, None]:
+        """Sample, once; each chunk has to be read before the next is asked for.
+
+        Closing the generator frees the engine's slot. Raises BackendError.
+        """
+        while (request := self._next) is not None:
+            self._next = None
+            async with aclosing(self._backend.generate(request)) as chunks:
+                async for chunk in chunks:
+                    # Only the first sampling's cached tokens are of the turn's prompt alone.
+                    yield chunk if request is self.request else replace(chunk, cached_tokens=None)
+                    if self._next is not None:
+                        break
 
     def read(self, chunk: GenerationChunk) -> list[TurnEvent]:
         """The events that the next chunk completes."""
-        self._sampled += chunk.token_ids
+        if self._guard is None:
+            return self._take(chunk)
+        events: list[TurnEvent] = []
+        rest: GenerationChunk | None = chunk
+        while rest is not None and self.ended is None:
+            piece, rest = rest.split(self._guard.span(rest.token_ids))
+            events += self._take(piece)
+            if self._guard.saw(piece.token_ids, self._reader.header) and self.ended is None:
+                closing = self._close_reasoning()
+                if closing:
+                    self._guard.closed()
+                    return [*events, *closing]
+        return events
+
+    def _take(self, chunk: GenerationChunk) -> list[TurnEvent]:
+        self._tokens += chunk.token_ids
         events = self._reader.push(chunk)
         self.ended = "stop" if self._reader.stopped else chunk.finish_reason
         return events
+
+    def _close_reasoning(self) -> list[TurnEvent]:
+        """End the open message and have the next one sampled; no events where nothing can be."""
+        request = self.request
+        grammar = None
+        if request.grammar is not None:
+            assert isinstance(self._plan, TurnPlan)
+            grammar = self._plan.reasoned_grammar
+            if grammar is None:
+                return []
+        tokens = (*self._tokens, *_NEXT_MESSAGE)
+        room = self._backend.info.context_length - len(request.prompt_token_ids) - len(tokens)
+        left = min(request.max_tokens - len(self._tokens) + self._inserted, room)
+        if left < 1:
+            return []
+        self._tokens += _NEXT_MESSAGE
+        self._inserted += len(_NEXT_MESSAGE)
+        self._next = replace(request.after(tokens, max_tokens=left), grammar=grammar)
+        return self._reader.insert(_NEXT_MESSAGE, Repair.REPETITION)
 
     def finish(self) -> list[TurnEvent]:
         """The events that the turn's end completes; `TurnFinished` is the last."""
@@ -70,7 +129,7 @@ class Turn:
         *others, finished = self._reader.finish(self.ended)
         assert isinstance(finished, TurnFinished)
         prompt_ids = self.request.prompt_token_ids
-        whole = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(self._sampled))
+        whole = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(self._tokens))
         return [*others, whole]
 
     def api_error(self, error: BackendError) -> APIError:
@@ -79,9 +138,15 @@ class Turn:
         return from_backend(error, prompt_param=plan.prompt_param, own_grammar=plan.own_grammar)
 
 
-async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
+async def prepare(
+    plan: TurnPlan,
+    backend: Backend,
+    request_id: str,
+    report_loop: Callable[[str], None] | None = None,
+) -> Turn:
     """Render the plan's prompt and fit it to the engine.
 
+    report_loop: as `RepetitionGuard` has it; None closes no reasoning.
     Raises ContextLengthExceeded when the prompt leaves no room for a token, InvalidRequest when
     the engine lacks what the plan needs.
     """
@@ -96,7 +161,8 @@ async def prepare(plan: TurnPlan, backend: Backend, request_id: str) -> Turn:
     stops = STOP_TOKENS - {CALL} if plan.parallel_calls else STOP_TOKENS
     affinity = plan.affinity or conversation_key(ids)
     request = replace(request, sampling=sampling, stop_token_ids=stops, affinity=affinity)
-    return Turn(plan, parser, backend, request)
+    guard = None if report_loop is None else RepetitionGuard(report_loop)
+    return Turn(plan, parser, backend, request, guard)
 
 
 async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:

@@ -9,6 +9,7 @@ import httpx
 import orjson
 
 from adapters.base import BackendInfo, GenerationChunk, GenerationRequest
+from adapters.bounds import bounded
 from adapters.errors import (
     BackendError,
     ContextTooLong,
@@ -106,6 +107,7 @@ class HTTPEngine:
             raise EngineFault(f"{self.name} is not healthy: it answered {answer.status_code}")
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        request = bounded(request, VOCAB_SIZE)
         if request.phases:
             return split_by_phase(self._generate, request, self._wire.name)
         return self._generate(request)

@@ -18,6 +18,8 @@ _FEATURES = frozenset(
         *("top_k", "min_p", "structure"),
     }
 )
+# Some versions keep them in 32 bits, and one that does not fit fails the whole batch.
+_SEEDS = 1 << 31
 
 
 class SGLangWire:
@@ -59,7 +61,7 @@ class SGLangWire:
         if sampling.logit_bias:
             params["logit_bias"] = dict(sampling.logit_bias)
         if request.seed is not None:
-            params["sampling_seed"] = request.seed
+            params["sampling_seed"] = request.seed % _SEEDS
         if request.grammar is not None:
             params["ebnf"] = request.grammar
         body: JSON = {

@@ -12,6 +12,7 @@ from adapters.base import (
     GenerationRequest,
     TokenLogprobs,
 )
+from adapters.bounds import bounded
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine import Engine
@@ -77,6 +78,7 @@ class LocalBackend:
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         engine = self._running()
         self._admit(request)
+        request = bounded(request, self.info.vocab_size)
         mask = None
         if request.grammar is not None and self._grammars is not None:
             mask = await self._grammars.compile(request.grammar)

@@ -1,8 +1,9 @@
 """Tokens for the rows of one step: what each row asks for, grouped so that tensors do the work."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
@@ -59,24 +60,40 @@ class Choice:
         live = [(place, row) for place, row in enumerate(self.batch) if row is not None]
         for place, row in live:
             if row.request.logprobs is not None or row.stretch.adjusts:
-                with self._only([place]):
+                with self._only(place):
                     self._prepare(place, row)
         self._choose_freely([item for item in live if not _must_mask_first(item[1])])
-        few = []
+        few: list[Narrowed] = []
         for place, row in live:
             if row.mask is not None:
-                few += self._obey(place, row, row.mask)
+                with self._only(place):
+                    few += self._obey(place, row, row.mask)
         self._choose_among(few)
 
     @contextmanager
-    def _only(self, places: Iterable[int]) -> Iterator[None]:
-        """Let an error end these rows, not the engine."""
+    def _only(self, place: int) -> Iterator[None]:
+        """Let an error end this row, not the engine."""
         try:
             yield
         except Exception as error:
             logger.exception("sampling failed")
-            failure = BackendFailed(f"sampling failed: {error}")
-            self.errors.update(dict.fromkeys(places, failure))
+            self.errors[place] = BackendFailed(f"sampling failed: {error}")
+
+    def _together(self, choose: Callable[[list[Placed]], None], items: list[Placed]) -> None:
+        """`choose` for all items, and where that fails for one after another.
+
+        Only those end that fail alone. `choose` changes nothing before it succeeds, and draws the
+        same numbers again: the others get the tokens that they would have got anyway.
+        """
+        if len(items) > 1:
+            try:
+                choose(items)
+                return
+            except Exception as error:
+                logger.warning("sampling failed for %d rows at once: %s", len(items), error)
+        for item in items:
+            with self._only(item[0]):
+                choose([item])
 
     def _prepare(self, place: int, row: Row) -> None:
         """Take the model's own logprobs, then apply penalties and bias in place."""
@@ -93,16 +110,18 @@ class Choice:
     def _choose_freely(self, items: list[Placed]) -> None:
         """Choose among all tokens."""
         for portion in _portions([item for item in items if item[0] not in self.errors]):
-            places = [place for place, _ in portion]
-            with self._only(places):
-                room = self._scratch.rows(len(places), self._logits)
-                part = self._logits
-                if len(places) < len(part):
-                    index = torch.tensor(places, device=part.device)
-                    part = torch.index_select(part, 0, index, out=room)
-                chosen = _choose(part, [row for _, row in portion], 0, room)
-                for place, token_id in zip(places, chosen, strict=True):
-                    self.tokens[place] = token_id
+            self._together(self._choose_portion, portion)
+
+    def _choose_portion(self, portion: list[Placed]) -> None:
+        places = [place for place, _ in portion]
+        room = self._scratch.rows(len(places), self._logits)
+        part = self._logits
+        if len(places) < len(part):
+            index = torch.tensor(places, device=part.device)
+            part = torch.index_select(part, 0, index, out=room)
+        chosen = _choose(part, [row for _, row in portion], 0, room)
+        for place, token_id in zip(places, chosen, strict=True):
+            self.tokens[place] = token_id
 
     def _obey(self, place: int, row: Row, mask: TokenMask) -> list[Narrowed]:
         """The row and the tokens to choose among, unless its token is settled.
@@ -136,17 +155,21 @@ class Choice:
         # By width, so that a row that allows half the vocabulary widens few others.
         order = sorted(((place, row) for place, row, _ in items), key=lambda i: len(narrowed[i[0]]))
         for portion in _portions(order):
-            places = [place for place, _ in portion]
-            with self._only(places):
-                ids = _side_by_side([narrowed[place] for place in places])
-                columns = torch.from_numpy(ids).to(self._logits.device)
-                rows = torch.tensor(places, device=self._logits.device).unsqueeze(1)
-                # Flat places: to index by rows and columns takes twice as long.
-                logits = self._logits.take(rows * self._logits.shape[1] + columns.clamp(min=0))
-                logits.masked_fill_(columns < 0, -torch.inf)
-                chosen = _choose(logits, [row for _, row in portion], 1, logits)
-                for line, (place, column) in enumerate(zip(places, chosen, strict=True)):
-                    self.tokens[place] = int(ids[line, column]) if column >= 0 else -1
+            self._together(partial(self._choose_narrowed, narrowed), portion)
+
+    def _choose_narrowed(
+        self, narrowed: Mapping[int, NDArray[np.int64]], portion: list[Placed]
+    ) -> None:
+        places = [place for place, _ in portion]
+        ids = _side_by_side([narrowed[place] for place in places])
+        columns = torch.from_numpy(ids).to(self._logits.device)
+        rows = torch.tensor(places, device=self._logits.device).unsqueeze(1)
+        # Flat places: to index by rows and columns takes twice as long.
+        logits = self._logits.take(rows * self._logits.shape[1] + columns.clamp(min=0))
+        logits.masked_fill_(columns < 0, -torch.inf)
+        chosen = _choose(logits, [row for _, row in portion], 1, logits)
+        for line, (place, column) in enumerate(zip(places, chosen, strict=True)):
+            self.tokens[place] = int(ids[line, column]) if column >= 0 else -1
 
 
 def _choose(logits: Tensor, rows: list[Row], attempt: int, room: Tensor) -> list[int]:

@@ -1,5 +1,6 @@
 """Masks for the rows of a step, found out beside the engine's thread."""
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -8,6 +9,8 @@ from llguidance import LLExecutor
 from llguidance.numpy import fill_next_token_bitmask_par
 
 from adapters.grammars import TokenMask
+
+logger = logging.getLogger(__name__)
 
 
 class MaskWorker:
@@ -36,11 +39,17 @@ class MaskWorker:
     def wait(self) -> None:
         """What was asked is known when this returns."""
         pending, self._pending = self._pending, None
-        if pending is not None:
+        if pending is None:
+            return
+        asked, self._asked = self._asked, ()
+        try:
             pending.result()
-            asked, self._asked = self._asked, ()
-            for mask, bits in zip(asked, self._bank, strict=False):
-                mask.know(bits)
+        except Exception:
+            # Each row asks its own mask then, and only those fail whose mask does.
+            logger.exception("the masks of a step failed")
+            return
+        for mask, bits in zip(asked, self._bank, strict=False):
+            mask.know(bits)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -15,12 +15,11 @@ from adapters.base import (
     SamplingPhase,
     TokenLogprobs,
 )
+from adapters.bounds import GREEDY_BELOW
 from adapters.errors import BackendError
 from adapters.grammars import TokenMask
 from adapters.inbox import Inbox
 from adapters.local.sampling import Tally, uniform
-
-_GREEDY_BELOW = 1e-5  # As in vLLM: smaller temperatures divide to infinity.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Stretch:
 
     def __init__(self, params: SamplingParams, prompt: Sequence[int]) -> None:
         self.params = params
-        self.greedy = params.temperature < _GREEDY_BELOW
+        self.greedy = params.temperature < GREEDY_BELOW
         self.truncates = params.min_p > 0 or params.top_k > 0 or params.top_p < 1
         self.counts = _counts_for(params, prompt)
         self.bias = _bias_of(params)

@@ -97,16 +97,23 @@ def _truncate(probs: Tensor, warp: Warp) -> None:
         probs.masked_fill_(probs < warp.min_p * probs.max(-1, keepdim=True).values, 0.0)
     if warp.top_k is None and warp.top_p is None:
         return
-    width = probs.shape[-1]
-    longest = int(warp.top_k.max()) if warp.top_k is not None else 0
-    ranked = _leading(probs, min(width, max(longest, _LEADING)))
+    ranked = _leading(probs, min(probs.shape[-1], _LEADING))
     if warp.top_k is not None:
-        last = torch.where(warp.top_k > 0, warp.top_k, width).clamp(max=ranked.shape[-1])
-        floor = torch.where(warp.top_k > 0, ranked.gather(1, last - 1), 0.0)
+        floor = _kth(probs, ranked, warp.top_k)
         probs.masked_fill_(probs < floor, 0.0)
     if warp.top_p is not None:
         floor = _nucleus(probs, ranked, warp.top_p)
         probs.masked_fill_(probs < floor, 0.0)
+
+
+def _kth(probs: Tensor, ranked: Tensor, top_k: Tensor) -> Tensor:
+    """The `top_k`-th greatest probability, [n, 1], 0 where that is off; `ranked` as below."""
+    held = ranked.shape[-1]
+    floor = torch.where(top_k > 0, ranked.gather(1, top_k.clamp(1, held) - 1), 0.0)
+    # One by one, so that a request for many of them costs the others little.
+    for row in ((top_k > held) & (top_k < probs.shape[-1])).flatten().nonzero().flatten().tolist():
+        floor[row] = _leading(probs[row : row + 1], int(top_k[row]))[0, -1]
+    return torch.where(top_k < probs.shape[-1], floor, 0.0)
 
 
 def _nucleus(probs: Tensor, ranked: Tensor, top_p: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ but after it the runner takes the argmax over the whole batch once more, which c
 step where the vocabulary is as large as this one.
 """
 
+import logging
 from collections.abc import Callable
 
 import torch
@@ -16,6 +17,8 @@ from adapters.grammars import TokenMask
 from adapters.local.choice import Choice, Scratch
 from adapters.local.masks import MaskWorker
 from adapters.local.row import Row, Sampled
+
+logger = logging.getLogger(__name__)
 
 News = list[tuple[Row, Sampled]]
 
@@ -57,15 +60,26 @@ class Step:
         for place, row in enumerate(choice.batch):
             if row is None or row.ended:
                 continue
-            item = _outcome(choice, place, row)
+            item = _advance(choice, place, row)
             row.ended = item.finish_reason is not None or item.error is not None
-            if row.mask is not None and not row.ended:
-                row.mask.take(choice.tokens[place])
-                if row.mask.is_open and (row.mask.ahead or row.mask.due):
-                    ahead.append(row.mask)
+            mask = row.mask
+            if not row.ended and mask is not None and mask.is_open and (mask.ahead or mask.due):
+                ahead.append(mask)
             news.append((row, item))
         self._masks.ask(ahead)
         self._report(news)
+
+
+def _advance(choice: Choice, place: int, row: Row) -> Sampled:
+    """The row's news, once its state has gone on past them; an error is the row's own."""
+    try:
+        item = _outcome(choice, place, row)
+        if row.mask is not None and item.error is None and item.finish_reason is None:
+            row.mask.take(choice.tokens[place])
+    except Exception as error:
+        logger.exception("sampling failed")
+        return Sampled(error=BackendFailed(f"sampling failed: {error}"))
+    return item
 
 
 def _outcome(choice: Choice, place: int, row: Row) -> Sampled:

@@ -24,6 +24,7 @@ from adapters.base import (
     GenerationRequest,
     TokenLogprobs,
 )
+from adapters.bounds import bounded
 from adapters.errors import (
     BackendError,
     BackendFailed,
@@ -99,6 +100,7 @@ class VLLMBackend:
             raise EngineDied("the vLLM engine is dead")
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        request = bounded(request, self.info.vocab_size)
         if request.phases:
             return split_by_phase(self._generate, request, _NAME)
         return self._generate(request)

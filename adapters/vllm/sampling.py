@@ -4,6 +4,8 @@ from typing import Any
 
 from adapters.base import GenerationRequest
 
+_SEEDS = 1 << 63  # -1 stands for none there
+
 
 def sampling_fields(request: GenerationRequest) -> dict[str, Any]:
     """Arguments of vLLM's SamplingParams; the grammar is the caller's to add.
@@ -23,7 +25,7 @@ def sampling_fields(request: GenerationRequest) -> dict[str, Any]:
         "presence_penalty": sampling.presence_penalty,
         "frequency_penalty": sampling.frequency_penalty,
         "repetition_penalty": sampling.repetition_penalty,
-        "seed": request.seed,
+        "seed": None if request.seed is None else request.seed % _SEEDS,
         "logprobs": request.logprobs,
     }
     if sampling.logit_bias:

@@ -22,6 +22,7 @@ from harmony.grammar import (
     RegexText,
     answer_grammar,
     final_headers,
+    turn_grammar,
 )
 from harmony.messages import Effort
 from server.errors import InvalidRequest
@@ -89,13 +90,15 @@ class Constraint:
     """The masks of a sampling.
 
     grammar: Lark text for what follows `prefill`, None where sampling is free. answer_grammar:
-    what of it is left after the final header. prefill: the header that is given outright.
+    what of it is left after the final header. reasoned_grammar: as `TurnPlan` has it. prefill: the
+    header that is given outright.
     parallel_calls: a call does not end the turn. own_grammar: a part of it is the client's regex or
     Lark.
     """
 
     grammar: str | None = None
     answer_grammar: str | None = None
+    reasoned_grammar: str | None = None
     prefill: tuple[int, ...] = ()
     parallel_calls: bool = False
     own_grammar: bool = False
@@ -128,6 +131,7 @@ def constrained(plan: TurnPlan, wish: Wish, masking: Masking) -> TurnPlan:
         plan,
         grammar=constraint.grammar,
         answer_grammar=constraint.answer_grammar,
+        reasoned_grammar=constraint.reasoned_grammar,
         prefill=constraint.prefill,
         parallel_calls=constraint.parallel_calls,
         own_grammar=constraint.own_grammar,
@@ -197,6 +201,7 @@ def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
     constraint = Constraint(
         grammar=answer if prefill else turn,
         answer_grammar=answer,
+        reasoned_grammar=turn_grammar(replace(spec, reasoning=False)) if spec.reasoning else None,
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
         own_grammar=any(isinstance(tool.body, RegexText | LarkText) for tool in spec.tools),

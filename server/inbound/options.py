@@ -25,6 +25,8 @@ ASSUMED_ANSWER_TOKENS = 16_384
 """The answer's length that a reasoning budget is measured by where the request names none."""
 
 MAX_PRIORITY = 1_000
+REPETITION_PENALTIES = (0.01, 100.0)
+"""No API bounds them above; logits times a larger one, or divided by a smaller, may overflow."""
 
 _TIERS = {"priority": -1, "flex": 1}
 _VERBOSITY = {
@@ -33,6 +35,7 @@ _VERBOSITY = {
 }
 _SMALLEST_TOP_P = 1e-9
 _SEEDS = 2**64
+_LARGEST_BUDGET = 2**20  # more than any context; grammars count in 32 bits
 _EFFORTS: Mapping[str, Effort | None] = {
     "none": None,
     "minimal": Effort.LOW,
@@ -64,9 +67,6 @@ def read_sampling(request: SamplingFields) -> SamplingParams:
     top_k = 0 if request.top_k is None else request.top_k
     if top_k < -1:
         raise invalid("top_k", "expected at least 1, or 0 or -1 for no limit")
-    repetition = 1.0 if request.repetition_penalty is None else request.repetition_penalty
-    if repetition <= 0:
-        raise invalid("repetition_penalty", "expected a number above 0")
     return SamplingParams(
         temperature=_between("temperature", request.temperature, 0, 2, TEMPERATURE),
         # The API allows 0, which keeps the likeliest token alone; engines do not.
@@ -75,7 +75,9 @@ def read_sampling(request: SamplingFields) -> SamplingParams:
         min_p=_between("min_p", request.min_p, 0, 1, 0.0),
         presence_penalty=_between("presence_penalty", request.presence_penalty, -2, 2, 0.0),
         frequency_penalty=_between("frequency_penalty", request.frequency_penalty, -2, 2, 0.0),
-        repetition_penalty=repetition,
+        repetition_penalty=_between(
+            "repetition_penalty", request.repetition_penalty, *REPETITION_PENALTIES, 1.0
+        ),
         logit_bias=_logit_bias(request.logit_bias or {}),
     )
 
@@ -148,7 +150,8 @@ def read_reasoning(
     else:
         level = read_effort(effort, param := "reasoning_effort")
     hidden = (include is False) if exclude is None else exclude
-    return Reasoning(level, budget or None, hidden, param)
+    within = None if not budget else min(budget, _LARGEST_BUDGET)
+    return Reasoning(level, within, hidden, param)
 
 
 def derived_seed(seed: int | None, choice: int) -> int | None:

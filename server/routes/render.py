@@ -21,7 +21,6 @@ from server.plan import TurnPlan
 from server.respond import json_response
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
-from server.turn import prepare
 
 router = APIRouter()
 
@@ -52,8 +51,7 @@ async def render_response(request: Request) -> Response:
 
 async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
     """Text and ids, and what else the engine would be told."""
-    backend = context_of(request).gateway.backend
-    told = (await prepare(plan, backend, new_id("render"))).request
+    told = (await context_of(request).gateway.prepare(plan, new_id("render"))).request
     return {
         "text": decode(told.prompt_token_ids),
         "token_ids": told.prompt_token_ids,

@@ -10,7 +10,10 @@ Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class SamplingFields(WireModel):
-    """Null means that a field is left out. Their ranges are checked by server.inbound.options."""
+    """Null means that a field is left out. Their ranges are checked by server.inbound.options.
+
+    `top_k` has none: from the vocabulary's size on it keeps all tokens.
+    """
 
     temperature: float | None = None
     top_p: float | None = None

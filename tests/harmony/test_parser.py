@@ -214,9 +214,9 @@ def test_a_message_without_text_is_one() -> None:
         " to=<|return|>",
         " t<|return|>",
         "<|start|>assis<|return|>",
-        "Hello",
-        "Hello<|end|>",
-        "Hello<|start|>",
+        " to=functions.f<|channel|>comm",
+        "<|channel|>final <|constrain|>js",
+        "<|end|><|start|>assistant<|channel|>",
     ],
 )
 def test_a_header_alone_is_no_message(completion: str) -> None:
@@ -241,6 +241,57 @@ STRANDED = {
     ),
     ' to=functions.f{"a":1}<|call|>': (Header(Channel.COMMENTARY, "functions.f"), '{"a":1}'),
 }
+
+
+@pytest.mark.parametrize(("completion", "expected"), STRANDED.items())
+def test_a_header_that_the_token_limit_ended_gives_up_its_text(
+    completion: str, expected: tuple[Header, str]
+) -> None:
+    [message] = messages(completion.removesuffix("<|return|>").removesuffix("<|call|>"), DECLARED)
+    assert (message.header, message.content) == expected
+    assert Repair.HEADERLESS_TEXT in message.repairs
+    assert message.complete is completion.startswith("Hello<|end|>")
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "Hello",
+        "Hello<|end|>",
+        "Hello<|start|>",
+        "Hello<|start|>assistant",
+        "Hello<|end|><|start|>assistant<|channel|>fin",
+        "Hello<|channel|>fin",
+        "Hello<|channel|>final <|constrain|>js",
+        "<|channel|><|end|>Hello<|end|><|start|>assis",
+        "assistant<|channel|>final<|start|>assistantHello",
+    ],
+)
+@pytest.mark.parametrize("end", ["", "<|return|>"])
+def test_text_that_strayed_last_is_not_lost(completion: str, end: str) -> None:
+    [message] = messages(completion + end)
+    assert (message.header, message.content) == (Header(Channel.FINAL), "Hello")
+
+
+def test_texts_without_messages_stay_in_their_channels() -> None:
+    first, second = messages(
+        "<|channel|>analysis I think.<|end|><|start|>assistant<|channel|>final So it is.<|return|>"
+    )
+    assert (first.header.channel, first.content, first.end) == (
+        *(Channel.ANALYSIS, " I think."),
+        vocab.END,
+    )
+    assert (second.header.channel, second.content) == (Channel.FINAL, " So it is.")
+    assert second.end == vocab.RETURN
+
+
+def test_texts_without_messages_have_their_own_spans() -> None:
+    tokens = encode_with_control("Hello there<|end|><|start|>assistant now then")
+    deltas = [event for event in events_of(tokens) if isinstance(event, ContentDelta)]
+    assert [(delta.text, delta.span) for delta in deltas] == [
+        ("Hello there", (0, 2)),
+        (" now then", (3, 7)),
+    ]
 
 
 @pytest.mark.parametrize(("completion", "expected"), STRANDED.items())

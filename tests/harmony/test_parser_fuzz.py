@@ -3,12 +3,26 @@
 import random
 from collections.abc import Iterator, Sequence
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from harmony import vocab
 from harmony.events import Event, MessageEnded, Repair
 from harmony.messages import Channel
 from harmony.parser import ASSISTANT, Parser
-from harmony.tokenizer import encode
-from harmony.vocab import CALL, CHANNEL, CONSTRAIN, END, ENDOFTEXT, MESSAGE, RETURN, START
+from harmony.tokenizer import encode, encode_with_control
+from harmony.vocab import (
+    CALL,
+    CHANNEL,
+    CONSTRAIN,
+    END,
+    ENDOFTEXT,
+    MESSAGE,
+    RETURN,
+    START,
+    STOP_TOKENS,
+)
 from tests.harmony.parsing import merged, messages
 
 SEQUENCES = 200_000
@@ -121,3 +135,69 @@ def test_random_tokens_are_read_without_loss_however_they_are_cut() -> None:
             check_replay(message)
             replayable += message.end is not None and not message.repairs
     assert replayable > SEQUENCES // 50
+
+
+# No letter, digit or other character that a name in a header may have, and no space.
+SYMBOLS = tuple(token for mark in "?!€§…" for token in encode(mark) if len(encode(mark)) == 1)
+ENDS = (None, *sorted(STOP_TOKENS))
+
+
+def claimed(tokens: Sequence[int]) -> list[int]:
+    """The symbols that have to come out: all but those that a `<|message|>` followed in a header.
+
+    That is what stands in a body, and what stands anywhere else once the sampling has ended there.
+    """
+    found: list[int] = []
+    withheld: list[int] = []
+    inside = False
+    for token in tokens:
+        if token in SYMBOLS:
+            (found if inside else withheld).append(token)
+        elif token == MESSAGE:
+            withheld, inside = [], True
+        elif token in STOP_TOKENS:
+            found += withheld
+            withheld, inside = [], False
+        elif token in CLOSES:
+            inside = False
+    return found + withheld
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from([(token,) for token in CONTROL]),
+            st.sampled_from(HEADER_WORDS),
+            st.sampled_from(HEADERS),
+            st.lists(st.sampled_from(SYMBOLS), min_size=1, max_size=4).map(tuple),
+        ),
+        max_size=12,
+    ),
+    st.sampled_from(ENDS),
+)
+def test_no_character_is_lost_however_the_sampling_ends(
+    pieces: list[tuple[int, ...]], end: int | None
+) -> None:
+    tokens = [token for one in pieces for token in one]
+    tokens += [] if end is None else [end]
+    spelled = "".join(message.content for message in messages(tokens, DECLARED))
+    marks = [mark for mark in spelled if mark in "?!€§…"]
+    pieces_of = vocab.token_bytes()
+    assert marks == [pieces_of[token].decode() for token in claimed(tokens)]
+
+
+def is_header_word(text: str) -> bool:
+    """Whether a legal header may begin so: the one text that no sampling's end gives up."""
+    words = (" to=", " json", " code", " text", "assistant")
+    return text.startswith((" to=", "to=", "assistant")) or any(w.startswith(text) for w in words)
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("before", ["", "<|start|>assistant", "<|end|>", "<|start|>"])
+@given(text=st.text(min_size=1))
+def test_any_text_comes_out_however_the_sampling_ends(
+    text: str, before: str, end: int | None
+) -> None:
+    tokens = [*encode_with_control(before), *encode(text), *([] if end is None else [end])]
+    contents = [message.content for message in messages(tokens)]
+    assert is_header_word(text) or contents == [text.encode("utf-8", "replace").decode()]

@@ -54,6 +54,8 @@ VARIABLES = {
     "raw_reasoning": ("hide", "hide"),
     "unsupported_input": ("error", "error"),
     "constrain": ("always", "always"),
+    "default_max_output_tokens": ("7", 7),
+    "repetition_guard": ("off", "off"),
     "parallel_calls": ("true", True),
     "reasoning_content": ("true", True),
     "store": ("sqlite:///x.db", "sqlite:///x.db"),
@@ -176,3 +178,25 @@ def test_the_address_to_listen_on_is_an_allowed_host(host: str, name: str) -> No
 def test_the_bounds_on_connections_are_options() -> None:
     limits = Settings(max_connections=1, max_connections_per_address=2, limit_concurrency=3).limits
     assert (limits.connections, limits.connections_per_address, limits.requests) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({}, 1024),
+        ({"default_max_output_tokens": 5}, 5),
+        ({"default_max_output_tokens": 131_072}, 131_072),
+        ({"model": "openai/gpt-oss-20b"}, None),
+        ({"model": "openai/gpt-oss-20b", "default_max_output_tokens": 5}, 5),
+        ({"backend": "vllm-http", "backend_url": ("http://a",)}, None),
+        ({"backend": "scripted", "script": "s"}, None),
+    ],
+)
+def test_only_the_demo_checkpoint_has_a_limit_of_its_own(
+    options: dict[str, Any], limit: int | None
+) -> None:
+    assert Settings(**options).max_output_tokens == limit
+
+
+def test_a_default_limit_is_at_least_one() -> None:
+    assert problem(default_max_output_tokens=0).startswith("default_max_output_tokens")

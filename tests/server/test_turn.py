@@ -2,12 +2,14 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from adapters.base import SamplingParams
 from adapters.errors import BackendError, BackendFailed, ContextTooLong, Overloaded
+from harmony.events import Repair
 from harmony.messages import (
     Author,
     Channel,
@@ -20,7 +22,7 @@ from harmony.messages import (
 from harmony.render import render
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
-from server.completion import MessageClosed, TextDelta, TurnEvent, TurnFinished
+from server.completion import MessageClosed, TextDelta, TurnEvent, TurnFinished, Usage
 from server.errors import (
     APIError,
     ContextLengthExceeded,
@@ -332,3 +334,194 @@ async def test_an_error_of_the_engine_is_told_to_the_client(
     assert type(error) is told
     assert error.message == str(broken)
     assert error.param == ("input" if told is ContextLengthExceeded else None)
+
+
+ANALYSIS = "<|channel|>analysis<|message|>"
+LOOPING = ANALYSIS + " again" * 1_000
+AFTER_LOOP = " again<|end|><|start|>assistant"
+NEXT_MESSAGE = (END, *ids("<|start|>assistant"))
+
+
+def loops(
+    *, after: str = ANSWER, first: str = LOOPING, tokens_per_chunk: int = 1
+) -> list[dict[str, Any]]:
+    """The script of a model that answers only once its reasoning was closed."""
+    return [
+        {"prompt_contains": AFTER_LOOP, "completion": after},
+        {"completion": first, "tokens_per_chunk": tokens_per_chunk},
+    ]
+
+
+async def guarded(
+    engine: Any, plan: TurnPlan = PLAN, reported: list[str] | None = None
+) -> list[TurnEvent]:
+    reported = [] if reported is None else reported
+    turn = await prepare(plan, engine, "r", reported.append)
+    events: list[TurnEvent] = []
+    async with aclosing(turn.chunks()) as chunks:
+        async for chunk in chunks:
+            events += turn.read(chunk)
+            if turn.ended:
+                break
+    assert engine.open == 0
+    return events + turn.finish()
+
+
+def closed(events: list[TurnEvent]) -> list[MessageClosed]:
+    return [event for event in events if isinstance(event, MessageClosed)]
+
+
+@pytest.mark.parametrize("tokens_per_chunk", [1, 7, 64, 5_000])
+async def test_reasoning_that_loops_is_closed_and_the_answer_follows(
+    start_engine: StartEngine, tokens_per_chunk: int
+) -> None:
+    engine = await start_engine(*loops(tokens_per_chunk=tokens_per_chunk))
+    reported: list[str] = []
+    events = await guarded(engine, reported=reported)
+    reasoning, answer = closed(events)
+    assert reasoning.repairs == (Repair.REPETITION,)
+    assert (reasoning.complete, reasoning.message.tokens) == (True, None)
+    assert reasoning.message.content == " again" * 512
+    assert (answer.message.content, answer.repairs) == ("One two three", ())
+    assert reported == ["analysis"]
+    finished = events[-1]
+    assert isinstance(finished, TurnFinished)
+    assert finished.reason == "stop"
+    # What the server put in was not sampled; it is of the tokens that followed the prompt.
+    sampled = (*ids(ANALYSIS), *ids(" again") * 512)
+    assert finished.token_ids == (*sampled, *NEXT_MESSAGE, *ids(ANSWER))
+    assert finished.usage == Usage(
+        len(PROMPT), 0, len(sampled) + len(ids(ANSWER)), reasoning=len(ids(" again") * 512)
+    )
+
+
+async def test_the_next_sampling_goes_on_from_all_there_is(start_engine: StartEngine) -> None:
+    engine = await start_engine(*loops())
+    plan = replace(
+        PLAN,
+        max_tokens=2_000,
+        seed=2**63 - 1,
+        priority=3,
+        sampling=SamplingParams(temperature=0.5, presence_penalty=1.0),
+    )
+    await guarded(engine, plan)
+    first, second = engine.requests
+    sampled = (*ids(ANALYSIS), *ids(" again") * 512)
+    assert second.prompt_token_ids == (*PROMPT, *sampled, *NEXT_MESSAGE)
+    assert second.max_tokens == first.max_tokens - len(sampled)
+    assert second.seed == len(sampled) + len(NEXT_MESSAGE) - 1
+    assert second.request_id != first.request_id
+    for field in ("sampling", "phases", "stop_token_ids", "affinity", "priority", "logprobs"):
+        assert getattr(first, field) == getattr(second, field)
+
+
+async def test_the_next_sampling_has_a_grammar_without_reasoning(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(*loops())
+    await guarded(engine, replace(PLAN, grammar="whole", reasoned_grammar="rest"))
+    assert [request.grammar for request in engine.requests] == ["whole", "rest"]
+
+
+async def test_reasoning_stays_open_where_no_grammar_goes_on_from_it(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(*loops())
+    (reasoning,) = closed(await guarded(engine, replace(PLAN, grammar="whole")))
+    assert not reasoning.complete
+    assert len(engine.requests) == 1
+
+
+async def test_the_token_limit_holds_for_all_samplings_together(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(*loops())
+    events = await guarded(engine, replace(PLAN, max_tokens=len(ids(ANALYSIS)) + 512 + 4))
+    finished = events[-1]
+    assert isinstance(finished, TurnFinished)
+    assert (finished.reason, finished.usage.output) == ("length", len(ids(ANALYSIS)) + 516)
+    assert closed(events)[-1].message.content == "One"
+
+
+@pytest.mark.parametrize("room", [0, 3])
+async def test_reasoning_that_nothing_can_follow_stays_open(
+    start_engine: StartEngine, room: int
+) -> None:
+    """Neither where the token limit is reached, nor where the context is full."""
+    engine = await start_engine(*loops())
+    tokens = len(ids(ANALYSIS)) + 512
+    if room:
+        engine.changes["context_length"] = len(PROMPT) + tokens + room
+    plan = replace(PLAN, max_tokens=None if room else tokens)
+    (reasoning,) = closed(await guarded(engine, plan))
+    assert (reasoning.complete, reasoning.repairs) == (False, ())
+    assert len(engine.requests) == 1
+
+
+async def test_logprobs_stay_with_their_tokens_across_samplings(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(*loops())
+    events = await guarded(engine, replace(PLAN, top_logprobs=1))
+    answer = [event for event in events if isinstance(event, TextDelta) and event.index == 1]
+    found = [entry.token_id for event in answer for entry in event.logprobs]
+    assert found == [*ids("One two three")]
+
+
+async def test_stop_strings_and_calls_work_in_the_next_sampling(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(*loops())
+    answer = closed(await guarded(engine, replace(PLAN, stop=(" three",))))[-1]
+    assert answer.message.content == "One two"
+
+
+async def test_reasoning_that_loops_again_is_closed_again(start_engine: StartEngine) -> None:
+    after = [
+        {"prompt_contains": " twice<|end|><|start|>assistant", "completion": ANSWER},
+        *loops(after=ANALYSIS + " twice" * 1_000),
+    ]
+    engine = await start_engine(*after)
+    reported: list[str] = []
+    first, second, answer = closed(await guarded(engine, reported=reported))
+    assert {first.repairs, second.repairs} == {(Repair.REPETITION,)}
+    assert answer.message.content == "One two three"
+    assert reported == ["analysis", "analysis"]
+    ends = [request.prompt_token_ids for request in engine.requests]
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(ends))
+    limits = {len(r.prompt_token_ids) + r.max_tokens for r in engine.requests}
+    assert limits == {131_072}  # the context's length, exactly
+
+
+@pytest.mark.parametrize(
+    ("first", "place"),
+    [
+        ("<|channel|>final<|message|>" + "0," * 3_000 + "<|return|>", "final"),
+        ('<|channel|>commentary to=functions.f<|message|>{"a":"' + "0" * 9_000, "call"),
+        ("<|channel|>commentary<|message|>" + " again" * 3_000, "commentary"),
+        (" again" * 3_000, "header"),
+    ],
+)
+async def test_loops_elsewhere_are_reported_and_not_cut(
+    start_engine: StartEngine, first: str, place: str
+) -> None:
+    engine = await start_engine({"completion": first, "tokens_per_chunk": 50})
+    reported: list[str] = []
+    events = await guarded(engine, reported=reported)
+    assert reported == [place]
+    assert len(engine.requests) == 1
+    finished = events[-1]
+    assert isinstance(finished, TurnFinished)
+    assert finished.token_ids == ids(first)
+
+
+async def test_leaving_the_next_sampling_closes_it(start_engine: StartEngine) -> None:
+    engine = await start_engine(*loops())
+    turn = await prepare(PLAN, engine, "r", lambda _: None)
+    async with aclosing(turn.chunks()) as chunks:
+        async for chunk in chunks:
+            turn.read(chunk)
+            if len(engine.requests) == 2:
+                break
+        assert engine.open == 1
+    assert engine.open == 0

@@ -252,3 +252,10 @@ async def test_as_a_backend_it_follows_the_grammar_itself(
     free = [chunk async for chunk in backend.generate(ask())]
     assert joined(free) == (200005, 35644, 200008, 2500)
     await backend.stop()
+
+
+async def test_extremes_fit_the_engines_numbers(client: HTTPEngine, engine: FakeEngine) -> None:
+    await sample(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=-(2**63)))
+    body = engine.bodies("/completion")[-1]
+    assert (body["temperature"], body["top_k"]) == (0.0, 0)
+    assert 0 <= body["seed"] < 2**32 - 1

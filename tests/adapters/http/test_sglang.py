@@ -155,3 +155,14 @@ async def test_it_is_a_backend_by_name(engine: FakeEngine) -> None:
     await backend.start()
     assert joined([chunk async for chunk in backend.generate(ask())]) == (200005, 17196, 200002)
     await backend.stop()
+
+
+@pytest.mark.parametrize("seed", [-(2**63), -1, 2**31, 2**63 - 1])
+async def test_extremes_fit_the_engines_numbers(
+    client: HTTPEngine, engine: FakeEngine, seed: int
+) -> None:
+    """It keeps top_k, and in some versions seeds, in 32 bits for the whole batch."""
+    await sample(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=seed))
+    params = engine.bodies("/generate")[-1]["sampling_params"]
+    assert (params["temperature"], params["top_k"]) == (0.0, -1)
+    assert params["sampling_seed"] == seed % 2**31

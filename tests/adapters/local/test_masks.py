@@ -59,3 +59,16 @@ async def test_what_is_known_of_one_mask_outlasts_what_is_asked_for_others(
 def test_waiting_without_work_returns(worker: MaskWorker) -> None:
     worker.ask([])
     worker.wait()
+
+
+async def test_each_mask_is_asked_for_itself_where_asking_for_all_fails(
+    compiler: GrammarCompiler, worker: MaskWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("adapters.local.masks.fill_next_token_bitmask_par", explode)
+    mask = await compiler.compile(YES_OR_NO)
+    step(worker, (mask, encode("yes")[0]))
+    assert mask.few is None
+    assert mask.allowed().tolist() == [END]

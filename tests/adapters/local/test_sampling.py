@@ -173,3 +173,17 @@ def test_log_probabilities_are_those_of_the_logits_best_first() -> None:
     assert values.tolist() == pytest.approx(expected.tolist(), abs=1e-6)
     assert [token_id for token_id, _ in top] == [1, 2]
     assert [logprob for _, logprob in top] == pytest.approx(expected[[1, 2]].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize("top_k", [0, 3, 4, 5, 200, 255, 256, 257, 2**31])
+def test_a_top_k_beyond_the_leading_tokens_keeps_as_many(
+    monkeypatch: pytest.MonkeyPatch, top_k: int
+) -> None:
+    logits = torch.randn(2, 256, generator=torch.Generator().manual_seed(0))
+    warp = warp_of([SamplingParams(top_k=top_k), SamplingParams(top_k=7, top_p=0.9)], logits.device)
+    whole, by_row = logits.softmax(-1), logits.softmax(-1)
+    sampling._truncate(whole, warp)
+    monkeypatch.setattr(sampling, "_LEADING", 4)
+    sampling._truncate(by_row, warp)
+    assert torch.equal(whole, by_row)
+    assert int((whole[0] > 0).sum()) == (min(top_k, 256) or 256)

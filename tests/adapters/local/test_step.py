@@ -263,6 +263,56 @@ def test_an_error_while_sampling_fails_its_row_alone(
     assert bench.item(other).error is None
 
 
+def test_what_fails_for_a_batch_is_tried_row_by_row(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others get the tokens of a step that never failed, in this step and in the next."""
+    kinds: list[dict[str, Any]] = [
+        {"sampling": SamplingParams(temperature=0.5), "seed": 1},
+        {"sampling": SamplingParams(temperature=0.6, min_p=0.25), "seed": 2},
+        {"sampling": SamplingParams(presence_penalty=2.0), "seed": 3},
+        {"sampling": SamplingParams(top_k=3), "seed": 4, "mask": mask_of(*range(40, 80))},
+        {"sampling": SamplingParams(min_p=0.25), "seed": 5, "mask": mask_of(*range(40, 80))},
+    ]
+    for kind in kinds:
+        bench.add(**kind)
+    expected = [bench.run(noise(5)), bench.run(noise(5, seed=1))]
+    warp_of = sampling.warp_of
+
+    def strict(params: list[SamplingParams], device: torch.device) -> sampling.Warp:
+        if any(one.min_p for one in params):
+            raise OverflowError("too big")
+        return warp_of(params, device)
+
+    monkeypatch.setattr(sampling, "warp_of", strict)
+    bench.rows, bench.news[:] = [], []
+    rows = [bench.add(**kind) for kind in kinds]
+    found = [bench.run(noise(5)), bench.run(noise(5, seed=1))]
+    for place in (0, 2, 3):
+        assert [step[place] for step in found] == [step[place] for step in expected]
+        assert not rows[place].ended
+    for place in (1, 4):
+        assert "too big" in str(bench.item(rows[place]).error)
+
+
+@pytest.mark.parametrize("method", ["allows", "allowed", "take"])
+def test_a_mask_that_fails_fails_its_row_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def explode(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    # Nothing but 3 may come, which is not what is drawn first.
+    broken = mask_of(3, many=True)
+    monkeypatch.setattr(broken, method, explode)
+    row, other = bench.add(broken), bench.add()
+    logits = noise(2)
+    bench.run(logits)
+    assert "boom" in str(bench.item(row).error)
+    assert row.ended
+    assert bench.item(other).token_id == int(logits[1].argmax())
+
+
 def test_a_row_that_ended_is_told_nothing_more(bench: Bench) -> None:
     row = bench.add()
     logits = torch.zeros(1, WIDTH)

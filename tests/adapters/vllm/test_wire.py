@@ -237,3 +237,14 @@ async def test_the_backend_pools_its_urls(engine: FakeEngine) -> None:
     assert backend.info == BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES)
     assert tokens([chunk async for chunk in backend.generate(ask())])
     await backend.stop()
+
+
+@pytest.mark.parametrize("seed", [-(2**63), -1, 2**63 - 1])
+async def test_extremes_fit_the_engines_numbers(
+    client: HTTPEngine, engine: FakeEngine, seed: int
+) -> None:
+    """A seed of -1 is none to vLLM."""
+    await sample(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=seed))
+    params = engine.bodies(GENERATE)[-1]["sampling_params"]
+    assert (params["temperature"], params["top_k"]) == (0.0, 0)
+    assert params["seed"] == seed % 2**63

@@ -101,6 +101,9 @@ def test_a_top_p_of_zero_keeps_the_likeliest_token_alone() -> None:
         ("presence_penalty", 2.5),
         ("frequency_penalty", -2.5),
         ("repetition_penalty", 0),
+        ("repetition_penalty", 5e-324),
+        ("repetition_penalty", 100.1),
+        ("repetition_penalty", 1e308),
     ],
 )
 def test_a_number_out_of_range_is_refused_by_name(field: str, value: float) -> None:
@@ -229,3 +232,13 @@ def test_without_analysis_the_model_is_told_of_low_effort() -> None:
 
 def test_today_is_a_date() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", today())
+
+
+@pytest.mark.parametrize("budget", [2**20, 2**32, 2**64 - 1])
+def test_a_budget_is_a_number_that_grammars_count_to(budget: int) -> None:
+    assert read_reasoning({"max_tokens": budget}).budget == 2**20
+
+
+@pytest.mark.parametrize("top_k", [2**31, 2**63, 2**64 - 1])
+def test_a_top_k_may_be_as_large_as_it_likes(top_k: int) -> None:
+    assert sampling(top_k=top_k).top_k == top_k

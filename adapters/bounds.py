@@ -1,0 +1,34 @@
+"""Sampling parameters as every engine can take them, without a change of what they mean.
+
+Engines hold them in 32- and 64-bit tensors, and one value that does not fit may end what they
+compute for everybody.
+"""
+
+from dataclasses import replace
+
+from adapters.base import GenerationRequest, SamplingParams
+
+GREEDY_BELOW = 1e-5
+"""A temperature below this is 0, as in vLLM: logits divided by it would overflow."""
+
+
+def bounded(request: GenerationRequest, vocab_size: int) -> GenerationRequest:
+    """The request with its own and its phases' sampling within an engine's number formats.
+
+    vocab_size: rows of the logits; a `top_k` of so many keeps every token, which is to say 0.
+    """
+    sampling = _bounded(request.sampling, vocab_size)
+    phases = tuple(
+        replace(phase, params=_bounded(phase.params, vocab_size)) for phase in request.phases
+    )
+    if sampling is request.sampling and phases == request.phases:
+        return request
+    return replace(request, sampling=sampling, phases=phases)
+
+
+def _bounded(params: SamplingParams, vocab_size: int) -> SamplingParams:
+    top_k = params.top_k if params.top_k < vocab_size else 0
+    temperature = params.temperature if params.temperature >= GREEDY_BELOW else 0.0
+    if (top_k, temperature) == (params.top_k, params.temperature):
+        return params
+    return replace(params, top_k=top_k, temperature=temperature)
