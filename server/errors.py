@@ -6,12 +6,15 @@ APIError
   + AuthenticationFailed     401
   + Forbidden                403
   + NotFound                 404
+  + ClientTooSlow            408  only in a stream: the client does not read what it asked for
   + BodyTooLarge             413
   + UnsupportedEncoding      415
   + KeyReused                422
   + RateLimited              429  with Retry-After
   + ServerFailed             500  the server, the engine or the model; never the client
-  + Unavailable              503
+  + NoSummary                502  the model wrote no summary, though it was asked twice
+  + Unavailable              503  with Retry-After
+  |   + EngineDown           the engine cannot be reached or cannot serve
 
 4xx is only ever for the request: what the model samples cannot cause one, but for a grammar of the
 request's own that proves, while it is followed, to be one that cannot be.
@@ -103,6 +106,19 @@ class NotFound(APIError):
     status = 404
     type = "invalid_request_error"
     default_code = "not_found"
+
+
+class ClientTooSlow(APIError):
+    """More of a streamed answer waits for its client than `limit` bytes."""
+
+    status = 408
+    type = "invalid_request_error"
+    default_code = "client_too_slow"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The client reads too slowly: more than {limit} bytes of the answer wait for it."
+        )
 
 
 class BodyTooLarge(APIError):
