@@ -12,6 +12,7 @@ from types import FrameType
 
 import uvicorn
 from sse_starlette.sse import AppStatus
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from adapters.base import Backend
@@ -19,6 +20,7 @@ from adapters.errors import BackendError, EngineDied
 from server.app import create_app
 from server.backends import open_backend
 from server.context import Context
+from server.http.writing import WriteDeadline
 from server.inbound.trial import shared
 from server.settings import Settings
 from server.store.base import Store, StoreUnavailable
@@ -110,6 +112,7 @@ def _listen(
         log_level="warning",
         access_log=False,
         server_header=False,
+        http=Http,
         ws=Socket,
         ws_max_size=settings.max_body_bytes,
         ws_max_queue=1,
@@ -145,7 +148,11 @@ def _spare_the_collector() -> None:
     gc.set_threshold(COLLECT_AFTER)
 
 
-class Socket(WebSocketsSansIOProtocol):
+class Http(WriteDeadline, HttpToolsProtocol):
+    """A connection that is closed if its client reads nothing for long."""
+
+
+class Socket(WriteDeadline, WebSocketsSansIOProtocol):
     """A WebSocket that is not closed as soon as the server stops, but by the application."""
 
     def shutdown(self) -> None:
