@@ -139,7 +139,8 @@ class Connection:
         def encode(event: WireEvent) -> bytes:
             if event["type"] in DEFINING:
                 defining[event["sequence_number"]] = event
-            return orjson.dumps(_with_status(event))
+            # A copy: what orjson returns keeps a buffer of some kilobytes for as long as it lives.
+            return b"%b" % orjson.dumps(_with_status(event))
 
         def wake() -> None:
             backlog.hold()
