@@ -5,12 +5,12 @@ nor the engine needs to know of choices. A lone one is spared the merging.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import NoReturn
 
 from server.errors import APIError
-from server.gateway import Gateway, LastEvents, stopped
+from server.gateway import Gateway, LastEvents, Reason, stopped
 from server.inbound.fields import invalid
 from server.outbound.base import Outbound
 from server.plan import RawPlan, TurnPlan
@@ -52,15 +52,20 @@ async def start(
     except BaseException:
         _cancel(runs)
         raise
-    merged = _Merged(runs, last_events, outbounds[0], lambda: gateway.runs.ending)
+    merged = _Merged(
+        runs,
+        last_events,
+        outbounds[0],
+        lambda: stopped() if gateway.runs.ending else gateway.runs.reason(request_id),
+    )
     return gateway.runs.start(merged, request_id, journal=journal)
 
 
 class _Merged:
     """The producer of all choices' events: each choice's in order, and their first ones first.
 
-    outbound: tells an error that no choice has told. ending: asked when it is cancelled; True where
-    the server stops.
+    outbound: makes the event of an error that no choice has emitted. reason: asked when it is
+    cancelled; the error to end with, None where nobody wants the rest.
     """
 
     def __init__(
@@ -68,12 +73,12 @@ class _Merged:
         runs: Sequence[Run],
         last_events: LastEvents,
         outbound: Outbound,
-        ending: Callable[[], bool],
+        reason: Reason,
     ) -> None:
         self._runs = runs
         self._last_events = last_events
         self._outbound = outbound
-        self._ending = ending
+        self._reason = reason
         self._turn = asyncio.Lock()
 
     async def __call__(self, emit: Emit) -> None:
@@ -81,9 +86,9 @@ class _Merged:
             await self._merge(emit)
             await self._end(emit)
         except asyncio.CancelledError:
-            if not self._ending():
+            if (reason := self._reason()) is None:
                 raise
-            await self._fail(emit, stopped())
+            await self._fail(emit, reason)
         finally:
             _cancel(self._runs)
 
@@ -93,7 +98,7 @@ class _Merged:
 
     async def _merge(self, emit: Emit) -> None:
         async with AsyncExitStack() as stack:
-            opened = [aclosing(run.follow()) for run in self._runs]
+            opened = [aclosing(run.follow(forgetting=True)) for run in self._runs]
             followers = [await stack.enter_async_context(each) for each in opened]
             for follower in followers:
                 # The SDK counts choices in the order in which it first sees them.

@@ -7,6 +7,7 @@ APIError
   + Forbidden                403
   + NotFound                 404
   + RequestTimeout           408
+  + ClientTooSlow            408  only in a stream: the client does not read what it asked for
   + BodyTooLarge             413
   + UnsupportedEncoding      415
   + Misdirected              421
@@ -14,8 +15,10 @@ APIError
   + RateLimited              429  with Retry-After
   + HeadersTooLarge          431
   + ServerFailed             500  the server, the engine or the model; never the client
-  + Unavailable              503
-      + Busy                      with Retry-After
+  + NoSummary                502  the model wrote no summary, though it was asked twice
+  + Unavailable              503  with Retry-After
+  |   + Busy                 too many connections or requests
+  |   + EngineDown           the engine cannot be reached or cannot serve
 
 4xx is only ever for the request: what the model samples cannot cause one, but for a grammar of the
 request's own that proves, while it is followed, to be one that cannot be.
@@ -115,6 +118,19 @@ class RequestTimeout(APIError):
     status = 408
     type = "invalid_request_error"
     default_code = "request_timeout"
+
+
+class ClientTooSlow(APIError):
+    """More of a streamed answer waits for its client than `limit` bytes."""
+
+    status = 408
+    type = "invalid_request_error"
+    default_code = "client_too_slow"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The client reads too slowly: more than {limit} bytes of the answer wait for it."
+        )
 
 
 class BodyTooLarge(APIError):

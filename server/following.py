@@ -9,6 +9,9 @@ from server.outbound.fold import ENDED, fold
 from server.runs import Runs, WireEvent
 from server.store.base import UNFINISHED, Store, StoreUnavailable
 
+EVENTS_AT_ONCE = 1000
+"""Events that are read from the store at a time."""
+
 
 async def shown(store: Store, owner: str, response_id: str) -> dict[str, Any] | None:
     """The owner's response; one that is being made, as far as its events are kept."""
@@ -32,15 +35,19 @@ async def finished(store: Store, runs: Runs, owner: str, response_id: str) -> No
 async def follow_stored(
     store: Store, owner: str, response_id: str, start: int = 0
 ) -> AsyncGenerator[Sequence[WireEvent], None]:
-    """The events of the owner's response from position `start` on, whichever gateway makes it."""
+    """The events of the owner's response from position `start` on, whichever gateway makes it.
+
+    A batch has about EVENTS_AT_ONCE events at most: a reader that takes its time holds no more.
+    """
     with store.listen(response_id) as bell:
-        while ledger := await store.ledger(owner, response_id, start):
+        while ledger := await store.ledger(owner, response_id, start, most=EVENTS_AT_ONCE):
             if ledger.events:
                 start += len(ledger.events)
                 yield ledger.events
             if ledger.ended:
                 return
-            await bell.wait()
+            if not ledger.more:
+                await bell.wait()
 
 
 async def stream_stored(

@@ -26,6 +26,7 @@ from server.turn import Turn, prepare, prepare_raw
 
 logger = logging.getLogger(__name__)
 
+Reason = Callable[[], APIError | None]
 LastEvents = Callable[[], Sequence[WireEvent]]
 
 
@@ -81,6 +82,7 @@ class Gateway:
             outbound,
             ticket,
             lambda: self.runs.ending,
+            partial(self.runs.reason, request_id),
             last_events,
             background=background,
         )
@@ -138,7 +140,8 @@ def stopped() -> Unavailable:
 class _Answer:
     """The producer of one answer's events.
 
-    ending: asked when it is cancelled; True where the server stops.
+    ending: asked when it is cancelled; True where the server stops. reason: asked then too; the
+    error to end with.
     """
 
     def __init__(
@@ -147,6 +150,7 @@ class _Answer:
         outbound: Outbound,
         ticket: Ticket,
         ending: Callable[[], bool],
+        reason: Reason,
         last_events: LastEvents,
         *,
         background: bool,
@@ -155,6 +159,7 @@ class _Answer:
         self._outbound = outbound
         self._ticket = ticket
         self._ending = ending
+        self._reason = reason
         self._last_events = last_events
         self._background = background
         self._finished = False
@@ -191,10 +196,13 @@ class _Answer:
             raise turn.api_error(error) from error
 
     async def _end_early(self, emit: Emit) -> None:
-        """Say the last words of what is cancelled. Raises Unavailable where the server is to blame.
+        """Emit the last events of a cancelled answer. Raises APIError where the server ends it.
 
         A foreground answer whose API knows cancelled ones is one of them even then.
         """
+        if (reason := self._reason()) is not None:
+            await emit(self._outbound.fail(reason))
+            raise reason
         ending = self._ending()
         told = [] if ending and self._background else self._outbound.cancel()
         if told or not ending:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server import sse
+from server.backlog import MAX_UNREAD, Encode, Stored
 from server.disconnect import left
 from server.runs import Run, WireEvent
 
@@ -25,17 +26,24 @@ def json_response(body: Any, status: int = 200) -> Response:
 
 
 async def respond(
-    run: Run, request: Request, *, stream: bool, encode: sse.Encode, fold: Fold
+    run: Run,
+    request: Request,
+    *,
+    stream: bool,
+    encode: Encode,
+    fold: Fold,
+    limit: int = MAX_UNREAD,
+    stored: Stored | None = None,
 ) -> Response:
     """The answer that the client asked for.
 
     Raises the run's APIError when a whole answer was asked for and the run failed. A client that
     disconnects takes its run with it. The run is left in the request's state, since an answer's
-    status does not tell how a stream ended.
+    status does not tell how a stream ended. limit, stored: as in RunStream.
     """
     request.state.run = run
     if stream:
-        return sse.RunStream(run, encode, forgetting=not run.is_kept)
+        return sse.RunStream(run, encode, limit=limit, stored=stored)
     if not await _finish_unless_disconnected(run, request):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:

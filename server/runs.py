@@ -7,6 +7,7 @@ there is one, gets the events before any subscriber sees them.
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -54,8 +55,11 @@ class Producer(Protocol):
 class Run:
     """One producer's events, append-only, with any number of readers.
 
-    events: the ledger so far, without what a forgetting reader has taken. error: what ended the
-    run before its time, None where nothing did.
+    events: the ledger without what was dropped. error: what ended the run early, None if nothing
+    did. reason: the error with which the server asked the run to end, None if it did not.
+
+    Events are dropped once all readers have taken them, unless a reader needs them again or
+    another reader may still come: a run with a journal can be joined until it is done.
     """
 
     def __init__(
@@ -63,7 +67,12 @@ class Run:
     ) -> None:
         self.events: list[WireEvent] = []
         self.error: APIError | None = None
+        self.reason: APIError | None = None
+        self.is_kept = journal is not None
+        """True where a journal gets the events."""
         self._journal = journal
+        self.dropped = 0
+        """How many events were dropped; they were the first."""
         self._background = background
         self._readers: dict[Reader, Wake] = {}
         self._cancel_wanted = False
@@ -72,20 +81,19 @@ class Run:
         # runs at all, and events that a journal is writing must not be torn off.
         self._busy = True
         self._task = asyncio.ensure_future(self._run(produce))
-        self._task.add_done_callback(lambda _: self._wake())
-
-    @property
-    def is_kept(self) -> bool:
-        """True where a journal gets the events."""
-        return self._journal is not None
+        self._task.add_done_callback(lambda _: self._finish())
 
     @property
     def done(self) -> bool:
         """True when no further event will come."""
         return self._task.done()
 
-    def cancel(self) -> None:
-        """End the run; the producer gets its chance to emit last events. Safe to call twice."""
+    def cancel(self, reason: APIError | None = None) -> None:
+        """End the run; the producer gets its chance to emit last events. Safe to call twice.
+
+        reason: the error to end with, None where nobody wants the rest.
+        """
+        self.reason = self.reason or reason
         self._cancel_wanted = True
         self._deliver_cancel()
 
@@ -102,7 +110,7 @@ class Run:
         """A reader of the events from position `start` on.
 
         wake: called when there are more, in the step that makes them, and once the run is done.
-        forgetting: nobody reads the run beside this reader or after it: what it takes is dropped.
+        forgetting: the events that were taken are not needed again.
         Leaving it as the last reader cancels a foreground run.
         """
         reader = Reader(self, start, forgetting=forgetting)
@@ -114,13 +122,15 @@ class Run:
             if not self._readers and not self._background:
                 self.cancel()
 
-    async def follow(self, start: int = 0) -> AsyncGenerator[Sequence[WireEvent], None]:
+    async def follow(
+        self, start: int = 0, *, forgetting: bool = False
+    ) -> AsyncGenerator[Sequence[WireEvent], None]:
         """All events from position `start` on, in batches of what has come since the last.
 
-        Closing the generator leaves the run, as a reader does.
+        forgetting: as in `read`. Closing the generator leaves the run, as a reader does.
         """
         news = asyncio.Event()
-        with self.read(news.set, start) as reader:
+        with self.read(news.set, start, forgetting=forgetting) as reader:
             while True:
                 news.clear()
                 if batch := reader.take():
@@ -172,23 +182,60 @@ class Run:
         for wake in self._readers.values():
             wake()
 
+    def _finish(self) -> None:
+        # The journal holds all events too.
+        self._journal = None
+        self._wake()
+        if self._readers:
+            self.drop_taken()
+
+    def drop_taken(self) -> None:
+        """Drop the events that no reader needs, if no other reader can come."""
+        if self._journal is not None:
+            return
+        kept_from = self.dropped + len(self.events)
+        for reader in self._readers:
+            if not reader.forgetting:
+                return
+            kept_from = min(kept_from, reader.position)
+        if kept_from > self.dropped:
+            del self.events[: kept_from - self.dropped]
+            self.dropped = kept_from
+
 
 class Reader:
-    """A place in a run's events; `Run.read` makes it."""
+    """A place in a run's events; `Run.read` makes it.
+
+    position: of the event that is taken next. forgetting: taken events are not needed again.
+    """
 
     def __init__(self, run: Run, start: int, *, forgetting: bool) -> None:
+        self.position = start
+        self.forgetting = forgetting
         self._run = run
-        self._position = start
-        self._forgetting = forgetting
 
-    def take(self) -> Sequence[WireEvent]:
-        """What has come since the last time; empty where nothing has."""
-        taken = self._run.events[self._position :]
-        if self._forgetting:
-            del self._run.events[self._position :]
-        else:
-            self._position += len(taken)
+    @property
+    def waiting(self) -> int:
+        """How many events can be taken."""
+        return max(0, self._run.dropped + len(self._run.events) - self.position)
+
+    @property
+    def is_late(self) -> bool:
+        """True if events that it has not taken were dropped."""
+        return self.position < self._run.dropped
+
+    def take(self, most: int | None = None) -> Sequence[WireEvent]:
+        """What has come since the last time, at most `most` events; empty where nothing has."""
+        begin = max(0, self.position - self._run.dropped)
+        taken = self._run.events[begin : None if most is None else begin + most]
+        self.position += len(taken)
+        if self.forgetting:
+            self._run.drop_taken()
         return taken
+
+    def skip(self) -> None:
+        """Never take another event."""
+        self.position = sys.maxsize
 
 
 class Runs:
@@ -228,6 +275,11 @@ class Runs:
     def find(self, request_id: str) -> Run | None:
         """The run, None where it is done or not of this process."""
         return next((run for run, name in self._ids.items() if name == request_id), None)
+
+    def reason(self, request_id: str) -> APIError | None:
+        """The error with which the server asked the run to end, None if it did not."""
+        run = self.find(request_id)
+        return None if run is None else run.reason
 
     def cancel(self) -> None:
         """Cancel what still runs, since the server stops."""

@@ -126,6 +126,12 @@ class Settings(BaseSettings):
         "but for health checks",
     )
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1, description="largest request body")
+    max_unread: int = Field(
+        8 * 1024 * 1024,
+        ge=1,
+        description="bytes of a streamed answer that may wait for a client that does not read; "
+        "over it a stored answer is read back from the store, any other ends with an error",
+    )
     drain_seconds: float = Field(
         30.0, ge=0, allow_inf_nan=False, description="how long Ctrl-C lets running answers finish"
     )

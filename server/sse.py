@@ -1,19 +1,18 @@
 """Server-sent events: what has piled up while the socket was busy goes out in one write."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 
 import orjson
 from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from server.backlog import MAX_UNREAD, Backlog, Batches, Stored, reading
+from server.backlog import Encode as Encode
 from server.disconnect import left
 from server.eager import Begun, begin
 from server.runs import Run, WireEvent
-
-Batches = AsyncGenerator[Sequence[WireEvent], None]
-Encode = Callable[[WireEvent], bytes]
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
@@ -47,12 +46,19 @@ def unnamed(event: WireEvent) -> bytes:
 class RunStream(Response):
     """A run's events from position `start` on, then `[DONE]`; each is written as it is made.
 
-    forgetting: nobody else reads the run, which then keeps nothing of what is written.
-    A comment every PING_SECONDS keeps the connection open. Who leaves it leaves the run.
+    limit: bytes of events that may wait for the client. stored: the same events in the store, None
+    if they are not there. A comment every PING_SECONDS keeps the connection open. Who leaves it
+    leaves the run.
     """
 
     def __init__(
-        self, run: Run, encode: Encode, start: int = 0, *, forgetting: bool = False
+        self,
+        run: Run,
+        encode: Encode,
+        start: int = 0,
+        *,
+        limit: int = MAX_UNREAD,
+        stored: Stored | None = None,
     ) -> None:
         self.status_code = 200
         self.background = None
@@ -60,24 +66,51 @@ class RunStream(Response):
         self._run = run
         self._encode = encode
         self._start = start
-        self._forgetting = forgetting
+        self._limit = limit
+        self._stored = stored
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
         leaving = asyncio.ensure_future(left(receive))
         send_body = scope.get("state", {}).get(SEND_BODY, send)
-        writer = _Writer(self._run, self._encode, send_body, leaving)
+        writer = _Writer(self._run, send_body, leaving)
         head = {
             "type": "http.response.start",
             "status": self.status_code,
             "headers": self.raw_headers,
         }
         try:
-            await writer.write_all(send, head, self._start, forgetting=self._forgetting)
+            with reading(
+                self._run,
+                self._encode,
+                writer.push,
+                self._start,
+                limit=self._limit,
+                stored=self._stored,
+            ) as backlog:
+                await writer.write_all(send, head, backlog)
+                if backlog.cut_off is not None and not leaving.done():
+                    await self._write_rest(backlog, scope, send_body, leaving)
+                    return
             if not leaving.done():
                 await send({"type": "http.response.body", "body": DONE})
         finally:
             leaving.cancel()
+
+    async def _write_rest(
+        self, backlog: Backlog, scope: Scope, send: Send, leaving: "asyncio.Future[None]"
+    ) -> None:
+        """Go on from the store. The run is not left before: it may still be sampling."""
+
+        async def receive() -> Message:
+            await asyncio.wait({leaving})
+            return {"type": "http.disconnect"}
+
+        async def send_bodies(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await send(message)
+
+        await stream_batches(backlog.rest(), self._encode)(scope, receive, send_bodies)
 
 
 class _Writer:
@@ -87,30 +120,31 @@ class _Writer:
     woken for each stream and token.
     """
 
-    def __init__(
-        self, run: Run, encode: Encode, send: Send, leaving: "asyncio.Future[None]"
-    ) -> None:
+    def __init__(self, run: Run, send: Send, leaving: "asyncio.Future[None]") -> None:
         self._run = run
-        self._encode = encode
         self._send = send
         self._leaving = leaving
+        self._backlog: Backlog
         self._blocked: Begun | None = None
         self._failure: BaseException | None = None
         self._called = asyncio.Event()
 
-    async def write_all(self, send: Send, head: Message, start: int, *, forgetting: bool) -> None:
-        """Return when all is written, or the client has left. Raises what writing does."""
+    async def write_all(self, send: Send, head: Message, backlog: Backlog) -> None:
+        """Return when all is written, the rest is to be read from the store, or the client left.
+
+        Raises what writing does.
+        """
+        self._backlog = backlog
         self._leaving.add_done_callback(lambda _: self._called.set())
-        with self._run.read(self._push, start, forgetting=forgetting) as self._reader:
-            self._ping_later()
-            try:
-                self._write(send, head)
-                self._push()
-                await self._attend()
-            finally:
-                self._next_ping.cancel()
-                if self._blocked is not None:
-                    self._blocked.close()
+        self._ping_later()
+        try:
+            self._write(send, head)
+            self.push()
+            await self._attend()
+        finally:
+            self._next_ping.cancel()
+            if self._blocked is not None:
+                self._blocked.close()
 
     async def _attend(self) -> None:
         """Do what the run's task cannot: wait for the client, fail, and end."""
@@ -119,6 +153,11 @@ class _Writer:
                 raise self._failure
             if self._blocked is not None:
                 await self._go_on(self._blocked)
+            elif self._backlog.cut_off is not None:
+                return
+            elif self._backlog.has_more:
+                await asyncio.sleep(0)
+                self.push()
             elif self._run.done:
                 return
             else:
@@ -132,26 +171,28 @@ class _Writer:
             if writing.done():
                 writing.result()
                 self._blocked = None
-                self._push()
+                self.push()
         finally:
             writing.cancel()
             await asyncio.wait({writing})
 
-    def _push(self, comment: bytes = b"") -> None:
-        """Write what has come since the last time, unless the client is still to take that."""
-        if self._blocked is None and self._failure is None:
-            try:
-                body = b"".join(map(self._encode, self._reader.take())) + comment
-            except Exception as error:
-                self._failure = error
-            else:
-                if body:
-                    message = {"type": "http.response.body", "body": body, "more_body": True}
-                    self._write(self._send, message)
-                else:
-                    # Called without news: the run may be done.
-                    self._called.set()
+    def push(self, comment: bytes = b"") -> None:
+        """Write what has come since the last time, or hold it while the client does not read."""
+        try:
+            if self._blocked is not None:
+                self._backlog.hold()
+            elif self._failure is None:
+                self._write_next(comment)
+        except Exception as error:
+            self._failure = error
         if self._blocked is not None or self._failure is not None:
+            self._called.set()
+
+    def _write_next(self, comment: bytes) -> None:
+        if body := b"".join(self._backlog.take()) + comment:
+            self._write(self._send, {"type": "http.response.body", "body": body, "more_body": True})
+        if not body or self._backlog.has_more:
+            # Called without news: the run may be done.
             self._called.set()
 
     def _write(self, send: Send, message: Message) -> None:
@@ -165,7 +206,7 @@ class _Writer:
         self._next_ping = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
 
     def _ping(self) -> None:
-        self._push(PING)
+        self.push(PING)
         self._ping_later()
 
 

@@ -13,18 +13,22 @@ https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and 
 import asyncio
 import logging
 import time
+from collections.abc import Iterable
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 import orjson
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from server import body
+from server.backlog import reading
 from server.context import Context
 from server.creating import Creation, create
-from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
+from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, ServerFailed
+from server.following import stream_stored
 from server.inbound.fields import mapping, optional_boolean
-from server.outbound.fold import fold
+from server.outbound.fold import DEFINING, fold
 from server.runs import WireEvent
 from server.schemas.base import note_unknown, refuse
 from server.schemas.responses import CreateResponse
@@ -41,6 +45,7 @@ WAITING = 2
 GOING_AWAY = 1001
 """The code of a close that the server's end is the reason for (RFC 6455, 7.4.1)."""
 
+_STATUSES = {error.default_code: error.status for error in (ClientTooSlow, RateLimited)}
 _TRANSPORTS = ("type", "stream", "stream_options", "generate")
 
 
@@ -123,13 +128,49 @@ class Connection:
             await self._send(refusal)
             _log(refusal["status"], began, "no response")
             return
-        async with aclosing(creation.run.follow()) as batches:
-            async for batch in batches:
-                for told in batch:
-                    await self._send(_with_status(told))
-        response = fold(creation.run.events)
+        response = fold(await self._send_events(creation))
         self._remember(creation, response, continued)
         _log(response["status"], began, response["id"])
+
+    async def _send_events(self, creation: Creation) -> Iterable[WireEvent]:
+        """Send all events of a turn. Returns those that define the response."""
+        defining: dict[int, WireEvent] = {}
+
+        def encode(event: WireEvent) -> bytes:
+            if event["type"] in DEFINING:
+                defining[event["sequence_number"]] = event
+            # A copy: what orjson returns keeps a buffer of some kilobytes for as long as it lives.
+            return b"%b" % orjson.dumps(_with_status(event))
+
+        def wake() -> None:
+            backlog.hold()
+            news.set()
+
+        run, context = creation.run, self._context
+        stored = partial(stream_stored, context.store, self._owner, creation.response["id"])
+        news = asyncio.Event()
+        with reading(
+            run,
+            encode,
+            wake,
+            limit=context.settings.max_unread,
+            stored=stored if run.is_kept else None,
+        ) as backlog:
+            while backlog.cut_off is None:
+                news.clear()
+                if events := backlog.take():
+                    for event in events:
+                        await self._websocket.send_text(event.decode())
+                elif run.done:
+                    break
+                else:
+                    await news.wait()
+            else:
+                async with aclosing(backlog.rest()) as batches:
+                    async for batch in batches:
+                        for told in batch:
+                            await self._websocket.send_text(encode(told).decode())
+        return defining.values()
 
     async def _create(self, event: dict[str, Any]) -> Creation:
         if event.get("type") != "response.create":
@@ -184,5 +225,4 @@ def _log(status: Any, began: float, about: str) -> None:
 def _with_status(event: WireEvent) -> WireEvent:
     if event["type"] != "error":
         return event
-    busy = event["error"]["type"] == RateLimited.type
-    return {**event, "status": RateLimited.status if busy else 500}
+    return {**event, "status": _STATUSES.get(event["error"]["code"], ServerFailed.status)}

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -67,6 +68,7 @@ class Row:
 
     stall: seconds, the longest round trip of `/health` that another client may see. memory: bytes
     by which the server and its helper processes may grow, at any time. options: of `serve`.
+    script: lines of the scripted engine's file.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Row:
     stall: float = 0.1
     memory: int = 50_000_000
     options: tuple[str, ...] = ()
+    script: tuple[dict[str, Any], ...] = (SCRIPT,)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,10 @@ class Result:
 
 def measure(row: Row) -> Result:
     """Attack a fresh server and see what it costs."""
-    with server(*row.options) as (process, target), observer(process.pid, target) as pipe:
+    with (
+        server(*row.options, script=row.script) as (process, target),
+        observer(process.pid, target) as pipe,
+    ):
         pipe.recv()  # it has seen the idle server
         answer = asyncio.run(row.attack(target))
         time.sleep(SETTLE_SECONDS)
@@ -102,14 +108,16 @@ def measure(row: Row) -> Result:
 
 
 @contextmanager
-def server(*options: str) -> Iterator[tuple[subprocess.Popen[str], Target]]:
+def server(
+    *options: str, script: Sequence[dict[str, Any]] = (SCRIPT,)
+) -> Iterator[tuple[subprocess.Popen[str], Target]]:
     """A server process with the scripted engine and a store in memory, on a free port."""
     with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "script.jsonl"
-        script.write_text(json.dumps(SCRIPT), encoding="utf-8")
+        file = Path(folder) / "script.jsonl"
+        file.write_text("\n".join(map(json.dumps, script)), encoding="utf-8")
         command = [sys.executable, "-m", "server", "serve", "--backend", "scripted"]
         process = subprocess.Popen(
-            [*command, "--script", str(script), "--port", "0", "--store", "memory", *options],
+            [*command, "--script", str(file), "--port", "0", "--store", "memory", *options],
             cwd=ROOT,
             env=os.environ | {"GPT_OSS_LOG_LEVEL": "error"},
             stdout=subprocess.PIPE,

@@ -1,5 +1,124 @@
-"""Clients that do not read their answers."""
+"""Clients that ask for a long streamed answer and do not read it.
 
-from benchmarks.abuse.harness import Row
+An answer has some 15 MB of events, which take about five times as much as objects. Answers are made
+one after another (`--max-running 1`), so that the memory is that of one answer in progress and of
+what waits for the readers. A short request behind them is answered when all their slots are free.
+"""
 
-ROWS: tuple[Row, ...] = ()
+import asyncio
+import json
+import socket
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from benchmarks.abuse.harness import Row, Target, post
+
+READERS = 12
+TOKENS = 60_000
+MAX_UNREAD = 8 * 1024 * 1024
+IN_PROGRESS = 130_000_000
+"""Bytes of one answer in progress, all its events as objects, and what the interpreter keeps."""
+
+RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
+MESSAGES = [{"role": "user", "content": "long"}]
+SCRIPT = (
+    {
+        "prompt_contains": "long",
+        "completion": f"<|channel|>final<|message|>{' word' * TOKENS}<|return|>",
+    },
+    {"completion": "<|channel|>final<|message|>Hello.<|return|>"},
+)
+UPGRADE = (
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+)
+
+
+async def ask(target: Target, method: str, path: str, body: bytes, *headers: str) -> socket.socket:
+    """A client that has received the first byte of its answer, and reads no other."""
+    loop = asyncio.get_running_loop()
+    client = socket.socket()
+    client.setblocking(False)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    await loop.sock_connect(client, (target.host, target.port))
+    head = [
+        f"{method} {path} HTTP/1.1",
+        f"Host: {target.host}:{target.port}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
+    await loop.sock_sendall(client, "\r\n".join([*head, "", ""]).encode() + body)
+    await loop.sock_recv(client, 1)
+    return client
+
+
+async def finished(target: Target, clients: Sequence[socket.socket]) -> str:
+    """Wait until a request behind all others is answered; how, and let the clients go."""
+    messages = [{"role": "user", "content": "short"}]
+    body = json.dumps({"model": "scripted", "messages": messages}).encode()
+    answer = await post(target, CHAT, body)
+    for client in clients:
+        client.close()
+    return f"then: {answer}"
+
+
+async def stall(path: str, request: dict[str, Any], target: Target) -> str:
+    body = json.dumps({"model": "scripted", "stream": True, **request}).encode()
+    clients = [await ask(target, "POST", path, body) for _ in range(READERS)]
+    return await finished(target, clients)
+
+
+async def stall_replays(target: Target) -> str:
+    """Ask for the same stored events, time after time."""
+    body = json.dumps({"model": "scripted", "input": "long", "background": True}).encode()
+    reader, writer = await asyncio.open_connection(target.host, target.port)
+    head = f"POST {RESPONSES} HTTP/1.1\r\nHost: {target.host}:{target.port}\r\n"
+    head += "Content-Type: application/json\r\nConnection: close\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    made = json.loads((await reader.read()).partition(b"\r\n\r\n")[2])
+    writer.close()
+    await finished(target, ())
+    path = f"{RESPONSES}/{made['id']}?stream=true"
+    clients = [await ask(target, "GET", path, b"") for _ in range(READERS)]
+    return await finished(target, clients)
+
+
+async def stall_sockets(target: Target) -> str:
+    """The same over WebSockets; frames are masked with zeros."""
+    loop = asyncio.get_running_loop()
+    event = {"type": "response.create", "model": "scripted", "input": "long", "store": False}
+    text = json.dumps(event).encode()
+    frame = bytes([0x81, 0xFE, *len(text).to_bytes(2, "big"), 0, 0, 0, 0]) + text
+    clients = []
+    for _ in range(READERS):
+        client = await ask(target, "GET", RESPONSES, b"", *UPGRADE)
+        while not (await loop.sock_recv(client, 4096)).endswith(b"\r\n\r\n"):
+            continue
+        await loop.sock_sendall(client, frame)
+        await loop.sock_recv(client, 1)
+        clients.append(client)
+    return await finished(target, clients)
+
+
+def _row(name: str, attack: Any, unread: int) -> Row:
+    """unread: bytes that may wait for each reader."""
+    memory = IN_PROGRESS + READERS * (unread + 2_000_000)
+    options = ("--max-running", "1", "--max-unread", str(MAX_UNREAD))
+    return Row(f"reads nothing: {name}", attack, memory=memory, options=options, script=SCRIPT)
+
+
+ROWS: tuple[Row, ...] = (
+    _row("response that is stored", partial(stall, RESPONSES, {"input": "long"}), 0),
+    _row(
+        "response that is not stored",
+        partial(stall, RESPONSES, {"input": "long", "store": False}),
+        MAX_UNREAD,
+    ),
+    _row("chat completion", partial(stall, CHAT, {"messages": MESSAGES}), MAX_UNREAD),
+    _row("response over a WebSocket", stall_sockets, MAX_UNREAD),
+    _row("events of a stored response", stall_replays, 0),
+)

@@ -24,6 +24,7 @@ from websockets.http11 import Request
 from server.errors import APIError, Busy, HeadersTooLarge, InvalidRequest, RequestTimeout
 from server.http.limits import Connections, Limits
 from server.http.refusal import Refuse, encoded, refusal
+from server.http.writing import WriteDeadline
 
 WITHOUT_HOST = ("0.9", "1.0")
 """Versions of HTTP in which a request may lack `Host`."""
@@ -50,7 +51,7 @@ class Awaited(Enum):
     """The rest of a body whose answer is complete."""
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(WriteDeadline, HttpToolsProtocol):
     """A connection. Its deadline is set anew for each part of a request, not for each byte."""
 
     config: Config
@@ -361,7 +362,7 @@ class Closing(asyncio.Protocol):
         self._refused.connection_lost(exc)
 
 
-class Socket(WebSocketsSansIOProtocol):
+class Socket(WriteDeadline, WebSocketsSansIOProtocol):
     """A WebSocket that is not closed as soon as the server stops, but by the application."""
 
     config: Config

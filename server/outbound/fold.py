@@ -8,6 +8,9 @@ from server.runs import WireEvent
 ENDED = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _SHOWS_RESPONSE = ENDED | {"response.created", "response.queued", "response.in_progress"}
 
+DEFINING = _SHOWS_RESPONSE | {"response.output_item.done"}
+"""The events that `fold` needs; the others only repeat what these have."""
+
 
 def fold(events: Iterable[WireEvent]) -> dict[str, Any]:
     """The response as its last event shows it, with the items that are done as its output."""

@@ -85,7 +85,14 @@ async def create_chat_completion(request: Request) -> Response:
         journal=CompletionJournal(context.store.completions, complete) if wanted.store else None,
     )
     encode = encoder(include_usage=wanted.include_usage)
-    return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold)
+    return await respond(
+        run,
+        request,
+        stream=bool(wanted.stream),
+        encode=encode,
+        fold=fold,
+        limit=context.settings.max_unread,
+    )
 
 
 def _manner(wanted: CreateChatCompletion, draft: ChatDraft, context: Context, owner: str) -> Manner:

@@ -70,4 +70,11 @@ async def create_completion(request: Request) -> Response:
         param="n" if draft.best_of > 1 else "prompt",
     )
     encode = encoder(include_usage=include_usage)
-    return await respond(run, request, stream=bool(wanted.stream), encode=encode, fold=fold_best)
+    return await respond(
+        run,
+        request,
+        stream=bool(wanted.stream),
+        encode=encode,
+        fold=fold_best,
+        limit=context.settings.max_unread,
+    )

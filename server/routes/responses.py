@@ -3,6 +3,8 @@
 Source: https://platform.openai.com/docs/api-reference/responses/create
 """
 
+from functools import partial
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,6 +13,7 @@ from server import body, sse
 from server.auth import authenticate
 from server.context import context_of
 from server.creating import create
+from server.following import stream_stored
 from server.outbound.fold import fold
 from server.respond import json_response, respond
 from server.schemas.base import note_unknown
@@ -32,6 +35,13 @@ async def create_response(request: Request) -> Response:
     creation = await create(context, owner, wanted)
     if wanted.background and not wanted.stream:
         return json_response(creation.response)
+    stored = partial(stream_stored, context.store, owner, creation.response["id"])
     return await respond(
-        creation.run, request, stream=bool(wanted.stream), encode=sse.named, fold=fold
+        creation.run,
+        request,
+        stream=bool(wanted.stream),
+        encode=sse.named,
+        fold=fold,
+        limit=context.settings.max_unread,
+        stored=stored if creation.run.is_kept else None,
     )

@@ -3,6 +3,7 @@
 Source: https://platform.openai.com/docs/api-reference/responses
 """
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -44,9 +45,11 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     def encode(event: WireEvent) -> bytes:
         return sse.named(show(event))
 
+    stored = partial(stream_stored, context.store, owner, response_id)
     if run := context.gateway.runs.find(response_id):
-        return sse.RunStream(run, encode, start)
-    return sse.stream_batches(stream_stored(context.store, owner, response_id, start), encode)
+        limit = context.settings.max_unread
+        return sse.RunStream(run, encode, start, limit=limit, stored=stored)
+    return sse.stream_batches(stored(start), encode)
 
 
 @router.delete("")

@@ -93,10 +93,14 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A response's events from a position on, as far as they are kept; `ended`: no more come."""
+    """A response's events from a position on, as far as they are kept.
+
+    ended: no events come after these. more: some that come after these are kept already.
+    """
 
     events: tuple[Event, ...]
     ended: bool
+    more: bool = False
 
 
 class Store(Protocol):
@@ -155,8 +159,13 @@ class Store(Protocol):
         """The API's object of the owner's response; None where there is none."""
         ...
 
-    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
-        """The events of the owner's response from position `start` on; None where there is none."""
+    async def ledger(
+        self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
+    ) -> Ledger | None:
+        """The events of the owner's response from position `start` on; None where there is none.
+
+        most: about how many events are wanted at most, >= 1; None is all.
+        """
         ...
 
     async def delete(self, owner: str, response_id: str) -> bool:

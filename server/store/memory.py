@@ -21,6 +21,7 @@ from server.store.conversations import MemoryConversations
 from server.store.weights import MOST_BYTES, Part, Weights
 
 CAPACITY = 10_000
+_BATCH = 1000
 
 _Key = tuple[str, str]
 
@@ -51,7 +52,7 @@ class MemoryStore:
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._items: dict[_Key, StoredItem] = {}
         self._led_to: dict[_Key, Sequence[StoredItem]] = {}
-        self._ledgers: dict[_Key, bytes] = {}
+        self._ledgers: dict[_Key, Sequence[bytes]] = {}
         self._runs: dict[str, _Run] = {}
         self._bells = Bells()
 
@@ -63,7 +64,7 @@ class MemoryStore:
 
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
-        self._put(stored, await codec.pack(events))
+        self._put(stored, await _packed(events))
 
     async def begin(self, stored: StoredResponse) -> None:
         """Keep a response in progress."""
@@ -78,7 +79,7 @@ class MemoryStore:
 
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """Keep the whole response, unless it was deleted while it was made."""
-        ledger = await codec.pack(events)
+        ledger = await _packed(events)
         self._run(stored.id)
         del self._runs[stored.id]
         if (stored.owner, stored.id) in self._responses:
@@ -99,15 +100,23 @@ class MemoryStore:
         stored = await self.get(owner, response_id)
         return None if stored is None else stored.response
 
-    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
+    async def ledger(
+        self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
+    ) -> Ledger | None:
         """The response's events."""
         key = (owner, response_id)
         if key not in self._responses:
             return None
         if run := self._runs.get(response_id):
-            return Ledger(tuple(run.events[start:]), ended=False)
-        events = await codec.unpack([self._ledgers[key]])
-        return Ledger(tuple(events[start:]), ended=True)
+            events = tuple(run.events[start : None if most is None else start + most])
+            more = start + len(events) < len(run.events)
+            return Ledger(events, ended=False, more=more)
+        packed = self._ledgers[key]
+        first = start // _BATCH
+        last = len(packed) if most is None else (start + most - 1) // _BATCH + 1
+        kept = await codec.unpack(packed[first:last])
+        more = last < len(packed)
+        return Ledger(tuple(kept[start - first * _BATCH :]), ended=not more, more=more)
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a response and its items."""
@@ -157,10 +166,10 @@ class MemoryStore:
             raise RunLost(f"The run of response '{response_id}' is not this server's any more.")
         return self._runs[response_id]
 
-    def _put(self, stored: StoredResponse, ledger: bytes) -> None:
+    def _put(self, stored: StoredResponse, ledger: Sequence[bytes]) -> None:
         self._keep(stored)
         self._ledgers[(stored.owner, stored.id)] = ledger
-        self._weights.hold([ledger])
+        self._weights.hold(ledger)
         self._make_room()
 
     def _keep(self, stored: StoredResponse) -> None:
@@ -188,7 +197,7 @@ class MemoryStore:
             return False
         self._weights.release(_parts(stored))
         if (ledger := self._ledgers.pop(key, None)) is not None:
-            self._weights.release([ledger])
+            self._weights.release(ledger)
         for kept in stored.output:
             self._led_to.pop((stored.owner, kept.item.get("call_id", "")), None)
         for kept in (*stored.input, *stored.output):
@@ -196,6 +205,13 @@ class MemoryStore:
             if self._items.get(item_key) is kept:
                 del self._items[item_key]
         return True
+
+
+async def _packed(events: Sequence[Event]) -> list[bytes]:
+    """All events of a response, deflated in batches, so that few can be read at a time."""
+    return [
+        await codec.pack(events[first : first + _BATCH]) for first in range(0, len(events), _BATCH)
+    ]
 
 
 def _parts(stored: StoredResponse) -> tuple[Part, ...]:

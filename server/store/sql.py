@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, ScalarSelect, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -154,11 +154,18 @@ class SqlStore:
         output = [codec.load(row.item) for row in found if row.item is not None]
         return codec.load(found[0].body) | {"output": output}
 
-    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
-        """The events that are kept. Read in one statement: none is missing where it has ended."""
+    async def ledger(
+        self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
+    ) -> Ledger | None:
+        """The events that are kept. Read in one statement: none is missing where it has ended.
+
+        most: rows are read whole, so that there may be some events more.
+        """
         later = (events.c.response_id == responses.c.id) & (events.c.first + events.c.count > start)
+        if most is not None:
+            later &= events.c.first < start + most
         query = (
-            select(runs.c.gateway, events.c.first, events.c.body)
+            select(runs.c.gateway, events.c.first, events.c.body, _known().label("known"))
             .select_from(responses)
             .outerjoin(runs, runs.c.response_id == responses.c.id)
             .outerjoin(events, later)
@@ -172,7 +179,9 @@ class SqlStore:
         batches = [row for row in found if row.body is not None]
         kept = await codec.unpack([row.body for row in batches])
         skipped = max(start - batches[0].first, 0) if batches else 0
-        return Ledger(tuple(kept[skipped:]), ended=found[0].gateway is None)
+        later_events = tuple(kept[skipped:])
+        more = most is not None and start + len(later_events) < (found[0].known or 0)
+        return Ledger(later_events, ended=found[0].gateway is None and not more, more=more)
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a response; its items stay as long as others continue it."""
@@ -330,6 +339,13 @@ class SqlStore:
 
     def _is_mine(self, response_id: str) -> ColumnElement[bool]:
         return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)
+
+
+def _known() -> ScalarSelect[int]:
+    """How many events of a response are kept."""
+    kept = events.alias()
+    count = select(func.max(kept.c.first + kept.c.count))
+    return count.where(kept.c.response_id == responses.c.id).correlate(responses).scalar_subquery()
 
 
 async def _last_rows(stored: StoredResponse, ledger: Sequence[Event]) -> _LastRows:

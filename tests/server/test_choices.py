@@ -9,7 +9,7 @@ import pytest
 from server import choices
 from server.admission import Admission
 from server.completion import TextDelta, TurnEvent, TurnFinished, Usage
-from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
+from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, ServerFailed
 from server.gateway import LastEvents
 from server.plan import TurnPlan
 from server.runs import Emit, Journal, Run, Runs, Show, WireEvent
@@ -180,6 +180,31 @@ async def test_a_reader_that_leaves_takes_all_choices_with_it() -> None:
     await settle()
     assert run.done
     assert all(turn.cancelled for turn in gateway.turns)
+
+
+async def test_choices_may_be_ended_for_a_reason() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 2)
+    await settle()
+    reason = ClientTooSlow(1)
+    run.cancel(reason)
+    assert (await read(run))[-1] == (0, "fail")
+    assert run.error is reason
+    await settle()
+    assert [turn.cancelled for turn in gateway.turns] == [True, True]
+
+
+async def test_the_events_of_choices_are_kept_once() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 2)
+    singles = [single for index in range(2) if (single := gateway.runs.find(f"id-{index}"))]
+    for turn in gateway.turns:
+        turn.say("a", "b")
+    await settle()
+    assert [len(single.events) for single in singles] == [0, 0]
+    assert len(run.events) == 6
+    run.cancel()
+    await run.wait()
 
 
 async def test_choices_that_are_left_at_once_are_not_left_behind() -> None:

@@ -147,10 +147,12 @@ async def test_nothing_is_told_of_a_response_that_is_deleted(store: MemoryStore)
 class Lost(MemoryStore):
     """A store that can no more be reached once it has given three events."""
 
-    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
+    async def ledger(
+        self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
+    ) -> Ledger | None:
         if start == 3:
             raise StoreUnavailable("away")
-        return await super().ledger(owner, response_id, start)
+        return await super().ledger(owner, response_id, start, most=most)
 
 
 @pytest.mark.parametrize("start", [0, 1])

@@ -13,7 +13,14 @@ from harmony.messages import Author, Conversation, Message, Role
 from server import threads
 from server.admission import Admission
 from server.completion import TextDelta, TurnEvent, TurnFinished
-from server.errors import APIError, ContextLengthExceeded, RateLimited, ServerFailed, Unavailable
+from server.errors import (
+    APIError,
+    ClientTooSlow,
+    ContextLengthExceeded,
+    RateLimited,
+    ServerFailed,
+    Unavailable,
+)
 from server.gateway import Gateway
 from server.plan import TurnPlan
 from server.runs import Run, Show, WireEvent
@@ -270,6 +277,20 @@ async def test_an_answer_that_cannot_be_told_as_cancelled_fails_when_the_server_
         await settled(run)
         assert kinds(run) == ["started", "failed"]
         assert isinstance(run.error, Unavailable)
+
+
+async def test_an_answer_may_be_ended_for_a_reason(start_engine: StartEngine) -> None:
+    engine = await start_engine(SLOW)
+    gate = gateway(engine)
+    run = await gate.start(PLAN, Told(), "r")
+    await until(lambda: engine.open == 1)
+    reason = ClientTooSlow(1)
+    run.cancel(reason)
+    run.cancel()
+    await settled(run)
+    assert kinds(run) == ["started", "failed"]
+    assert run.error is reason
+    assert (engine.open, gate.admission.admitted) == (0, 0)
 
 
 async def test_an_engine_that_breaks_ends_the_answer_with_its_error(

@@ -129,13 +129,24 @@ async def test_a_streamed_answer_is_a_stream_of_events(connection: Connection) -
 
 
 @pytest.mark.parametrize("journal", [None, Keeping()])
-async def test_only_a_run_that_others_may_read_keeps_what_is_streamed(
+async def test_only_a_run_that_others_may_join_keeps_what_is_streamed(
     connection: Connection, journal: Keeping | None
 ) -> None:
     async def send(message: Message) -> None:
         pass
 
-    run = Run(saying({"a": 1}), journal=journal)
+    over = asyncio.Event()
+
+    async def produce(emit: Emit) -> None:
+        await emit([{"a": 1}])
+        await over.wait()
+
+    run = Run(produce, journal=journal)
     response = await respond(run, connection.request, stream=True, encode=sse.unnamed, fold=count)
-    await response({"type": "http"}, connection.receive, send)
+    streaming = asyncio.create_task(response({"type": "http"}, connection.receive, send))
+    for _ in range(10):
+        await asyncio.sleep(0)
     assert run.events == ([] if journal is None else [{"a": 1}])
+    over.set()
+    await streaming
+    assert run.events == []

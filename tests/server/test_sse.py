@@ -4,11 +4,12 @@ import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
+import orjson
 import pytest
 from starlette.types import Message
 
 from server import sse
-from server.errors import InvalidRequest
+from server.errors import ClientTooSlow, InvalidRequest
 from server.runs import Emit, Run, WireEvent
 from server.sse import SEND_BODY, RunStream, named, stream_batches, unnamed
 
@@ -207,14 +208,11 @@ async def test_an_event_is_with_the_client_before_the_run_goes_on(client: Client
     assert had == [ONE, ONE + TWO]
 
 
-@pytest.mark.parametrize(("forgetting", "left"), [(True, 0), (False, 2)])
-async def test_a_run_may_forget_what_is_written(
-    client: Client, forgetting: bool, left: int
-) -> None:
+async def test_a_run_drops_what_is_written(client: Client) -> None:
     run = Run(two)
-    await client.get(run, forgetting=forgetting)
+    await client.get(run)
     assert client.body == ONE + TWO + DONE
-    assert len(run.events) == left
+    assert run.events == []
 
 
 async def test_each_of_a_runs_clients_gets_all_events(client: Client) -> None:
@@ -292,6 +290,163 @@ async def test_a_client_that_does_not_take_the_head_gets_the_rest_in_one(client:
     taken.set()
     await streaming
     assert client.bodies == [ONE + TWO, DONE]
+
+
+# Clients that read too slowly
+
+
+MANY = 100
+SMALL = 10 * (len(ONE) + 48)
+"""A limit that ten events reach."""
+
+
+class Answer:
+    """A producer of many events that can be failed, and the same events in a store.
+
+    failed: with what it was asked to end. reads: how often the stored events were read.
+    """
+
+    def __init__(self, *, stays: bool = False) -> None:
+        self.run = Run(self)
+        self.stays = stays
+        self.reads: list[int] = []
+
+    async def __call__(self, emit: Emit) -> None:
+        try:
+            for number in range(MANY):
+                await asyncio.sleep(0)
+                await emit([{"n": number}])
+            if self.stays:
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if self.run.reason is not None:
+                await emit([self.run.reason.body()])
+                raise self.run.reason from None
+            raise
+
+    async def stored(self, start: int) -> AsyncGenerator[Sequence[WireEvent], None]:
+        self.reads.append(start)
+        for number in range(start, MANY):
+            yield [{"n": number}]
+        if self.stays:
+            await asyncio.Event().wait()
+
+
+def written(*numbers: int) -> bytes:
+    return b"".join(b'data: {"n":%d}\n\n' % number for number in numbers)
+
+
+async def test_an_answer_that_is_not_stored_ends_with_an_error(full: Client) -> None:
+    answer = Answer()
+    streaming = asyncio.create_task(full.get(answer.run, limit=SMALL))
+    await answer.run.wait()
+    full.reads.set()
+    await streaming
+    events = full.body.removesuffix(DONE).split(b"\n\n")[:-1]
+    *told, last = (orjson.loads(event.removeprefix(b"data: ")) for event in events)
+    assert told == [{"n": number} for number in range(len(told))]
+    assert 10 <= len(told) < 15
+    assert last["error"]["code"] == "client_too_slow"
+    assert isinstance(answer.run.error, ClientTooSlow)
+
+
+async def test_an_answer_that_is_stored_is_read_back(full: Client) -> None:
+    answer = Answer()
+    streaming = asyncio.create_task(full.get(answer.run, limit=SMALL, stored=answer.stored))
+    await answer.run.wait()
+    await settle()
+    assert answer.run.events == []
+    full.reads.set()
+    await streaming
+    assert full.body == written(*range(MANY)) + DONE
+    assert answer.reads == [1]
+    assert answer.run.error is None
+    assert full.sent[-1].get("more_body", False) is False
+    assert [message["type"] for message in full.sent].count(START) == 1
+
+
+async def test_what_is_read_back_is_a_subscription_too(full: Client) -> None:
+    answer = Answer(stays=True)
+    streaming = asyncio.create_task(full.get(answer.run, limit=SMALL, stored=answer.stored))
+    await full.got_body.wait()
+    for _ in range(3 * MANY):
+        await asyncio.sleep(0)
+    full.reads.set()
+    await full.until(lambda: len(full.body) == len(written(*range(MANY))))
+    assert not answer.run.done
+    full.left.set()
+    await streaming
+    await answer.run.wait()
+
+
+async def test_who_leaves_what_waits_for_it_leaves_the_run(full: Client) -> None:
+    answer = Answer(stays=True)
+    streaming = asyncio.create_task(full.get(answer.run, limit=SMALL, stored=answer.stored))
+    await full.got_body.wait()
+    for _ in range(3 * MANY):
+        await asyncio.sleep(0)
+    full.left.set()
+    await streaming
+    await answer.run.wait()
+    assert answer.reads == []
+
+
+async def test_a_slow_client_takes_nothing_from_a_fast_one(client: Client, full: Client) -> None:
+    answer = Answer()
+    slow, fast = (
+        asyncio.create_task(each.get(answer.run, limit=SMALL, stored=answer.stored))
+        for each in (full, client)
+    )
+    await fast
+    assert client.body == written(*range(MANY)) + DONE
+    assert full.body == written(0)
+    full.reads.set()
+    await slow
+    assert full.body == client.body
+    assert answer.reads == [1]
+
+
+async def test_what_waits_within_the_limit_is_written_in_parts(
+    full: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.backlog.BYTES_AT_ONCE", 50 * len(ONE))
+    answer = Answer()
+    streaming = asyncio.create_task(full.get(answer.run))
+    await answer.run.wait()
+    full.reads.set()
+    await streaming
+    assert full.body == written(*range(MANY)) + DONE
+    assert max(map(len, full.bodies)) < 60 * len(ONE)
+    assert len(full.bodies) == 5
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_who_joins_late_gets_the_events_in_parts(
+    client: Client, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.backlog.EVENTS_AT_ONCE", 30)
+    answer = Answer(stays=not late)
+    for _ in range(3 * MANY):
+        await asyncio.sleep(0)
+    streaming = asyncio.create_task(client.get(answer.run))
+    await client.until(lambda: len(client.bodies) >= 4)
+    assert client.body.startswith(written(*range(MANY)))
+    assert [body.count(b"data") for body in client.bodies[:4]] == [30, 30, 30, 10]
+    client.left.set()
+    await streaming
+
+
+async def test_who_joins_a_run_that_has_dropped_its_events_reads_them_back(
+    client: Client, full: Client
+) -> None:
+    answer = Answer()
+    slow = asyncio.create_task(full.get(answer.run))
+    await answer.run.wait()
+    await settle()
+    await client.get(answer.run, stored=answer.stored)
+    assert client.body == written(*range(MANY)) + DONE
+    assert answer.reads == [0]
+    await end(slow)
 
 
 # Clients that leave

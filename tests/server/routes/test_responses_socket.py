@@ -40,6 +40,8 @@ class Socket:
             "extensions": {"websocket.http.response": {}},
         }
         self.lost = False
+        self.reads = asyncio.Event()
+        self.reads.set()
         self.task = asyncio.ensure_future(app(scope, self._to_app.get, self._get))
         self._to_app.put_nowait({"type": "websocket.connect"})
 
@@ -55,6 +57,7 @@ class Socket:
         if self.lost:
             raise OSError
         await self._from_app.put(message)
+        await self.reads.wait()
 
     async def receive(self) -> dict[str, Any]:
         message = await self.message()
@@ -414,6 +417,43 @@ async def test_a_page_of_another_origin_is_refused(open_app: Any) -> None:
         text = await socket.message()
         await socket.close()
     assert json.loads(text["body"])["error"]["code"] == "origin_not_allowed"
+
+
+def text(events: list[dict[str, Any]]) -> str:
+    return "".join(e["delta"] for e in events if e["type"] == "response.output_text.delta")
+
+
+async def test_what_waits_for_a_slow_client_is_bounded(open_app: Any) -> None:
+    async with open_app(ENDLESS, max_unread=4000) as app, connect(app) as socket:
+        socket.reads.clear()
+        socket.create(input="hi", store=False)
+        await app.backend.until_running(1)
+        await app.backend.until_running(0)
+        socket.reads.set()
+        events = []
+        while not events or events[-1]["type"] != "response.failed":
+            events.append(await socket.receive())
+        assert (events[-2]["code"], events[-2]["status"]) == ("client_too_slow", 408)
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        assert 0 < len(text(events)) < 500 * len("more ")
+
+
+async def test_what_is_stored_is_read_back_for_a_slow_client(open_app: Any) -> None:
+    words = "more " * 500
+    line = {"completion": f"<|channel|>final<|message|>{words}<|return|>"}
+    async with open_app(line, max_unread=4000) as app, connect(app) as socket:
+        socket.reads.clear()
+        socket.create(input="hi")
+        await app.backend.until_running(1)
+        await app.backend.until_running(0)
+        socket.reads.set()
+        events = await socket.events()
+        again = await socket.answer(
+            input="go on", previous_response_id=events[-1]["response"]["id"]
+        )
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert text(events) == words
+    assert again["status"] == "completed"
 
 
 async def test_few_messages_are_read_ahead_of_their_turn(open_app: Any) -> None:

@@ -199,6 +199,27 @@ async def test_a_long_ledger_is_read_from_anywhere(store: Store, start: int) -> 
     assert await store.ledger("a", "one", start) == Ledger(tuple(events[start:]), ended=True)
 
 
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("start", [0, 999, 1000])
+async def test_a_long_ledger_is_read_a_part_at_a_time(
+    store: Store, start: int, ended: bool
+) -> None:
+    events = numbered(*range(2500))
+    await store.begin(running("one"))
+    for first in range(0, 2500, 500):
+        await store.append("one", events[first : first + 500])
+    if ended:
+        await store.end(turn("one", status="completed"), events)
+    read: list[dict[str, Any]] = []
+    while (ledger := await store.ledger("a", "one", start + len(read), most=600)) and ledger.more:
+        assert 600 <= len(ledger.events) < 1600
+        assert not ledger.ended
+        read += ledger.events
+    assert ledger is not None
+    assert ledger.ended == ended
+    assert [*read, *ledger.events] == events[start:]
+
+
 async def test_a_run_that_ended_gets_no_more_events(store: Store) -> None:
     await store.begin(running("one"))
     await store.end(turn("one"), numbered(0))

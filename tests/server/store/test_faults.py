@@ -94,8 +94,10 @@ class Followed(SqlStore):
         super().__init__(url)
         self.followed = asyncio.Event()
 
-    async def ledger(self, owner: str, response_id: str, start: int = 0) -> Ledger | None:
-        ledger = await super().ledger(owner, response_id, start)
+    async def ledger(
+        self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
+    ) -> Ledger | None:
+        ledger = await super().ledger(owner, response_id, start, most=most)
         if start:
             self.followed.set()
         return ledger

@@ -109,7 +109,7 @@ async def test_a_ledger_weighs_too() -> None:
 async def test_a_response_is_still_made_while_its_long_end_is_packed() -> None:
     store = MemoryStore()
     await store.begin(stored("one"))
-    events = [{"type": "x", "sequence_number": number} for number in range(5000)]
+    events = [{"type": "x", "sequence_number": number, "text": 100 * "x"} for number in range(5000)]
     ending = asyncio.ensure_future(store.end(stored("one"), events))
     await asyncio.sleep(0)
     assert await store.ledger("a", "one") == Ledger((), ended=False)

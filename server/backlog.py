@@ -1,0 +1,128 @@
+"""What waits for one reader of a run: encoded events, of a limited size.
+
+While a client does not read, its events are taken from the run as they come, encoded, and kept.
+Over the limit they are dropped if the store has them: when the client reads on, the rest is read
+back from the store. An answer that is not stored ends with an error, which frees its slot; what
+waits of it can still be read.
+"""
+
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from server.errors import ClientTooSlow
+from server.runs import Reader, Run, Wake, WireEvent
+
+logger = logging.getLogger(__name__)
+
+Batches = AsyncGenerator[Sequence[WireEvent], None]
+Encode = Callable[[WireEvent], bytes]
+Stored = Callable[[int], Batches]
+"""The stored events of a run from a position on."""
+
+MAX_UNREAD = 8 * 1024 * 1024
+EVENTS_AT_ONCE = 256
+"""Events that are encoded in one step of the event loop, in less than a millisecond."""
+BYTES_AT_ONCE = 256 * 1024
+"""Size of a write: the transport holds it in memory until the client has read it."""
+
+_OVERHEAD = 48
+"""Bytes in memory of an encoded event beside its own."""
+
+
+class Backlog:
+    """A run's events for one client, in order. `reading` makes it.
+
+    limit: bytes of encoded events that may wait. stored: None where the store has no events.
+    """
+
+    def __init__(
+        self, run: Run, reader: Reader, encode: Encode, limit: int, stored: Stored | None
+    ) -> None:
+        self._run = run
+        self._reader = reader
+        self._encode = encode
+        self._limit = limit
+        self._stored = stored
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._failure: Exception | None = None
+        self.has_more = False
+        """True if `take` left something to take."""
+        self.cut_off: int | None = None
+        """Position from which on the events are to be read from the store; None if nowhere."""
+        if reader.is_late:
+            self._cut_off()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing can be taken now."""
+        return not self._waiting and not self._reader.waiting
+
+    def take(self) -> Sequence[bytes]:
+        """The next events, encoded; empty where none has come. Raises what encoding does."""
+        if self._failure is not None:
+            raise self._failure
+        if self._waiting:
+            return self._take_waiting()
+        taken = self._reader.take(EVENTS_AT_ONCE)
+        self.has_more = len(taken) == EVENTS_AT_ONCE
+        return [*map(self._encode, taken)]
+
+    def hold(self) -> None:
+        """Keep what has come for a client that does not read now. `take` raises what this meets."""
+        try:
+            for event in self._reader.take(EVENTS_AT_ONCE):
+                encoded = self._encode(event)
+                self._waiting.append(encoded)
+                self._size += len(encoded) + _OVERHEAD
+        except Exception as error:
+            self._failure = error
+        # A run that is done keeps its events only for those who have not taken them.
+        if self._size > self._limit or (self._run.done and self._reader.waiting):
+            self._overflow()
+
+    def rest(self) -> Batches:
+        """The stored events of a reader that was cut off."""
+        assert self._stored is not None
+        assert self.cut_off is not None
+        return self._stored(self.cut_off)
+
+    def _take_waiting(self) -> Sequence[bytes]:
+        taken: list[bytes] = []
+        size = 0
+        while self._waiting and size < BYTES_AT_ONCE:
+            taken.append(self._waiting.popleft())
+            size += len(taken[-1])
+        self._size -= size + _OVERHEAD * len(taken)
+        self.has_more = True
+        return taken
+
+    def _overflow(self) -> None:
+        if self._stored is not None:
+            self._cut_off()
+        elif self._run.reason is None and not self._run.done:
+            logger.info("a client reads too slowly: its answer ends")
+            self._run.cancel(ClientTooSlow(self._limit))
+
+    def _cut_off(self) -> None:
+        self.cut_off = self._reader.position - len(self._waiting)
+        self._waiting.clear()
+        self._size = 0
+        self._reader.skip()
+
+
+@contextmanager
+def reading(
+    run: Run,
+    encode: Encode,
+    wake: Wake,
+    start: int = 0,
+    *,
+    limit: int = MAX_UNREAD,
+    stored: Stored | None = None,
+) -> Iterator[Backlog]:
+    """The events from position `start` on; leaving it leaves the run. wake: as in `Run.read`."""
+    with run.read(wake, start, forgetting=True) as reader:
+        yield Backlog(run, reader, encode, limit, stored)
