@@ -20,6 +20,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from adapters import registry
 from server.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -129,6 +130,21 @@ def test_the_wheel_holds_nothing_else(wheel: list[str]) -> None:
     beside = (".dist-info/", ".data/data/share/doc/gpt-oss-server/")
     top = {name.split("/")[0] for name in wheel if not any(part in name for part in beside)}
     assert top == set(PACKAGES)
+
+
+# What is declared
+
+
+def test_the_systems_that_it_runs_on_are_declared() -> None:
+    systems = {name for name in PROJECT["classifiers"] if name.startswith("Operating System")}
+    assert systems == {"Operating System :: MacOS", "Operating System :: POSIX :: Linux"}
+    assert not any("sys_platform" in text for text in PROJECT["dependencies"])
+
+
+def test_the_documentation_names_every_backend() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    assert [name for name in registry.BUILT_IN if f"`{name}`" not in text] == []
 
 
 # The Makefile

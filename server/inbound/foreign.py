@@ -13,6 +13,7 @@ import orjson
 
 from server.inbound.content import unread
 from server.inbound.fields import array, mapping, optional_string, string
+from server.inbound.tools import called_name
 from server.store.base import Item
 
 _Reader = Callable[[Item, str], list[Item]]
@@ -71,7 +72,7 @@ def _mcp_call(item: Item, param: str) -> list[Item]:
         "type": "function_call",
         "call_id": item["id"],
         "name": string(item.get("name"), f"{param}.name"),
-        "namespace": string(item.get("server_label"), f"{param}.server_label"),
+        "namespace": called_name(item.get("server_label"), f"{param}.server_label"),
         "arguments": string(item.get("arguments"), f"{param}.arguments"),
     }
     error = item.get("error")

@@ -33,6 +33,7 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
 REFERENCE = "item_reference"
+_MAX_QUOTE = 64
 STATUSES = ("in_progress", "completed", "incomplete")
 """What an item of the model's own kinds may say of itself."""
 
@@ -47,8 +48,21 @@ def normalise(value: Any, param: str = "input") -> list[Item]:
     if isinstance(value, str):
         text = {"type": "input_text", "text": value}
         return [_with_id({"type": "message", "role": "user", "content": [text]})]
-    items = array(value, param)
-    return [_normal(item, f"{param}.{index}") for index, item in enumerate(items)]
+    items = [_normal(item, f"{param}.{index}") for index, item in enumerate(array(value, param))]
+    _refuse_equal_ids(items, param)
+    return items
+
+
+def _refuse_equal_ids(items: Sequence[Item], param: str) -> None:
+    """What is known of an item is found by its id, and lists go on after one."""
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        if item["id"] in seen:
+            named = item["id"][:_MAX_QUOTE]
+            raise invalid(
+                f"{param}.{index}.id", f"two items have the id '{named}'", "duplicate_item"
+            )
+        seen.add(item["id"])
 
 
 def ids_in(value: Any) -> list[str]:

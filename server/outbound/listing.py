@@ -20,12 +20,13 @@ def whole_page(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, A
 def page(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any]:
     """The part of `entries` (the oldest first) that is asked for; each has an `id`.
 
-    After an id that is not there, nothing comes.
+    After an id that is not there, nothing comes. After one that several entries have, what follows
+    the last of them: a client that asks for page after page comes to an end.
     """
     ordered = list(entries) if paging.order == "asc" else list(entries)[::-1]
     if paging.after is not None:
-        ids = [entry["id"] for entry in ordered]
-        ordered = ordered[ids.index(paging.after) + 1 :] if paging.after in ids else []
+        places = [index for index, entry in enumerate(ordered) if entry["id"] == paging.after]
+        ordered = ordered[places[-1] + 1 :] if places else []
     data = ordered[: paging.limit]
     return whole_page(data, has_more=len(ordered) > len(data))
 

@@ -151,3 +151,11 @@ def test_what_would_leave_a_note_can_be_refused(kind: str) -> None:
 
 def test_what_can_be_told_is_not_refused() -> None:
     foreign.refuse_left_out(items.normalise([SHELL, SHELL_OUTPUT, MCP]), "input")
+
+
+@pytest.mark.parametrize("label", ["my server", "a\u200bb", "", 1])
+def test_the_label_of_a_server_is_a_name(label: Any) -> None:
+    item = {"type": "mcp_call", "id": "m", "name": "f", "server_label": label, "arguments": "{}"}
+    with pytest.raises(InvalidRequest) as raised:
+        items.messages((), items.resolve(items.normalise([item]), {}))
+    assert raised.value.param == "input.0.server_label"

@@ -306,3 +306,29 @@ def test_what_cannot_stand_in_a_header_is_no_name(
     with pytest.raises(InvalidRequest) as raised:
         read([item | {field: name}])
     assert raised.value.param == f"input.0.{field}"
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        USER | {"id": "a"},
+        {"type": "reasoning", "id": "a", "encrypted_content": "x"},
+        {"type": "item_reference", "id": "a"},
+    ],
+    ids=["message", "reasoning", "reference"],
+)
+def test_two_items_of_one_id_are_refused(twice: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        items.normalise([twice, USER, twice])
+    assert (raised.value.param, raised.value.code) == ("input.2.id", "duplicate_item")
+
+
+def test_a_long_id_is_not_repeated_in_the_error() -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        items.normalise([USER | {"id": "a" * 10_000}] * 2)
+    assert len(raised.value.message) < 200
+
+
+def test_items_without_an_id_get_one_each() -> None:
+    first, second, third = items.normalise([USER, USER | {"id": None}, USER | {"id": ""}])
+    assert len({first["id"], second["id"], third["id"]}) == 3

@@ -1,0 +1,47 @@
+"""Pages of lists."""
+
+from typing import Any
+
+import pytest
+
+from server.outbound.listing import page
+from server.schemas.paging import Paging
+
+
+def ids(shown: dict[str, Any]) -> list[str]:
+    return [entry["id"] for entry in shown["data"]]
+
+
+def entries(*names: str) -> list[dict[str, Any]]:
+    return [{"id": name} for name in names]
+
+
+@pytest.mark.parametrize(("order", "found"), [("asc", ["b", "c"]), ("desc", [])])
+def test_a_page_is_what_comes_after_an_id(order: Any, found: list[str]) -> None:
+    shown = page(entries("a", "b", "c", "d"), Paging(2, order, "a"))
+    assert ids(shown) == found
+    assert shown["has_more"] is (order == "asc")
+
+
+def test_after_an_id_that_is_not_there_nothing_comes() -> None:
+    assert page(entries("a"), Paging(2, "asc", "x")) == {
+        "object": "list",
+        "data": [],
+        "first_id": None,
+        "last_id": None,
+        "has_more": False,
+    }
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_page_after_page_comes_to_an_end_though_ids_repeat(order: Any) -> None:
+    repeated = entries("a", "b", "b", "c", "b", "d")
+    seen: list[str] = []
+    after = None
+    for _ in repeated:
+        shown = page(repeated, Paging(1, order, after))
+        seen += ids(shown)
+        after = shown["last_id"]
+        if not shown["has_more"]:
+            break
+    assert seen == (["a", "b", "d"] if order == "asc" else ["d", "b", "a"])
