@@ -37,9 +37,10 @@ COPY demo demo
 COPY docs docs
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --force-reinstall .
 
-# Checkpoints from the hub and those the server makes are kept in /cache; what clients store, and the
-# key that seals reasoning, in /data.
-ENV GPT_OSS_HOST=0.0.0.0 GPT_OSS_PORT=8000 XDG_CACHE_HOME=/cache XDG_DATA_HOME=/data \
+# Checkpoints from the hub and those the server makes are kept in /cache, and all that libraries write
+# below the home folder; what clients store, and the key that seals reasoning, in /data.
+# The address is every one: without a key (or GPT_OSS_ALLOW_ANONYMOUS=true) the server does not start.
+ENV GPT_OSS_HOST=0.0.0.0 GPT_OSS_PORT=8000 HOME=/cache XDG_CACHE_HOME=/cache XDG_DATA_HOME=/data \
     PYTHONUNBUFFERED=1
 VOLUME /cache /data
 WORKDIR /home/server

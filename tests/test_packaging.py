@@ -294,6 +294,69 @@ def test_the_compose_file_is_valid() -> None:
     assert [error.message for error in validator.iter_errors(COMPOSE)] == []
 
 
+SERVICES = sorted(COMPOSE["services"].items())
+NAMES = [name for name, _ in SERVICES]
+
+
+@pytest.mark.parametrize(("_", "service"), SERVICES, ids=NAMES)
+def test_what_is_published_is_reached_by_this_machine_alone(_: str, service: Any) -> None:
+    assert [p for p in service.get("ports", []) if not p.startswith("${BIND:-127.0.0.1}:")] == []
+
+
+@pytest.mark.parametrize(("_", "service"), SERVICES, ids=NAMES)
+def test_no_container_may_gain_rights(_: str, service: Any) -> None:
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert not {"cap_add", "privileged"} & set(service)
+
+
+@pytest.mark.parametrize(("_", "service"), SERVICES, ids=NAMES)
+def test_no_container_writes_to_its_image(_: str, service: Any) -> None:
+    assert service["read_only"] is True
+    assert service["tmpfs"][0].partition(":")[0] == "/tmp"
+
+
+@pytest.mark.parametrize(("_", "service"), SERVICES, ids=NAMES)
+def test_the_memory_and_processes_of_a_container_are_bounded_by_variables(
+    _: str, service: Any
+) -> None:
+    assert re.fullmatch(r"\$\{[A-Z]+_MEMORY:-\d+g\}", service["mem_limit"])
+    assert re.fullmatch(r"\$\{[A-Z]+_PIDS:-\d+\}", service["pids_limit"])
+
+
+@pytest.mark.parametrize(("name", "service"), SERVICES, ids=NAMES)
+def test_a_server_starts_with_a_key_alone(name: str, service: Any) -> None:
+    if str(service["image"]).startswith("gpt-oss-server"):
+        assert service["environment"]["GPT_OSS_API_KEY"].startswith("${GPT_OSS_API_KEY:?")
+
+
+def test_the_password_of_the_database_has_no_default() -> None:
+    """Nor is it `:?`, which would ask for it in the other profiles, too."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    assert set(re.findall(r"\$\{POSTGRES_PASSWORD[^}]*\}", text)) == {"${POSTGRES_PASSWORD:-}"}
+
+
+def test_what_compiles_may_load_it_from_memory() -> None:
+    for name, service in SERVICES:
+        if "devices" in str(service):
+            assert "/tmp:exec" in service["tmpfs"], name
+
+
+def test_a_gateway_takes_all_connections_from_the_balancers_address() -> None:
+    default = Settings.model_fields["max_connections"].default
+    for name, service in services("scale-out").items():
+        if name.startswith("gateway-"):
+            assert service["environment"]["GPT_OSS_MAX_CONNECTIONS_PER_ADDRESS"] == default
+
+
+def test_the_image_writes_to_its_volumes_alone() -> None:
+    folders = re.findall(r"\b(?:HOME|XDG_\w+_HOME|HF_HOME)=(/\w+)", DOCKERFILE)
+    volumes = re.search(r"^VOLUME (.+)$", DOCKERFILE, re.MULTILINE)
+    assert volumes is not None
+    assert len(folders) == 4
+    assert set(folders) == set(volumes[1].split())
+
+
 def test_every_service_belongs_to_one_profile() -> None:
     profiles = [service["profiles"] for service in COMPOSE["services"].values()]
     assert {tuple(names) for names in profiles} == {("demo",), ("gpu",), ("scale-out",)}
@@ -301,7 +364,7 @@ def test_every_service_belongs_to_one_profile() -> None:
 
 def test_the_demo_needs_no_gpu() -> None:
     (demo,) = services("demo").values()
-    assert demo["ports"] == ["${PORT:-8000}:8000"]
+    assert demo["ports"] == ["${BIND:-127.0.0.1}:${PORT:-8000}:8000"]
     assert "deploy" not in demo
     assert "GPT_OSS_BACKEND" not in demo["environment"]
 
@@ -351,7 +414,8 @@ def test_what_clients_store_outlives_the_container(profile: str) -> None:
 @pytest.mark.parametrize("profile", ["demo", "gpu", "scale-out"])
 def test_docker_compose_merges_the_file(profile: str) -> None:
     command = ["docker-compose", "--profile", profile, "config"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    key = {**os.environ, "GPT_OSS_API_KEY": "k"}
+    result = subprocess.run(command, cwd=ROOT, env=key, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert set(services(profile)) <= set(yaml.safe_load(result.stdout)["services"])
 

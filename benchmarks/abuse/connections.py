@@ -1,5 +1,127 @@
 """Headers, time and many connections."""
 
-from benchmarks.abuse.harness import Row
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
-ROWS: tuple[Row, ...] = ()
+from benchmarks.abuse.harness import Row, Target
+
+ELSEWHERE = "127.0.0.2"
+"""Where floods come from: another address than the observer's, which has its own share."""
+
+SLOW = 400
+HEAD = b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\n"
+PIECE = b"a" * 65536
+
+
+class Connection:
+    """A client's connection, and the status of what it was answered."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, data: bytes) -> None:
+        """Raises OSError where the server has closed."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def status(self) -> str:
+        """Read until the server closes: the first answer's status, or how it ended."""
+        try:
+            answer = await self._reader.read()
+            return answer.split(b" ", 2)[1].decode() if answer else "closed"
+        except OSError as error:
+            return type(error).__name__
+        finally:
+            self._writer.close()
+
+
+async def connect(target: Target, data: bytes = b"") -> Connection:
+    connection = Connection(
+        *await asyncio.open_connection(target.host, target.port, local_addr=(ELSEWHERE, 0))
+    )
+    await connection.send(data)
+    return connection
+
+
+async def tally(work: list[Coroutine[Any, Any, str]]) -> str:
+    """How often each answer came."""
+    counts = Counter(await asyncio.gather(*work))
+    return ", ".join(f"{count} x {answer}" for answer, count in counts.most_common())
+
+
+def endless(start: bytes, piece: bytes = PIECE) -> Callable[[Target], Awaitable[str]]:
+    """One connection that sends `start` and then pieces, up to 64 MB, while it is let."""
+
+    async def attack(target: Target) -> str:
+        connection = await connect(target, start)
+        try:
+            for _ in range(64_000_000 // len(piece)):
+                await connection.send(piece)
+        except OSError:
+            pass
+        return await connection.status()
+
+    return attack
+
+
+def slow(data: bytes) -> Callable[[Target], Awaitable[str]]:
+    """SLOW connections that send `data` and then nothing; they wait to be closed."""
+
+    async def attack(target: Target) -> str:
+        connections = [await connect(target, data) for _ in range(SLOW)]
+        return await tally([connection.status() for connection in connections])
+
+    return attack
+
+
+async def flood(target: Target) -> str:
+    """Three times as many connections as one address may have."""
+    connections = await asyncio.gather(*[connect(target) for _ in range(3 * 1024)])
+    return await tally([connection.status() for connection in connections])
+
+
+async def pages(target: Target) -> str:
+    """Requests of another site's page, as fast as 16 connections send them."""
+    body = b'{"input": "hi"}'
+    lines = b"Origin: https://evil.example\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+    request = HEAD + lines + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    places = asyncio.Semaphore(16)
+
+    async def one() -> str:
+        async with places:
+            return await (await connect(target, request)).status()
+
+    return await tally([one() for _ in range(2000)])
+
+
+async def pipelined(target: Target) -> str:
+    """100,000 requests on one connection, none of which waits for an answer."""
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    connection = await connect(target)
+    try:
+        for _ in range(100):
+            await connection.send(request * 1000)
+    except OSError:
+        pass
+    return await connection.status()
+
+
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+ROWS: tuple[Row, ...] = (
+    Row("a header without end", endless(HEAD + b"A: ")),
+    Row("headers without end", endless(HEAD, b"A: b\r\n" * 10_000)),
+    Row("a path without end", endless(b"GET /")),
+    Row("trailers without end", endless(CHUNKED + b"0\r\nA: ")),
+    Row("a chunk's extension without end", endless(CHUNKED + b"1;")),
+    Row("a body that nobody asked for", endless(b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n")),
+    Row(f"{SLOW} slow heads", slow(HEAD)),
+    Row(f"{SLOW} connections that send nothing", slow(b"")),
+    Row(f"{SLOW} slow bodies", slow(HEAD + b"Content-Length: 9\r\n\r\n{")),
+    Row("3 x as many connections as one address may have", flood),
+    Row("100,000 requests in one go", pipelined),
+    Row("2,000 requests of another site's page", pages),
+)

@@ -8,10 +8,12 @@ Sources: RFC 9112 (3.2 for `Host`, 9.6 for closing), RFC 6585 (431), RFC 9110 (4
 """
 
 import asyncio
+import random
 from enum import Enum, auto
 from typing import Any, cast
 
 import uvicorn
+from httptools import HttpParserError, HttpParserUpgrade
 from starlette.types import ASGIApp
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -28,6 +30,9 @@ from server.http.writing import WriteDeadline
 
 WITHOUT_HOST = ("0.9", "1.0")
 """Versions of HTTP in which a request may lack `Host`."""
+
+SPREAD = 0.1
+"""The share by which a deadline may be later: many that began together do not end together."""
 
 HEALTH_CHECKS = frozenset({"/health", "/ready"})
 """Paths that are served however many requests are processed: a busy server is healthy."""
@@ -143,7 +148,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
     def _feed(self, piece: bytes) -> None:
         was_in_head, was_in_body, messages = self._in_head, self._in_body, self._messages
         self._idle_bytes += len(piece)
-        super().data_received(piece)
+        self._parse(piece)
         begun = self._messages - messages
         if self._in_head:
             if was_in_head and not begun:
@@ -156,6 +161,17 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         if self._in_body and was_in_body and self._idle_bytes > self._limits.head_bytes:
             # Trailers or the extensions of chunks; the parser keeps the former.
             self._refuse(HeadersTooLarge("The body's trailers or chunk extensions are too large."))
+
+    def _parse(self, piece: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(piece)
+        except HttpParserUpgrade:
+            # Any other upgrade than to a WebSocket is not made; the request is served as it is.
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+        except HttpParserError:
+            self._refuse(self._reason or InvalidRequest("Invalid HTTP request received."))
 
     def on_message_begin(self) -> None:
         """The parser has seen the first byte of a request."""
@@ -257,6 +273,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         self._awaited = awaited
         if awaited is not None:
             seconds = self._seconds(awaited) if seconds is None else seconds
+            seconds *= 1 + SPREAD * random.random()
             self._deadline = self.loop.call_later(seconds, self._expire)
 
     def _seconds(self, awaited: Awaited) -> float:
@@ -309,10 +326,6 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         """Make the parser stop. Raises `error`, which then is the answer."""
         self._reason = error
         raise error
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be parsed, or was refused while it was."""
-        self._refuse(self._reason or InvalidRequest(msg))
 
     def _refuse(self, error: APIError) -> None:
         """Answer with `error` and close, once the client has had time to read it.
