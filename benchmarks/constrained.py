@@ -14,7 +14,7 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,16 @@ CLOSING_LOGIT = 20.0
 ENDING_LOGIT = 24.0
 
 
-def write_model(folder: Path) -> None:
+LIKED = {
+    **{encode(text)[0]: CLOSING_LOGIT for text in CLOSING},
+    **dict.fromkeys((END, RETURN, CALL), ENDING_LOGIT),
+}
+
+
+def write_model(folder: Path, liked: Mapping[int, float] = LIKED) -> None:
     """A tiny gpt-oss that has nothing in its head but how things end.
+
+    liked: the logits of the tokens that it likes; all others have some around 0.
 
     One feature is the same in every token's embedding and survives all layers, which are small;
     the rows of the output layer weigh it by how much their tokens are liked.
@@ -69,8 +77,8 @@ def write_model(folder: Path) -> None:
         liking.zero_()
         # Normalised, the feature that outweighs the others is the root of their number.
         scale = config.hidden_size**0.5
-        liking[[encode(text)[0] for text in CLOSING]] = CLOSING_LOGIT / scale
-        liking[[END, RETURN, CALL]] = ENDING_LOGIT / scale
+        for token, logit in liked.items():
+            liking[token] = logit / scale
         model.save_pretrained(folder)
 
 

@@ -73,7 +73,7 @@ class RepetitionGuard:
         """How many of the tokens that come next are to be read before the guard sees them."""
         if len(tokens) <= 1:
             return len(tokens)
-        if self._detector.looping:
+        if self._detector.looping and self._place == Channel.ANALYSIS:
             return 1
         count = min(len(tokens), self._detector.until_look)
         # What comes after it is of another message.

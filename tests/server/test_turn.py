@@ -9,6 +9,7 @@ import pytest
 
 from adapters.base import SamplingParams
 from adapters.errors import BackendError, BackendFailed, ContextTooLong, Overloaded
+from adapters.phases import split_by_phase
 from harmony.events import Repair
 from harmony.messages import (
     Author,
@@ -525,3 +526,21 @@ async def test_leaving_the_next_sampling_closes_it(start_engine: StartEngine) ->
                 break
         assert engine.open == 1
     assert engine.open == 0
+
+
+async def test_a_split_engine_closes_loops_too(start_engine: StartEngine) -> None:
+    """Where an engine knows no phases, the answer's own sampling is one more request."""
+    engine = await start_engine(
+        {"prompt_contains": "<|channel|>final<|message|>", "completion": "One two three<|return|>"},
+        *loops(),
+    )
+    whole = engine.generate
+    engine.generate = lambda request: split_by_phase(whole, request, "split")
+    plan = replace(PLAN, sampling=SamplingParams(presence_penalty=1.0))
+    events = await guarded(engine, plan)
+    assert [event.message.content for event in closed(events)] == [" again" * 512, "One two three"]
+    penalties = [request.sampling.presence_penalty for request in engine.requests]
+    assert penalties == [0.0, 0.0, 1.0]
+    finished = events[-1]
+    assert isinstance(finished, TurnFinished)
+    assert finished.token_ids[-len(ids(ANSWER)) :] == ids(ANSWER)

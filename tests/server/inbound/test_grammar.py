@@ -1,5 +1,6 @@
 """What a request wants of the samples, as a grammar."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,6 +65,8 @@ def assert_spec(wanted: Wish, spec: GrammarSpec) -> None:
     constraint = constrain(wanted, NEEDED)
     assert constraint.grammar == turn_grammar(spec)
     assert constraint.answer_grammar == answer_grammar(spec)
+    reasoned = turn_grammar(replace(spec, reasoning=False))
+    assert constraint.reasoned_grammar == (reasoned if spec.reasoning else None)
     assert constraint.prefill == ()
 
 
@@ -281,7 +284,7 @@ def test_without_effort_or_tools_the_answer_begins_at_once() -> None:
         assert constrain(wanted, masking) == Constraint(prefill=header)
     answer = answer_grammar(GrammarSpec(reasoning=False))
     for masking in (NEEDED, ALWAYS):
-        assert constrain(wanted, masking) == Constraint(answer, answer, header)
+        assert constrain(wanted, masking) == Constraint(answer, answer, prefill=header)
 
 
 def test_without_effort_but_with_tools_only_reasoning_is_shut() -> None:
@@ -341,6 +344,7 @@ def test_a_plan_takes_it_all() -> None:
     plan = constrained(TurnPlan(Conversation(()), effort=None), wanted, NEEDED)
     assert plan.grammar == constraint.grammar
     assert plan.answer_grammar == constraint.answer_grammar
+    assert plan.reasoned_grammar == constraint.reasoned_grammar
     assert plan.prefill == final_headers()[0]
 
 
