@@ -27,7 +27,7 @@ RUN useradd --create-home --uid 10001 server \
     && install --directory --owner=server --group=server --mode=700 /data
 WORKDIR /src
 # Dependencies first: a change to the sources alone does not install them again.
-COPY pyproject.toml constraints.txt README.md CHANGELOG.md LICENSE ./
+COPY pyproject.toml constraints.txt README.md LICENSE ./
 # hadolint ignore=DL3013
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir ".${EXTRAS}"
 COPY harmony harmony

@@ -27,7 +27,7 @@ def options() -> str:
 
 def _option_table(names: tuple[str, ...]) -> str:
     rows = "".join(map(_option_row, map(option, names)))
-    return f"| option | variable | default | what it does |\n|---|---|---|---|\n{rows}"
+    return f"| option | default | what it does |\n|---|---|---|\n{rows}"
 
 
 def _option_row(each: Option) -> str:
@@ -35,9 +35,9 @@ def _option_row(each: Option) -> str:
     text = each.description[0].upper() + each.description[1:]
     described = text + ("" if text.endswith(".") else ".") + (choices if each.choices else "")
     default = "" if each.default is None else f"`{each.default}`"
-    flag = f"`{each.flag}`" + (" (repeatable)" if each.repeatable else "")
+    name = f"`{each.flag}`<br>`{each.variable}`" + ("<br>repeatable" if each.repeatable else "")
     described = described.replace(" (repeatable)", "").replace("|", r"\|")
-    return f"| {flag} | `{each.variable}` | {default} | {described} |\n"
+    return f"| {name} | {default} | {described} |\n"
 
 
 def modules() -> str:

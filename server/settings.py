@@ -23,7 +23,7 @@ Several = Annotated[tuple[str, ...], NoDecode]
 
 
 class Settings(BaseSettings):
-    """What `serve` can be told. Raises pydantic's ValidationError for a bad value."""
+    """The options of `serve`. Raises pydantic's ValidationError for a bad value."""
 
     model_config = SettingsConfigDict(
         env_prefix="GPT_OSS_",
@@ -69,14 +69,14 @@ class Settings(BaseSettings):
     )
     unsupported_input: Literal["placeholder", "error"] = Field(
         "placeholder",
-        description="what becomes of input that the model cannot read (images, files): a note in "
-        "its place, or a 400",
+        description="what to do with input that the model cannot read (images, files): put a note "
+        "in its place, or refuse the request",
     )
     constrain: Literal["always", "needed", "never"] | None = Field(
         None,
-        description="when sampling is held to a grammar: always to legal harmony, where a request "
-        "needs it (tools, formats, a reasoning budget, effort none), or never; without it, always "
-        "where masks are known to cost little (transformers on a CPU), else needed",
+        description="when a grammar constrains sampling: always, to legal harmony at least; where "
+        "a request needs it (tools, formats, a reasoning budget, effort none); or never. Default: "
+        "always for transformers on a CPU, where it costs little, else needed",
     )
     default_max_output_tokens: int | None = Field(
         None,
@@ -91,23 +91,23 @@ class Settings(BaseSettings):
     )
     parallel_calls: bool = Field(
         False,
-        description="true: a turn may make several calls, which gpt-oss was not trained to do; "
-        "else the first one ends it",
+        description="whether a turn may make several calls; gpt-oss was trained to end its turn "
+        "with the first one",
     )
     reasoning_content: bool = Field(
-        False, description="true: Chat answers repeat `reasoning` under its other name"
+        False, description="whether Chat answers repeat `reasoning` as `reasoning_content`"
     )
     store: str | None = Field(
         None,
-        description="where responses are kept: sqlite:///FILE, postgresql://… or memory; default: "
-        "a file in the user's data folder",
+        description="where responses are stored: sqlite:///FILE, postgresql://… or memory; "
+        "default: a file in the user's data folder",
         repr=False,
     )
     store_ttl: float = Field(30, gt=0, description="days that a response is kept; inf is for ever")
     encryption_key: Several = Field(
         (),
-        description="key of the reasoning that clients keep (repeatable: the first seals, all "
-        "open); default: one that the store keeps",
+        description="key that seals the reasoning that clients store (repeatable: the first one "
+        "seals, all of them open); default: one that is stored with the responses",
         repr=False,
     )
     max_running: int = Field(64, ge=1, description="requests that sample at once")
@@ -133,7 +133,10 @@ class Settings(BaseSettings):
         "over it a stored answer is read back from the store, any other ends with an error",
     )
     drain_seconds: float = Field(
-        30.0, ge=0, allow_inf_nan=False, description="how long Ctrl-C lets running answers finish"
+        30.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="seconds that Ctrl-C lets running answers finish",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="how much is logged; prompts and keys never are"

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -162,8 +163,10 @@ def test_no_page_has_code_that_nobody_checks() -> None:
 
 def is_fine(words: list[str]) -> bool:
     """Whether a command of the documentation would be understood."""
-    program = words[0].removeprefix(".venv/bin/")
-    match [program, *words[1:]]:
+    # Variables for the command alone: GPT_OSS_API_KEY=secret docker compose …
+    set_for_it = list(takewhile(re.compile(r"\w+=").match, words))
+    program, *arguments = words[len(set_for_it) :]
+    match [program.removeprefix(".venv/bin/"), *arguments]:
         case ["make", *targets]:
             return set(targets) <= TARGETS
         case ["gpt-oss-server", *arguments]:

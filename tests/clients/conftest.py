@@ -25,18 +25,20 @@ Install = Callable[[str], Path]
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Starts servers: script lines and further options in, the process and the base URL out.
 
-    stderr: the file that gets the log, where a test wants to see it.
+    Without lines the options name a backend. stderr: the file that gets the log, where a test wants
+    to see it.
     """
     processes: list[subprocess.Popen[str]] = []
 
     def start(
-        lines: list[dict[str, Any]], *options: str, stderr: IO[bytes] | None = None
+        lines: list[dict[str, Any]] | None, *options: str, stderr: IO[bytes] | None = None
     ) -> tuple[subprocess.Popen[str], str]:
-        script = tmp_path_factory.mktemp("script") / "script.jsonl"
-        script.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        command = [sys.executable, "-m", "server", "serve", "--backend", "scripted"]
+        if lines is not None:
+            script = tmp_path_factory.mktemp("script") / "script.jsonl"
+            script.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+            options = ("--backend", "scripted", "--script", str(script), *options)
         process = subprocess.Popen(
-            [*command, "--script", str(script), "--port", "0", *options],
+            [sys.executable, "-m", "server", "serve", "--port", "0", *options],
             cwd=ROOT,
             env=os.environ | {"GPT_OSS_LOG_LEVEL": "warning"},
             stdout=subprocess.PIPE,

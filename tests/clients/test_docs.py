@@ -4,14 +4,18 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from openai import OpenAI
 
 from tests.documentation import README, ROOT, blocks, commands
 
 CLIENTS = ROOT / "docs/clients.md"
+BACKENDS = ROOT / "docs/backends.md"
 QUICKSTART = ROOT / "docs/quickstart.md"
 ADDRESS = "http://localhost:8000/v1"
 MODEL = "gpt-oss-demo"
@@ -97,3 +101,24 @@ def test_an_example_for_curl(page: Path, base_url: str) -> None:
         [*words, "--fail", "--silent"], capture_output=True, text=True, timeout=60, check=True
     )
     assert "Welcome!" in done.stdout
+
+
+def test_the_example_of_a_backend(
+    start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code,) = blocks(BACKENDS, "python")
+    (toml,) = blocks(BACKENDS, "toml")
+    ((group, entries),) = tomllib.loads(toml)["project"]["entry-points"].items()
+    ((name, target),) = entries.items()
+    (tmp_path / f"{target.split(':')[0]}.py").write_text(code)
+    installed = tmp_path / "count_backend-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: count-backend\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text(f"[{group}]\n{name} = {target}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    _, url = start(None, "--backend", name, "--model", "any", "--store", "memory")
+    with OpenAI(base_url=url, api_key="none") as client:
+        whole = client.responses.create(model="any", input="Hello!")
+        assert whole.output_text == f"{whole.usage.input_tokens} tokens"
+        cut = client.responses.create(model="any", input="Hello!", max_output_tokens=4)
+        assert (cut.status, cut.usage.output_tokens) == ("incomplete", 4)

@@ -12,8 +12,9 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from server.http import writing
+from server.http.limits import Limits
+from server.http.protocol import Config, Protocol
 from server.http.writing import LOOKS, WriteDeadline
-from server.serve import Http, Socket
 
 CHUNK = b"x" * 65_536
 HANDSHAKE = (
@@ -65,7 +66,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[tuple[uvicorn.Server, int]]:
-    config = uvicorn.Config(app, port=0, http=Http, ws=Socket, lifespan="off", log_config=None)
+    config = Config(app, Limits(), port=0, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server.serve())
     await until(lambda: server.started)
