@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from server.http import writing
 from server.http.limits import Limits
-from server.http.protocol import Config, Protocol
+from server.http.protocol import Config
 from server.http.writing import LOOKS, WriteDeadline
 
 CHUNK = b"x" * 65_536
