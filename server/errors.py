@@ -12,6 +12,7 @@ APIError
   + RateLimited              429  with Retry-After
   + ServerFailed             500  the server, the engine or the model; never the client
   + Unavailable              503
+      + BodyMemoryExhausted        with Retry-After
 
 4xx is only ever for the request: what the model samples cannot cause one, but for a grammar of the
 request's own that proves, while it is followed, to be one that cannot be.
@@ -166,6 +167,17 @@ class Unavailable(APIError):
 
     status = 503
     default_code = "server_unavailable"
+
+
+class BodyMemoryExhausted(Unavailable):
+    """The bodies of other requests take the memory that there is for bodies."""
+
+    default_code = "body_memory_exhausted"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """In seconds: bodies are large for a short time."""
+        return {"Retry-After": "1"}
 
 
 def from_backend(

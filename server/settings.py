@@ -86,6 +86,12 @@ class Settings(BaseSettings):
     max_running: int = Field(64, ge=1, description="requests that sample at once")
     max_waiting: int = Field(256, ge=0, description="requests that may wait; more get a 429")
     max_body_bytes: int = Field(32 * 1024 * 1024, ge=1, description="largest request body")
+    max_body_memory: int = Field(
+        256 * 1024 * 1024,
+        ge=1,
+        description="bytes of all request bodies in memory together, encoded and decoded; more get "
+        "a 503. At least twice --max-body-bytes",
+    )
     drain_seconds: float = Field(
         30.0, ge=0, allow_inf_nan=False, description="how long Ctrl-C lets running answers finish"
     )
@@ -139,6 +145,13 @@ class Settings(BaseSettings):
     def _script_belongs_to_scripted(self) -> "Settings":
         if (self.backend == "scripted") != (self.script is not None):
             raise ValueError("--backend scripted and --script FILE go together")
+        return self
+
+    @model_validator(mode="after")
+    def _a_body_fits(self) -> "Settings":
+        # A compressed body is in memory twice while it is decoded.
+        if self.max_body_memory < 2 * self.max_body_bytes:
+            raise ValueError("--max-body-memory is at least twice --max-body-bytes")
         return self
 
     @property

@@ -27,6 +27,7 @@ KNOWS_BACKENDS = {"server/app.py", "server/backends.py", "server/cli.py"}
 # The folders of server/ and what each may know of the server beside itself. Modules beside the
 # folders put these together.
 LAYERS = {
+    "http": {"auth", "decoding", "errors", "respond"},
     "schemas": {"errors"},
     "store": {"errors", "ids", "threads"},
     "inbound": {"errors", "ids", "joining", "plan", "schemas", "sealing", "store", "threads"},

@@ -10,7 +10,7 @@ from server.auth import authenticate
 from server.context import context_of
 from server.errors import APIError
 from server.origin import refuse_foreign_pages
-from server.respond import json_response
+from server.respond import error_response
 from server.websocket import Connection
 
 router = APIRouter()
@@ -20,15 +20,13 @@ router = APIRouter()
 async def respond_over_websocket(websocket: WebSocket) -> None:
     """A connection that makes responses until it is closed.
 
-    Refused without a known key, and for pages that may not call.
+    Refused for pages that may not call.
     """
     try:
         refuse_foreign_pages(websocket)
-        owner = authenticate(websocket).id
     except APIError as error:
-        refusal = json_response(error.body(), error.status)
-        refusal.headers.update(error.headers)
-        await websocket.send_denial_response(refusal)
+        await websocket.send_denial_response(error_response(error))
         return
     await websocket.accept()
+    owner = authenticate(websocket).id
     await Connection(websocket, context_of(websocket), owner).serve()
