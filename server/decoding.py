@@ -67,6 +67,10 @@ class Decoder:
             )
         return piece
 
+    def close(self) -> None:
+        """Forget the body."""
+        self._reader.close()
+
 
 def check(encoding: str) -> None:
     """Raises UnsupportedEncoding for one that is not known here."""

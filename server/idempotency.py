@@ -34,6 +34,7 @@ MAX_ENTRIES = 16_384
 OVERHEAD = 1024
 """Bytes that an answer takes beside its body."""
 MAX_KEY = 255
+LARGE = 256 * 1024
 _NOT_KEPT = frozenset({401, 403, 429, 499})
 
 _Key = tuple[str, str, str]
@@ -68,15 +69,17 @@ class Idempotency:
             body = await read_body(receive)
             if body is None:
                 return
-            answer, replayed = self._answer(key, body, scope)
+            digest = await _digest(body)
+            answer, replayed = self._answer(key, digest, body, scope)
             del body
         except APIError as error:
             await error_response(error)(scope, receive, send)
         else:
             await answer.send(receive, send, replayed=replayed)
 
-    def _answer(self, key: _Key, body: bytes, scope: Scope) -> tuple["_Answer", bool]:
-        digest = hashlib.sha256(body).digest()
+    def _answer(
+        self, key: _Key, digest: bytes, body: bytes, scope: Scope
+    ) -> tuple["_Answer", bool]:
         state = scope["state"]
         lease: Lease | None = state.get(LEASE)
         if (known := self._running.get(key) or self._kept.get(key)) is not None:
@@ -186,6 +189,13 @@ class _Answer:
     def _wake(self) -> None:
         for news in self._readers:
             news.set()
+
+
+async def _digest(body: bytes) -> bytes:
+    """On a thread where it takes longer than starting one."""
+    if len(body) <= LARGE:
+        return hashlib.sha256(body).digest()
+    return (await asyncio.to_thread(hashlib.sha256, body)).digest()
 
 
 def _key(scope: Scope) -> _Key | None:

@@ -90,7 +90,7 @@ class Settings(BaseSettings):
         256 * 1024 * 1024,
         ge=1,
         description="bytes of all request bodies in memory together, encoded and decoded; more get "
-        "a 503. At least twice --max-body-bytes",
+        "a 503. At least three times --max-body-bytes",
     )
     drain_seconds: float = Field(
         30.0, ge=0, allow_inf_nan=False, description="how long Ctrl-C lets running answers finish"
@@ -149,9 +149,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _a_body_fits(self) -> "Settings":
-        # A compressed body is in memory twice while it is decoded.
-        if self.max_body_memory < 2 * self.max_body_bytes:
-            raise ValueError("--max-body-memory is at least twice --max-body-bytes")
+        # Alone, each must fit: encoded, decoded, and in pieces that are being joined.
+        if self.max_body_memory < 3 * self.max_body_bytes:
+            raise ValueError("--max-body-memory is at least three times --max-body-bytes")
         return self
 
     @property

@@ -1,7 +1,6 @@
 """How a request's body is read: once it is asked for, whole, decoded and within bounds."""
 
 import asyncio
-import io
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -11,11 +10,12 @@ from server import decoding
 from server.decoding import Decoder
 from server.errors import APIError, BodyTooLarge
 from server.http.budget import Budget, Lease
+from server.http.freed import Freed, trimmer
 
 SLICE = 1024 * 1024
 """Bytes that are decoded at a time."""
 
-DECODERS = 4
+DECODERS = 2
 """Bodies that are decoded at once. Each has a window of up to 8 MB beside what is charged."""
 
 LEASE = "body_lease"
@@ -30,7 +30,7 @@ class Bodies:
     lives that long. `limit` is the most bytes of a body, encoded and decoded.
 
     To receive raises BodyTooLarge, BodyMemoryExhausted, UnsupportedEncoding, or InvalidRequest for
-    a body that cannot be decoded; and the same again for who tries again.
+    a body that cannot be decoded; what comes after that is as if the client had left.
     """
 
     def __init__(self, app: ASGIApp, limit: int, budget: Budget) -> None:
@@ -38,6 +38,7 @@ class Bodies:
         self._limit = limit
         self._budget = budget
         self._decoders = asyncio.Semaphore(DECODERS)
+        self._freed = Freed(trimmer())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -51,6 +52,7 @@ class Bodies:
             await self._app(scope, body.receive, send)
         finally:
             lease.end()
+            self._freed.note(lease.most)
 
 
 class _Body:
@@ -73,20 +75,22 @@ class _Body:
         declared = headers.get("content-length", "")
         self._promised = int(declared) if declared.isdecimal() else 0
         self._delivered = False
-        self._error: APIError | None = None
+        self._refused = False
 
     async def receive(self) -> Message:
         """The whole body, then the client's disconnect."""
         if self._delivered:
             return await self._receive()
-        if self._error is not None:
-            raise self._error
+        if self._refused:
+            return {"type": "http.disconnect"}
         try:
             body = await self._read()
         except APIError as error:
-            self._error = error
+            self._refused = True
             self._lease.release()
-            raise
+            # The frames of its traceback hold what was read, as long as the answer is sent.
+            error.__context__ = None
+            raise error.with_traceback(None) from None
         self._delivered = True
         if body is None:
             return {"type": "http.disconnect"}
@@ -98,36 +102,53 @@ class _Body:
             decoding.check(self._encoding)
         self._refuse_over_limit(self._promised)
         self._lease.require(self._promised)
-        # It grows in place, and gives its bytes away without a copy.
-        body = io.BytesIO()
+        pieces = []
+        size = 0
         more = True
         while more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 return None
             piece = message.get("body", b"")
-            self._refuse_over_limit(body.tell() + len(piece))
+            size += len(piece)
+            self._refuse_over_limit(size)
             self._lease.charge(len(piece))
-            body.write(piece)
+            if piece:
+                pieces.append(piece)
             more = message.get("more_body", False)
+        body = self._joined(pieces, size)
         if self._encoding == "identity":
-            return body.getvalue()
-        return await self._decoded(body.getvalue())
+            return body
+        decoder = Decoder(body, self._encoding, self._limit)
+        del body
+        return await self._decoded(decoder, size)
 
-    async def _decoded(self, encoded: bytes) -> bytes:
-        decoder = Decoder(encoded, self._encoding, self._limit)
-        body = io.BytesIO()
+    async def _decoded(self, decoder: Decoder, encoded: int) -> bytes:
+        """What the decoder gives. encoded: bytes that are charged for what it decodes."""
+        pieces = []
+        slice_ = min(SLICE, self._limit + 1)
+        size = 0
         async with self._decoders:
             while True:
                 # Charged before there is memory for it.
-                self._lease.charge(SLICE)
-                piece = await asyncio.to_thread(decoder.read, SLICE)
-                self._lease.refund(SLICE - len(piece))
+                self._lease.charge(slice_)
+                piece = await asyncio.to_thread(decoder.read, slice_)
+                self._lease.refund(slice_ - len(piece))
                 if not piece:
                     break
-                body.write(piece)
-        self._lease.refund(len(encoded))
-        return body.getvalue()
+                pieces.append(piece)
+                size += len(piece)
+        decoder.close()
+        self._lease.refund(encoded)
+        return self._joined(pieces, size)
+
+    def _joined(self, pieces: list[bytes], size: int) -> bytes:
+        """The pieces in one, which takes the memory of both for a moment; they are forgotten."""
+        if len(pieces) != 1:
+            self._lease.charge(size)
+            pieces[:] = [b"".join(pieces)]
+            self._lease.refund(size)
+        return pieces.pop()
 
     def _refuse_over_limit(self, size: int) -> None:
         if size > self._limit:

@@ -28,6 +28,8 @@ class Lease:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._charged = 0
+        self.most = 0
+        """The most bytes that it had charged at a time."""
         self._work: asyncio.Future[None] | None = None
 
     def require(self, size: int) -> None:
@@ -42,6 +44,7 @@ class Lease:
         self.require(size)
         self._budget.used += size
         self._charged += size
+        self.most = max(self.most, self._charged)
 
     def refund(self, size: int) -> None:
         """Take back `size` of the bytes that were charged."""

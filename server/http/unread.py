@@ -16,11 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 SMALL_BODY = 64 * 1024
 """Declared bytes that may be discarded to go on using the connection."""
 
-LINGER_BYTES = 1024 * 1024
+LINGER_BYTES = 32 * 1024 * 1024
 """Bytes that are discarded before the connection is closed."""
 
-LINGER_SECONDS = 2.0
-"""How long the client may take to send them."""
+LINGER_SECONDS = 5.0
+"""How long that may take."""
+
+LINGERING = 4
+"""Connections whose bodies are discarded at once; others wait, or they would stall the rest."""
 
 
 class UnreadBody:
@@ -28,21 +31,23 @@ class UnreadBody:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._turns = asyncio.Semaphore(LINGERING)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
         if scope["type"] != "http" or not _may_be_long(Headers(scope=scope)):
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(receive, send)
+        exchange = _Exchange(receive, send, self._turns)
         await self._app(scope, exchange.receive, exchange.send)
 
 
 class _Exchange:
     """A request with a long body, and its answer."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, turns: asyncio.Semaphore) -> None:
         self._receive = receive
+        self._turns = turns
         self._send = send
         self._read = False
         self._closing = False
@@ -60,7 +65,7 @@ class _Exchange:
             # The client has the whole answer; what is still to come is its end.
             await self._send({**message, "more_body": True})
             with suppress(TimeoutError):
-                async with asyncio.timeout(LINGER_SECONDS):
+                async with asyncio.timeout(LINGER_SECONDS), self._turns:
                     await self._discard()
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
