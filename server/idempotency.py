@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -54,7 +55,7 @@ class Idempotency:
         self._capacity = capacity
         self._max_entries = max_entries
         self._running: dict[_Key, _Answer] = {}
-        self._kept: OrderedDict[_Key, _Answer] = OrderedDict()
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._size = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,51 +71,72 @@ class Idempotency:
             if body is None:
                 return
             digest = await _digest(body)
-            answer, replayed = self._answer(key, digest, body, scope)
-            del body
+            known = self._known(key, digest)
         except APIError as error:
             await error_response(error)(scope, receive, send)
-        else:
-            await answer.send(receive, send, replayed=replayed)
-
-    def _answer(
-        self, key: _Key, digest: bytes, body: bytes, scope: Scope
-    ) -> tuple["_Answer", bool]:
-        state = scope["state"]
-        lease: Lease | None = state.get(LEASE)
-        if (known := self._running.get(key) or self._kept.get(key)) is not None:
-            if known.digest != digest:
-                raise KeyReused("This Idempotency-Key was used with another request body.")
-            if key in self._kept:
-                self._kept.move_to_end(key)
+            return
+        lease: Lease | None = scope["state"].get(LEASE)
+        if known is None:
+            answer = self._begin(key, _Answer(digest, self._app, scope, body), scope["state"])
             if lease is not None:
-                lease.release()
-            return known, True
-        answer = self._running[key] = _Answer(digest, self._app, scope, body)
-        if lease is not None:
-            lease.outlast(answer.task)
+                lease.outlast(answer.task)
+        elif lease is not None:
+            lease.release()
+        del body
+        await (known or answer).send(receive, send, replayed=known is not None)
+
+    def _known(self, key: _Key, digest: bytes) -> "_Answer | _Kept | None":
+        """The answer to an earlier request. Raises KeyReused where that had another body."""
+        known = self._running.get(key) or self._kept.get(key)
+        if known is not None and known.digest != digest:
+            raise KeyReused("This Idempotency-Key was used with another request body.")
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return known
+
+    def _begin(self, key: _Key, answer: "_Answer", state: dict[str, Any]) -> "_Answer":
+        self._running[key] = answer
         answer.task.add_done_callback(lambda _: self._finished(key, answer, state))
-        return answer, False
+        return answer
 
     def _finished(self, key: _Key, answer: "_Answer", state: dict[str, Any]) -> None:
         del self._running[key]
         run = state.get("run")
         failed = run is not None and run.error is not None
-        if not answer.is_whole() or failed:
+        whole = answer.whole()
+        if whole is None or failed:
             return
-        self._kept[key] = answer
-        self._size += answer.size
+        self._kept[key] = whole
+        self._size += whole.size
         while self._size > self._capacity or len(self._kept) > self._max_entries:
             _, forgotten = self._kept.popitem(last=False)
             self._size -= forgotten.size
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer that has ended, for those who ask again. Of its request, a digest."""
+
+    digest: bytes
+    start: Message
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory."""
+        return OVERHEAD + len(self.body)
+
+    async def send(self, _: Receive, send: Send, *, replayed: bool) -> None:
+        """Send it in one piece."""
+        await send(_marked(self.start, replayed=replayed))
+        await send({"type": "http.response.body", "body": self.body})
+
+
 class _Answer:
-    """What the application sends for one request, for all who ask for it."""
+    """What the application sends for one request, as it comes, for all who ask for it."""
 
     def __init__(self, digest: bytes, app: ASGIApp, scope: Scope, body: bytes) -> None:
         self.digest = digest
-        self.size = OVERHEAD
         self._messages: list[Message] = []
         self._readers: set[asyncio.Event] = set()
         self._request: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -123,26 +145,25 @@ class _Answer:
         self.task = asyncio.ensure_future(app(scope, self._receive, self._record))
         self.task.add_done_callback(lambda _: self._wake())
 
-    def is_whole(self) -> bool:
-        """Of one that has ended: whether a retry is to get it too, and not a better one.
+    def whole(self) -> _Kept | None:
+        """Of one that has ended: what a retry gets too; None where it may get a better one.
 
-        Its many small messages become one. Of the request, nothing is kept: a body that the
-        application did not read either.
+        Its many small messages become one.
         """
-        self._request.clear()
         if self.task.cancelled():
-            return False
+            return None
         if (error := self.task.exception()) is not None:
             if not self._readers:
                 logger.error("an answer that nobody waits for failed", exc_info=error)
-            return False
+            return None
         if not self._messages:
-            return False
+            return None
         start, *parts = self._messages
+        if start["status"] >= 500 or start["status"] in _NOT_KEPT:
+            return None
         body = b"".join(part.get("body", b"") for part in parts)
-        # Who is still sent the old list has it to the end.
-        self._messages = [start, {"type": "http.response.body", "body": body}]
-        return start["status"] < 500 and start["status"] not in _NOT_KEPT
+        # A copy: orjson's bytes take 4 KiB, however few they are.
+        return _Kept(self.digest, start, bytes(memoryview(body)))
 
     async def send(self, receive: Receive, send: Send, *, replayed: bool) -> None:
         """Send it as it comes. Who leaves is no longer sent anything. Raises what broke it."""
@@ -183,7 +204,6 @@ class _Answer:
 
     async def _record(self, message: Message) -> None:
         self._messages.append(message)
-        self.size += len(message.get("body", b""))
         self._wake()
 
     def _wake(self) -> None:

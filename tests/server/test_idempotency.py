@@ -19,7 +19,7 @@ from server.auth import PRINCIPAL, Principal
 from server.errors import ServerFailed
 from server.http.bodies import LEASE
 from server.http.budget import Budget, Lease
-from server.idempotency import OVERHEAD, Idempotency
+from server.idempotency import LARGE, OVERHEAD, Idempotency
 
 
 class Owner:
@@ -346,3 +346,11 @@ async def test_a_lease_lasts_as_long_as_the_answer_is_made() -> None:
     # A retry's body is of no use once it was compared.
     await sent_until(server, asyncio.Event(), leases[1])
     assert budget.used == 0
+
+
+async def test_a_long_body_is_compared_too() -> None:
+    server = Counting(capacity=10 * LARGE)
+    for end in (b"a", b"a", b"b"):
+        answer = await server.post(body=b"x" * LARGE + end)
+    assert answer.status_code == 422
+    assert server.calls == 1
