@@ -5,23 +5,28 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
+from starlette.types import ASGIApp
 
 from adapters.base import Backend
 from server.admission import Admission
 from server.context import Context
-from server.decoding import Decoding
 from server.errors import APIError
 from server.gateway import Gateway
+from server.http.access import Access
+from server.http.bodies import Bodies
+from server.http.budget import Budget
 from server.http.origins import Origins
+from server.http.unread import UnreadBody
 from server.idempotency import Idempotency
-from server.middleware import BodyLimit, RequestId
-from server.respond import CLIENT_CLOSED_REQUEST, json_response
+from server.middleware import RequestId
+from server.respond import CLIENT_CLOSED_REQUEST, error_response, json_response
 from server.routes import (
     chat,
     compact,
@@ -45,6 +50,11 @@ from server.upkeep import Upkeep
 
 SECONDS_A_DAY = 86_400
 
+OPEN_TO_ALL = frozenset(
+    route.endpoint for route in health.router.routes if isinstance(route, APIRoute)
+)
+"""The endpoints that need no key: load balancers have none."""
+
 
 def create_app(settings: Settings, backend: Backend, store: Store | None = None) -> FastAPI:
     """The server around `backend` and `store`, which the caller has started and will stop.
@@ -60,6 +70,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         created=int(time.time()),
         store=store,
         sealer=Sealer((*settings.encryption_key, *shared)),
+        body_budget=Budget(settings.max_body_memory),
     )
     upkeep = Upkeep(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
 
@@ -72,11 +83,10 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
                 await gateway.runs.wait()
             await gateway.runs.close()
 
-    app = FastAPI(
+    app = Application(
         title="gpt-oss-server",
         lifespan=lifespan,
         openapi_url=None,
-        middleware=_middleware(settings),
         exception_handlers={
             APIError: _api_error,
             HTTPException: _http_error,
@@ -113,7 +123,24 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
     )
 
 
-def _middleware(settings: Settings) -> list[Middleware]:
+class Application(FastAPI):
+    """Meets every request with the server's own middleware first.
+
+    What somebody else adds stands inside of it: it reads bodies within their bounds, and only of
+    requests that a route takes from a client with a key.
+    """
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Starlette builds it once, when nothing can be added any more."""
+        context: Context = self.state.context
+        ours = _middleware(context, direct=not self.user_middleware)
+        self.user_middleware = [*ours, *self.user_middleware]
+        return super().build_middleware_stack()
+
+
+def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
+    """In the order in which a request meets them: what needs its headers alone, then its body."""
+    settings = context.settings
     cors = Middleware(
         CORSMiddleware,
         allow_origins=list(settings.cors_origin),
@@ -122,24 +149,23 @@ def _middleware(settings: Settings) -> list[Middleware]:
         expose_headers=["x-request-id"],
     )
     return [
-        Middleware(RequestId),
+        Middleware(UnreadBody),
+        Middleware(RequestId, direct=direct),
         Middleware(
             Origins,
             cors_origin=settings.cors_origin,
             allowed_host=None if settings.api_key else settings.allowed_hosts,
         ),
         *([cors] if settings.cors_origin else []),
-        Middleware(BodyLimit, limit=settings.max_body_bytes),
-        Middleware(Decoding, limit=settings.max_body_bytes),
+        Middleware(Access, open_to_all=OPEN_TO_ALL),
+        Middleware(Bodies, limit=settings.max_body_bytes, budget=context.body_budget),
         Middleware(Idempotency),
     ]
 
 
 async def _api_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, APIError)
-    response = json_response(error.body(), error.status)
-    response.headers.update(error.headers)
-    return response
+    return error_response(error)
 
 
 async def _client_disconnect(_: Request, __: Exception) -> Response:

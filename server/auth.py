@@ -19,11 +19,24 @@ class Principal:
 
 ANYONE = Principal("anyone")
 
+PRINCIPAL = "principal"
+"""Where a request's state has its owner."""
+
 
 def authenticate(connection: HTTPConnection) -> Principal:
-    """The request's owner. Raises AuthenticationFailed where keys are set and none matches.
+    """The request's owner, whose key was checked before anything of the request was read.
 
-    Without configured keys all requests have one owner.
+    Raises KeyError for a request that came past that check (server.http.access).
+    """
+    principal: Principal = connection.scope["state"][PRINCIPAL]
+    return principal
+
+
+def check_key(connection: HTTPConnection) -> Principal:
+    """The owner of the key in the request's headers.
+
+    Raises AuthenticationFailed where keys are configured and none matches. Without configured keys
+    all requests have one owner.
     """
     keys = context_of(connection).settings.api_key
     if not keys:

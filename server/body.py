@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from server.errors import InvalidRequest
+from server.http.bodies import take_body
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -24,9 +25,15 @@ async def parse(request: Request, schema: type[M]) -> M:
     return validate(await read_json(request), schema)
 
 
+async def parse_or_none(request: Request, schema: type[M]) -> M | None:
+    """The body as `schema`, None for an empty one. Raises InvalidRequest as `parse` does."""
+    text = await take_body(request)
+    return validate(load(text), schema) if text else None
+
+
 async def read_json(request: Request) -> Any:
     """The body as JSON. Raises InvalidRequest when it is not."""
-    return load(await request.body())
+    return load(await take_body(request))
 
 
 def load(text: bytes) -> Any:

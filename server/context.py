@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 
 from server.errors import NotFound
 from server.gateway import Gateway
+from server.http.budget import Budget
 from server.inbound.grammar import Masking
 from server.sealing import Sealer
 from server.settings import Settings
@@ -26,6 +27,7 @@ class Context:
     gateway: Gateway
     created: int
     store: Store
+    body_budget: Budget
     recall: Recall = field(default_factory=Recall)
     sealer: Sealer = field(default_factory=Sealer)
     draining: asyncio.Event = field(default_factory=asyncio.Event)

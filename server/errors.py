@@ -18,6 +18,7 @@ APIError
   + NoSummary                502  the model wrote no summary, though it was asked twice
   + Unavailable              503  with Retry-After
   |   + Busy                 too many connections or requests
+  |   + BodyMemoryExhausted  the bodies of other requests take the memory for bodies
   |   + EngineDown           the engine cannot be reached or cannot serve
 
 4xx is only ever for the request: what the model samples cannot cause one, but for a grammar of the
@@ -206,10 +207,15 @@ class ServerFailed(APIError):
 
 
 class Unavailable(APIError):
-    """The server cannot take this request for now."""
+    """The server cannot take this request for now; a later attempt may succeed."""
 
     status = 503
     default_code = "server_unavailable"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """One second: what is busy is so for a short time."""
+        return {"Retry-After": "1"}
 
 
 class Busy(Unavailable):
@@ -217,10 +223,11 @@ class Busy(Unavailable):
 
     default_code = "server_overloaded"
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """One second: connections come and go quickly."""
-        return {"Retry-After": "1"}
+
+class BodyMemoryExhausted(Unavailable):
+    """The bodies of other requests take the memory that there is for bodies."""
+
+    default_code = "body_memory_exhausted"
 
 
 def from_backend(

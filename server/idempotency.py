@@ -1,8 +1,8 @@
 """Retries that are answered once: requests with an `Idempotency-Key`.
 
 The first request with a key is answered as any other, except that it outlives its client. A retry
-with the same key, credentials, path and body gets that answer from its first byte, also while it
-is still being made. Answers are kept in this process's memory.
+with the same key, owner, path and body gets that answer from its first byte, also while it is still
+being made. Answers are kept in this process's memory; of the request, a digest.
 
 Sources: draft-ietf-httpapi-idempotency-key-header, and
 https://docs.stripe.com/api/idempotent_requests for `Idempotent-Replayed` and what is kept, which
@@ -14,37 +14,49 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.decoding import read_body
+from server.auth import PRINCIPAL
 from server.disconnect import left
 from server.errors import APIError, InvalidRequest, KeyReused
-from server.respond import json_response
+from server.http.bodies import LEASE, read_body
+from server.http.budget import Lease
+from server.respond import error_response
 from server.sse import SEND_BODY
 
 logger = logging.getLogger(__name__)
 
 CAPACITY = 64 * 1024 * 1024
+MAX_ENTRIES = 16_384
 OVERHEAD = 1024
+"""Bytes that an answer takes beside its body."""
 MAX_KEY = 255
+LARGE = 256 * 1024
 _NOT_KEPT = frozenset({401, 403, 429, 499})
 
 _Key = tuple[str, str, str]
 
 
 class Idempotency:
-    """Answers each POST with a key once.
+    """Answers each POST with a key once, for an owner that is known.
 
-    capacity: bytes of answers that are kept; what was least recently used is forgotten first.
+    capacity: bytes of answers that are kept, max_entries: their number; what was least recently
+    used is forgotten first.
     """
 
-    def __init__(self, app: ASGIApp, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self, app: ASGIApp, capacity: int = CAPACITY, max_entries: int = MAX_ENTRIES
+    ) -> None:
         self._app = app
         self._capacity = capacity
-        self._answers: OrderedDict[_Key, _Answer] = OrderedDict()
+        self._max_entries = max_entries
+        self._running: dict[_Key, _Answer] = {}
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._size = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -53,70 +65,105 @@ class Idempotency:
             await self._app(scope, receive, send)
             return
         try:
+            if len(key[-1]) > MAX_KEY:
+                raise InvalidRequest(f"An Idempotency-Key has at most {MAX_KEY} characters.")
             body = await read_body(receive)
-            if body is not None:
-                answer, replayed = self._answer(key, body, scope)
-                await answer.send(receive, send, replayed=replayed)
+            if body is None:
+                return
+            digest = await _digest(body)
+            known = self._known(key, digest)
         except APIError as error:
-            await json_response(error.body(), error.status)(scope, receive, send)
+            await error_response(error)(scope, receive, send)
+            return
+        lease: Lease | None = scope["state"].get(LEASE)
+        if known is None:
+            answer = self._begin(key, _Answer(digest, self._app, scope, body), scope["state"])
+            if lease is not None:
+                lease.outlast(answer.task)
+        elif lease is not None:
+            lease.release()
+        del body
+        await (known or answer).send(receive, send, replayed=known is not None)
 
-    def _answer(self, key: _Key, body: bytes, scope: Scope) -> tuple["_Answer", bool]:
-        if len(key[-1]) > MAX_KEY:
-            raise InvalidRequest(f"An Idempotency-Key has at most {MAX_KEY} characters.")
-        digest = hashlib.sha256(body).digest()
-        if (known := self._answers.get(key)) is not None:
-            if known.digest != digest:
-                raise KeyReused("This Idempotency-Key was used with another request body.")
-            self._answers.move_to_end(key)
-            return known, True
-        state = scope.setdefault("state", {})
-        answer = self._answers[key] = _Answer(digest, self._app, scope, body)
+    def _known(self, key: _Key, digest: bytes) -> "_Answer | _Kept | None":
+        """The answer to an earlier request. Raises KeyReused where that had another body."""
+        known = self._running.get(key) or self._kept.get(key)
+        if known is not None and known.digest != digest:
+            raise KeyReused("This Idempotency-Key was used with another request body.")
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return known
+
+    def _begin(self, key: _Key, answer: "_Answer", state: dict[str, Any]) -> "_Answer":
+        self._running[key] = answer
         answer.task.add_done_callback(lambda _: self._finished(key, answer, state))
-        return answer, False
+        return answer
 
     def _finished(self, key: _Key, answer: "_Answer", state: dict[str, Any]) -> None:
+        del self._running[key]
         run = state.get("run")
         failed = run is not None and run.error is not None
-        if failed or not answer.is_whole():
-            self._answers.pop(key, None)
-        size = sum(kept.size for kept in self._answers.values())
-        for each, kept in list(self._answers.items()):
-            if size > self._capacity and kept.task.done():
-                del self._answers[each]
-                size -= kept.size
+        whole = answer.whole()
+        if whole is None or failed:
+            return
+        self._kept[key] = whole
+        self._size += whole.size
+        while self._size > self._capacity or len(self._kept) > self._max_entries:
+            _, forgotten = self._kept.popitem(last=False)
+            self._size -= forgotten.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer that has ended, for those who ask again. Of its request, a digest."""
+
+    digest: bytes
+    start: Message
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in memory."""
+        return OVERHEAD + len(self.body)
+
+    async def send(self, _: Receive, send: Send, *, replayed: bool) -> None:
+        """Send it in one piece."""
+        await send(_marked(self.start, replayed=replayed))
+        await send({"type": "http.response.body", "body": self.body})
 
 
 class _Answer:
-    """What the application sends for one request, for all who ask for it."""
+    """What the application sends for one request, as it comes, for all who ask for it."""
 
     def __init__(self, digest: bytes, app: ASGIApp, scope: Scope, body: bytes) -> None:
         self.digest = digest
-        self.size = OVERHEAD
         self._messages: list[Message] = []
         self._readers: set[asyncio.Event] = set()
         self._request: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        scope.setdefault("state", {})[SEND_BODY] = self._record
+        if SEND_BODY in scope["state"]:
+            scope["state"][SEND_BODY] = self._record
         self.task = asyncio.ensure_future(app(scope, self._receive, self._record))
         self.task.add_done_callback(lambda _: self._wake())
 
-    def is_whole(self) -> bool:
-        """Of one that has ended: whether a retry is to get it too, and not a better one.
+    def whole(self) -> _Kept | None:
+        """Of one that has ended: what a retry gets too; None where it may get a better one.
 
         Its many small messages become one.
         """
         if self.task.cancelled():
-            return False
+            return None
         if (error := self.task.exception()) is not None:
             if not self._readers:
                 logger.error("an answer that nobody waits for failed", exc_info=error)
-            return False
+            return None
         if not self._messages:
-            return False
+            return None
         start, *parts = self._messages
+        if start["status"] >= 500 or start["status"] in _NOT_KEPT:
+            return None
         body = b"".join(part.get("body", b"") for part in parts)
-        # Who is still sent the old list has it to the end.
-        self._messages = [start, {"type": "http.response.body", "body": body}]
-        return start["status"] < 500 and start["status"] not in _NOT_KEPT
+        # A copy: orjson's bytes take 4 KiB, however few they are.
+        return _Kept(self.digest, start, bytes(memoryview(body)))
 
     async def send(self, receive: Receive, send: Send, *, replayed: bool) -> None:
         """Send it as it comes. Who leaves is no longer sent anything. Raises what broke it."""
@@ -157,7 +204,6 @@ class _Answer:
 
     async def _record(self, message: Message) -> None:
         self._messages.append(message)
-        self.size += len(message.get("body", b""))
         self._wake()
 
     def _wake(self) -> None:
@@ -165,12 +211,20 @@ class _Answer:
             news.set()
 
 
+async def _digest(body: bytes) -> bytes:
+    """On a thread where it takes longer than starting one."""
+    if len(body) <= LARGE:
+        return hashlib.sha256(body).digest()
+    return (await asyncio.to_thread(hashlib.sha256, body)).digest()
+
+
 def _key(scope: Scope) -> _Key | None:
     if scope["type"] != "http" or scope["method"] != "POST":
         return None
-    headers = Headers(scope=scope)
-    given = headers.get("idempotency-key")
-    return None if given is None else (headers.get("authorization", ""), scope["path"], given)
+    given = Headers(scope=scope).get("idempotency-key")
+    principal = scope.get("state", {}).get(PRINCIPAL)
+    # Without a principal, no route takes the request, or one that is open to all.
+    return None if given is None or principal is None else (principal.id, scope["path"], given)
 
 
 def _marked(message: Message, *, replayed: bool) -> Message:

@@ -1,29 +1,32 @@
-"""What surrounds every request: its id and its line in the log, and the limit on its body."""
+"""What surrounds every request: its id and its line in the log."""
 
 import logging
 import time
 import uuid
 from urllib.parse import quote
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.errors import BodyTooLarge, ServerFailed
-from server.respond import json_response
+from server.errors import APIError, ServerFailed
+from server.respond import error_response
 from server.sse import SEND_BODY
 
 logger = logging.getLogger(__name__)
 
 
 class RequestId:
-    """Gives every answer an `x-request-id`, and every crash a 500 with OpenAI's body.
+    """Gives every answer an `x-request-id`, and every error OpenAI's body: a crash is a 500.
 
+    direct: whether the events of a stream may go past what is inside; False where that may look at
+    the bodies of answers.
     A request is logged when it ends, under the same id and without its query, which may hold
     secrets.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, direct: bool = True) -> None:
         self._app = app
+        self._direct = direct
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -31,7 +34,10 @@ class RequestId:
             await self._app(scope, receive, send)
             return
         request_id = f"req_{uuid.uuid4().hex}"
-        scope.setdefault("state", {}).update({"request_id": request_id, SEND_BODY: send})
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        if self._direct:
+            state[SEND_BODY] = send
         status: int | None = None
         began = time.perf_counter()
 
@@ -44,16 +50,18 @@ class RequestId:
 
         try:
             await self._app(scope, receive, send_with_id)
-        except Exception:
+        except Exception as error:
             if status is not None:
                 # Too late for an answer: the ASGI server logs the error and breaks the connection.
                 raise
-            logger.exception("request %s failed", request_id)
-            failure = ServerFailed("The server had an error while processing your request.")
-            await json_response(failure.body(), failure.status)(scope, receive, send_with_id)
+            answer = error
+            if not isinstance(answer, APIError):
+                logger.exception("request %s failed", request_id)
+                answer = ServerFailed("The server had an error while processing your request.")
+            await error_response(answer)(scope, receive, send_with_id)
         finally:
             # It holds the scope: garbage that only a collection would find.
-            del scope["state"][SEND_BODY]
+            state.pop(SEND_BODY, None)
             logger.info(
                 "%s %s %s %.3fs %s",
                 scope["method"],
@@ -62,34 +70,3 @@ class RequestId:
                 time.perf_counter() - began,
                 request_id,
             )
-
-
-class BodyLimit:
-    """Lets a request's body be read up to `limit` bytes; reading on raises BodyTooLarge."""
-
-    def __init__(self, app: ASGIApp, limit: int) -> None:
-        self._app = app
-        self._limit = limit
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The ASGI interface."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        read = 0
-        declared = Headers(scope=scope).get("content-length", "")
-        promised = int(declared) if declared.isdecimal() else 0
-
-        async def limited() -> Message:
-            nonlocal read
-            self._refuse_over_limit(promised)
-            message = await receive()
-            read += len(message.get("body", b""))
-            self._refuse_over_limit(read)
-            return message
-
-        await self._app(scope, limited, send)
-
-    def _refuse_over_limit(self, size: int) -> None:
-        if size > self._limit:
-            raise BodyTooLarge(f"The request body is larger than {self._limit} bytes.")

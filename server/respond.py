@@ -12,6 +12,7 @@ from starlette.responses import Response
 from server import sse
 from server.backlog import MAX_UNREAD, Encode, Stored
 from server.disconnect import left
+from server.errors import APIError
 from server.runs import Run, WireEvent
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
@@ -23,6 +24,13 @@ CLIENT_CLOSED_REQUEST = 499
 def json_response(body: Any, status: int = 200) -> Response:
     """`body` as compact UTF-8 JSON."""
     return Response(orjson.dumps(body), status_code=status, media_type="application/json")
+
+
+def error_response(error: APIError) -> Response:
+    """The error as a client gets it: OpenAI's body, the status, and what headers belong to it."""
+    response = json_response(error.body(), error.status)
+    response.headers.update(error.headers)
+    return response
 
 
 async def respond(

@@ -132,6 +132,12 @@ class Settings(BaseSettings):
         description="bytes of a streamed answer that may wait for a client that does not read; "
         "over it a stored answer is read back from the store, any other ends with an error",
     )
+    max_body_memory: int = Field(
+        256 * 1024 * 1024,
+        ge=1,
+        description="bytes of all request bodies in memory together, encoded and decoded; more get "
+        "a 503. At least three times --max-body-bytes",
+    )
     drain_seconds: float = Field(
         30.0,
         ge=0,
@@ -196,6 +202,13 @@ class Settings(BaseSettings):
     def _script_belongs_to_scripted(self) -> "Settings":
         if (self.backend == "scripted") != (self.script is not None):
             raise ValueError("--backend scripted and --script FILE go together")
+        return self
+
+    @model_validator(mode="after")
+    def _a_body_fits(self) -> "Settings":
+        # Alone, each must fit: encoded, decoded, and in pieces that are being joined.
+        if self.max_body_memory < 3 * self.max_body_bytes:
+            raise ValueError("--max-body-memory is at least three times --max-body-bytes")
         return self
 
     @property

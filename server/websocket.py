@@ -19,14 +19,23 @@ from functools import partial
 from typing import Any
 
 import orjson
+from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from server import body
 from server.backlog import reading
 from server.context import Context
 from server.creating import Creation, create
-from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, ServerFailed
+from server.errors import (
+    APIError,
+    BodyMemoryExhausted,
+    ClientTooSlow,
+    InvalidRequest,
+    RateLimited,
+    ServerFailed,
+)
 from server.following import stream_stored
+from server.http.budget import Lease
 from server.inbound.fields import mapping, optional_boolean
 from server.outbound.fold import DEFINING, fold
 from server.runs import WireEvent
@@ -40,7 +49,7 @@ LIFETIME = 3600.0
 """Seconds after which a connection takes no further turn."""
 
 WAITING = 2
-"""Messages that are read ahead of their turn; each may be as large as a body."""
+"""Messages that are read ahead of their turn; each may be as large as a body, and counts as one."""
 
 GOING_AWAY = 1001
 """The code of a close that the server's end is the reason for (RFC 6455, 7.4.1)."""
@@ -67,7 +76,8 @@ class Connection:
         self._context = context
         self._owner = owner
         self._lifetime = lifetime
-        self._messages: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
+        self._messages: asyncio.Queue[bytes | BodyMemoryExhausted] = asyncio.Queue(WAITING)
+        self._lease = Lease(context.body_budget)
         self._remembered: StoredResponse | None = None
         self._turning = asyncio.Lock()
 
@@ -90,10 +100,20 @@ class Connection:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+            self._lease.release()
 
     async def _read(self) -> None:
         while (message := await self._websocket.receive())["type"] == "websocket.receive":
-            await self._messages.put(message.get("bytes") or message.get("text", "").encode())
+            await self._messages.put(self._charged(message))
+
+    def _charged(self, message: Message) -> bytes | BodyMemoryExhausted:
+        """The message's text, or the error that is the answer to it."""
+        text: bytes = message.get("bytes") or message.get("text", "").encode()
+        try:
+            self._lease.charge(len(text))
+        except BodyMemoryExhausted as error:
+            return error
+        return text
 
     async def _answer(self) -> None:
         deadline = asyncio.get_running_loop().time() + self._lifetime
@@ -103,6 +123,8 @@ class Connection:
                     message = await self._messages.get()
                 async with self._turning:
                     await self._turn(message)
+                if isinstance(message, bytes):
+                    self._lease.refund(len(message))
         except TimeoutError:
             told = "This connection has reached its time limit. Open a new one to continue."
             await self._send(envelope(ConnectionExpired(told)))
@@ -115,10 +137,12 @@ class Connection:
         await self._turning.acquire()
         await self._websocket.close(GOING_AWAY, "The server is stopping.")
 
-    async def _turn(self, message: bytes) -> None:
+    async def _turn(self, message: bytes | BodyMemoryExhausted) -> None:
         began = time.perf_counter()
         continued = None
         try:
+            if isinstance(message, BodyMemoryExhausted):
+                raise message
             event = mapping(body.load(message), "event")
             continued = event.get("previous_response_id")
             creation = await self._create(event)

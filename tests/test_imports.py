@@ -30,7 +30,7 @@ LAYERS = {
     "generation": set[str](),
     "schemas": {"errors"},
     "store": {"errors", "ids", "threads"},
-    "http": {"errors", "respond"},
+    "http": {"auth", "decoding", "errors", "respond"},
     "inbound": {"errors", "ids", "joining", "plan", "schemas", "sealing", "store", "threads"},
     "outbound": {
         "completion",

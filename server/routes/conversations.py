@@ -43,8 +43,7 @@ async def create_conversation(request: Request) -> Response:
     """A new conversation, with up to 20 items to begin with."""
     owner = authenticate(request).id
     # The SDK sends no body where nothing is given.
-    wanted = await body.parse(request, CreateConversation) if await request.body() else None
-    wanted = wanted or CreateConversation()
+    wanted = await body.parse_or_none(request, CreateConversation) or CreateConversation()
     note_unknown(wanted, "Conversations")
     given = await _items(request, wanted.items, ())
     conversation = Conversation(

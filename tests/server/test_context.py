@@ -8,6 +8,7 @@ from server.admission import Admission
 from server.context import Context
 from server.errors import NotFound
 from server.gateway import Gateway
+from server.http.budget import Budget
 from server.settings import Settings
 from server.store.memory import MemoryStore
 
@@ -16,7 +17,7 @@ from server.store.memory import MemoryStore
 def context() -> Context:
     backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
     settings = Settings(served_model_name=("a", "b"))
-    return Context(settings, Gateway(backend, Admission(1, 0)), 0, MemoryStore())
+    return Context(settings, Gateway(backend, Admission(1, 0)), 0, MemoryStore(), Budget(1))
 
 
 def test_a_request_without_a_model_gets_the_first(context: Context) -> None:

@@ -1,178 +1,64 @@
-"""Compressed request bodies."""
-
 import gzip
-from collections.abc import AsyncIterator
 
-import httpx
 import pytest
 import zstandard
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
 
-from server.decoding import Decoding, read_body
-from server.errors import APIError
-from server.middleware import BodyLimit
-from server.respond import json_response
-
-LIMIT = 1000
-TEXT = b'{"input": "hello"}'
+from server.decoding import FREE_BYTES, MAX_RATIO, Decoder, check
+from server.errors import APIError, UnsupportedEncoding
 
 
-def gzipped(body: bytes) -> bytes:
-    """With no time in it: every test process has to make the same cases."""
-    return gzip.compress(body, mtime=0)
+def everything(body: bytes, encoding: str, limit: int = 100 * FREE_BYTES) -> bytes:
+    decoder = Decoder(body, encoding, limit)
+    return b"".join(iter(lambda: decoder.read(FREE_BYTES // 4), b""))
 
 
-async def echo(request: Request) -> Response:
-    return Response(await request.body())
+def encoded(text: bytes, encoding: str) -> bytes:
+    return gzip.compress(text) if encoding == "gzip" else zstandard.compress(text)
 
 
-async def refuse(_: Request, error: Exception) -> Response:
-    assert isinstance(error, APIError)
-    return (
-        json_response(error.body(), error.status)
-        if not error.headers
-        else Response(headers=error.headers, status_code=error.status)
-    )
+def test_a_body_is_decoded_a_slice_at_a_time() -> None:
+    decoder = Decoder(gzip.compress(b"abcde"), "gzip", 5)
+    assert [decoder.read(3), decoder.read(3), decoder.read(3)] == [b"abc", b"de", b""]
 
 
-@pytest.fixture
-async def client() -> AsyncIterator[httpx.AsyncClient]:
-    app = Starlette(
-        routes=[Route("/echo", echo, methods=["POST"])],
-        middleware=[Middleware(BodyLimit, limit=LIMIT), Middleware(Decoding, limit=LIMIT)],
-        exception_handlers={APIError: refuse},
-    )
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        yield client
-
-
-async def post(client: httpx.AsyncClient, body: bytes, encoding: str) -> httpx.Response:
-    return await client.post("/echo", content=body, headers={"content-encoding": encoding})
-
-
-def zstd(text: bytes) -> bytes:
-    return zstandard.ZstdCompressor().compress(text)
-
-
-def streamed_zstd(text: bytes) -> bytes:
-    """As clients write it that do not know the size before."""
-    compressor = zstandard.ZstdCompressor().compressobj()
-    return compressor.compress(text) + compressor.flush()
-
-
-@pytest.mark.parametrize(
-    ("encoding", "body"),
-    [
-        ("gzip", gzipped(TEXT)),
-        ("x-gzip", gzipped(TEXT)),
-        ("GZIP", gzipped(TEXT[:5]) + gzipped(TEXT[5:])),
-        ("zstd", zstd(TEXT)),
-        ("zstd", streamed_zstd(TEXT)),
-        ("zstd", zstd(TEXT[:5]) + zstd(TEXT[5:])),
-        ("identity", TEXT),
-        ("", TEXT),
-    ],
-)
-async def test_a_body_is_decoded(client: httpx.AsyncClient, encoding: str, body: bytes) -> None:
-    assert (await post(client, body, encoding)).content == TEXT
-
-
-async def test_a_body_in_pieces_is_decoded(client: httpx.AsyncClient) -> None:
-    async def pieces() -> AsyncIterator[bytes]:
-        for byte in zstd(TEXT):
-            yield bytes([byte])
-
-    headers = {"content-encoding": "zstd"}
-    answer = await client.post("/echo", content=pieces(), headers=headers)
-    assert answer.content == TEXT
+def test_what_is_over_the_limit_is_refused_at_its_slice() -> None:
+    decoder = Decoder(gzip.compress(b"abcde"), "gzip", 4)
+    assert decoder.read(3) == b"abc"
+    with pytest.raises(APIError) as caught:
+        decoder.read(3)
+    assert (caught.value.status, caught.value.code) == (413, "request_too_large")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-@pytest.mark.parametrize("size", [LIMIT + 1, 300 * LIMIT])
-async def test_the_limit_is_that_of_the_decoded_body(
-    client: httpx.AsyncClient, encoding: str, size: int
-) -> None:
-    compress = {"gzip": gzipped, "zstd": streamed_zstd}[encoding]
-    assert (await post(client, compress(b"a" * LIMIT), encoding)).status_code == 200
-    bomb = compress(b"a" * size)
-    assert len(bomb) < LIMIT
-    assert (await post(client, bomb, encoding)).status_code == 413
+def test_a_repetitive_request_passes(encoding: str) -> None:
+    """An agent's history that repeats a file, as long as a context holds, and far longer."""
+    file = b"".join(b"def function_%d(): return %d\n" % (i, i * i) for i in range(700))
+    turns = b"".join(b'{"role":"tool","content":"%d %s"},' % (i, file) for i in range(150))
+    assert 3_000_000 < len(turns) < FREE_BYTES
+    assert everything(encoded(turns, encoding), encoding) == turns
 
 
-@pytest.mark.parametrize(
-    ("encoding", "body"),
-    [
-        ("gzip", b"no gzip"),
-        ("gzip", gzipped(TEXT)[:-9]),
-        ("gzip", gzipped(TEXT)[:-8] + b"\0" * 8),
-        ("zstd", b"no zstd"),
-    ],
-)
-async def test_a_broken_body_is_a_400(
-    client: httpx.AsyncClient, encoding: str, body: bytes
-) -> None:
-    answer = await post(client, body, encoding)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["code"] == "invalid_encoding"
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_long_body_passes_up_to_the_ratio(encoding: str) -> None:
+    text = b"".join(
+        b"2026-01-01 INFO request %d took %d ms\n" % (i, i % 97) for i in range(200_000)
+    )
+    body = encoded(text, encoding)
+    assert len(text) > FREE_BYTES
+    assert len(text) < MAX_RATIO * len(body)
+    assert everything(body, encoding) == text
 
 
-@pytest.mark.parametrize("encoding", ["br", "gzip, zstd"])
-async def test_an_unknown_encoding_is_a_415_that_names_the_known(
-    client: httpx.AsyncClient, encoding: str
-) -> None:
-    answer = await post(client, TEXT, encoding)
-    assert answer.status_code == 415
-    assert answer.headers["accept-encoding"] == "gzip, zstd"
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_bomb_is_refused(encoding: str) -> None:
+    with pytest.raises(APIError) as caught:
+        everything(encoded(b"a" * 2 * FREE_BYTES, encoding), encoding)
+    assert (caught.value.status, caught.value.code) == (413, "compression_ratio_too_high")
 
 
-async def test_a_client_that_leaves_half_way_is_gone() -> None:
-    arriving: list[Message] = [
-        {"type": "http.request", "body": b"half", "more_body": True},
-        {"type": "http.disconnect"},
-    ]
-
-    async def receive() -> Message:
-        return arriving.pop(0)
-
-    async def send(_: Message) -> None:
-        raise AssertionError
-
-    seen: list[Message] = []
-
-    async def app(_: Scope, receive: Receive, __: Send) -> None:
-        seen.append(await receive())
-
-    headers = [(b"content-encoding", b"gzip")]
-    await Decoding(app, LIMIT)({"type": "http", "headers": headers}, receive, send)
-    assert seen == [{"type": "http.disconnect"}]
-
-
-async def test_what_is_no_http_request_passes_through() -> None:
-    seen: list[str] = []
-
-    async def app(scope: Scope, _: Receive, __: Send) -> None:
-        seen.append(scope["type"])
-
-    async def unused(*_: Message) -> Message:
-        raise AssertionError
-
-    await Decoding(app, LIMIT)({"type": "websocket"}, unused, unused)
-    assert seen == ["websocket"]
-
-
-async def test_a_whole_body_is_read() -> None:
-    arriving: list[Message] = [
-        {"type": "http.request", "body": b"a", "more_body": True},
-        {"type": "http.request", "body": b"b"},
-    ]
-
-    async def receive() -> Message:
-        return arriving.pop(0)
-
-    assert await read_body(receive) == b"ab"
+def test_only_known_encodings_are_decoded() -> None:
+    check("gzip")
+    with pytest.raises(UnsupportedEncoding):
+        check("br")
+    with pytest.raises(UnsupportedEncoding):
+        Decoder(b"", "br", 1)

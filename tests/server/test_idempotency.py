@@ -1,26 +1,45 @@
 """Retries with an `Idempotency-Key`."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.auth import PRINCIPAL, Principal
 from server.errors import ServerFailed
-from server.idempotency import OVERHEAD, Idempotency
+from server.http.bodies import LEASE
+from server.http.budget import Budget, Lease
+from server.idempotency import LARGE, OVERHEAD, Idempotency
+
+
+class Owner:
+    """Says whose request it is: the `Authorization` header's, or nobody's where that is empty."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})
+        owner = Headers(scope=scope).get("authorization", "anyone") if "headers" in scope else ""
+        if owner:
+            scope["state"][PRINCIPAL] = Principal(owner)
+        await self._app(scope, receive, send)
 
 
 class Counting:
     """An application that says how often it was asked; `go` lets it finish its streams."""
 
-    def __init__(self, capacity: int = 10_000) -> None:
+    def __init__(self, capacity: int = 10_000, max_entries: int = 100) -> None:
         self.calls = 0
         self.status = 200
         self.error: Exception | None = None
@@ -33,7 +52,7 @@ class Counting:
             Route("/fail", self._fail, methods=["POST"]),
             Route("/crash", self._crash, methods=["POST"]),
         ]
-        middleware = [Middleware(Idempotency, capacity=capacity)]
+        middleware = [Middleware(Owner), Middleware(Idempotency, capacity, max_entries)]
         self.app = Starlette(routes=routes, middleware=middleware)
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://test")
@@ -151,7 +170,9 @@ async def test_a_stream_that_ends_with_an_error_is_not_kept(
     assert server.calls == calls
 
 
-async def sent_until(server: Counting, leaving: asyncio.Event) -> list[Message]:
+async def sent_until(
+    server: Counting, leaving: asyncio.Event, lease: Lease | None = None
+) -> list[Message]:
     """What a client is sent of a stream that leaves then."""
     sent: list[Message] = []
     body: list[Message] = [{"type": "http.request", "body": b"{}"}]
@@ -173,6 +194,7 @@ async def sent_until(server: Counting, leaving: asyncio.Event) -> list[Message]:
         "raw_path": b"/stream",
         "query_string": b"",
         "headers": headers,
+        "state": {} if lease is None else {LEASE: lease},
     }
     await server.app(scope, receive, send)
     return sent
@@ -221,7 +243,7 @@ async def test_a_client_that_leaves_before_its_body_is_there_asks_nothing() -> N
 
     headers = [(b"idempotency-key", b"k")]
     scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
-    await Idempotency(app)(scope, receive, send)
+    await Owner(Idempotency(app))(scope, receive, send)
 
 
 async def test_the_answers_that_are_kept_have_a_size() -> None:
@@ -230,3 +252,105 @@ async def test_the_answers_that_are_kept_have_a_size() -> None:
         await server.post(key=key)
     # The third one made b go, which was used least recently.
     assert server.calls == 4
+
+
+async def test_the_answers_that_are_kept_have_a_number() -> None:
+    server = Counting(capacity=1_000_000, max_entries=2)
+    for key in ("a", "b", "a", "c", "a", "b"):
+        await server.post(key=key)
+    assert server.calls == 4
+
+
+async def test_what_is_forgotten_makes_room() -> None:
+    """A hundred answers pass through room for two, and the last two are still there."""
+    server = Counting(capacity=2 * OVERHEAD + 200)
+    keys = [str(number) for number in range(100)]
+    for key in [*keys, *keys[-2:]]:
+        await server.post(key=key)
+    assert server.calls == len(keys)
+
+
+async def test_nobodys_request_is_answered_anew() -> None:
+    server = Counting()
+    for _ in range(2):
+        await server.post(authorization="")
+    assert server.calls == 2
+
+
+async def test_nobodys_body_is_not_read() -> None:
+    seen: list[Receive] = []
+
+    async def app(_: Scope, receive: Receive, __: Send) -> None:
+        seen.append(receive)
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(_: Message) -> None:
+        raise AssertionError
+
+    headers = [(b"idempotency-key", b"k"), (b"authorization", b"")]
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    await Owner(Idempotency(app))(scope, receive, send)
+    assert seen == [receive]
+
+
+async def test_a_key_that_is_too_long_is_refused_unread() -> None:
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    sent: list[Message] = []
+    headers = [(b"idempotency-key", b"k" * 256)]
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    await Owner(Counting().app)(scope, receive, send)
+    assert sent[0]["status"] == 400
+
+
+async def test_nothing_of_a_body_that_nobody_read_is_kept() -> None:
+    body = bytes(bytearray(1000))
+    references = sys.getrefcount(body)
+    messages: list[Message] = [{"type": "http.request", "body": body}]
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response()(scope, receive, send)
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(_: Message) -> None: ...
+
+    headers = [(b"idempotency-key", b"k")]
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    idempotency = Owner(Idempotency(app))
+    await idempotency(scope, receive, send)
+    assert sys.getrefcount(body) == references
+
+
+async def test_a_lease_lasts_as_long_as_the_answer_is_made() -> None:
+    server = Counting()
+    budget = Budget(10)
+    leases = [Lease(budget), Lease(budget)]
+    for lease in leases:
+        lease.charge(5)
+    first = asyncio.ensure_future(sent_until(server, server.started, leases[0]))
+    await first
+    leases[0].end()
+    assert budget.used == 10
+    server.go.set()
+    # A retry's body is of no use once it was compared.
+    await sent_until(server, asyncio.Event(), leases[1])
+    assert budget.used == 0
+
+
+async def test_a_long_body_is_compared_too() -> None:
+    server = Counting(capacity=10 * LARGE)
+    for end in (b"a", b"a", b"b"):
+        answer = await server.post(body=b"x" * LARGE + end)
+    assert answer.status_code == 422
+    assert server.calls == 1

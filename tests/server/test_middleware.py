@@ -5,28 +5,24 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.errors import APIError
-from server.middleware import BodyLimit, RequestId
+from server.errors import BodyTooLarge
+from server.middleware import RequestId
 from server.respond import json_response
 from server.sse import SEND_BODY
 
-LIMIT = 10
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 
 async def echo(request: Request) -> Response:
     body = await request.body()
     return json_response({"id": request.state.request_id, "size": len(body)})
-
-
-async def ignore_body(_: Request) -> Response:
-    return Response("fine")
 
 
 async def crash(_: Request) -> Response:
@@ -41,21 +37,26 @@ async def crash_half_way(_: Request) -> Response:
     return StreamingResponse(body())
 
 
-async def refuse(_: Request, error: Exception) -> Response:
-    assert isinstance(error, APIError)
-    return json_response(error.body(), error.status)
+class Refusing:
+    """Raises an error of the API for a request that asks for it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "refuse" in Headers(scope=scope):
+            raise BodyTooLarge("no")
+        await self._app(scope, receive, send)
 
 
 def application() -> Starlette:
     return Starlette(
         routes=[
             Route("/echo", echo, methods=["POST"]),
-            Route("/ignore", ignore_body, methods=["POST"]),
             Route("/crash", crash),
             Route("/half", crash_half_way),
         ],
-        middleware=[Middleware(RequestId), Middleware(BodyLimit, limit=LIMIT)],
-        exception_handlers={APIError: refuse},
+        middleware=[Middleware(RequestId), Middleware(Refusing)],
     )
 
 
@@ -64,6 +65,23 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(application())
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
+
+
+async def test_without_the_direct_way_all_is_sent_through_what_is_inside() -> None:
+    scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    found: list[bool] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        found.append(SEND_BODY in scope["state"])
+        await Response()(scope, receive, send)
+
+    async def send(_: Message) -> None: ...
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    await RequestId(app, direct=False)(scope, receive, send)
+    assert found == [False]
 
 
 async def test_what_a_request_leaves_does_not_hold_its_connection() -> None:
@@ -82,11 +100,6 @@ async def test_what_a_request_leaves_does_not_hold_its_connection() -> None:
     await RequestId(app)(scope, receive, send)
     assert found == [send]
     assert SEND_BODY not in scope["state"]
-
-
-async def in_pieces(*pieces: bytes) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
 
 
 async def test_the_answers_id_is_the_requests(client: httpx.AsyncClient) -> None:
@@ -146,47 +159,25 @@ async def test_a_request_that_ends_without_an_answer_is_logged_too(
     assert record.getMessage().startswith("GET / unanswered ")
 
 
-@pytest.mark.parametrize("size", [0, LIMIT])
-async def test_a_body_up_to_the_limit_is_read(client: httpx.AsyncClient, size: int) -> None:
-    assert (await client.post("/echo", content=b"x" * size)).json()["size"] == size
-
-
-async def test_a_body_over_the_limit_is_refused_unread(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/echo", content=b"x" * (LIMIT + 1))
+async def test_an_error_that_nobody_answered_is_answered(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one that a middleware raises, outside of what answers the application's errors."""
+    answer = await client.get("/health", headers={"refuse": "me"})
     assert answer.status_code == 413
-    assert answer.json()["error"]["code"] == "request_too_large"
+    assert answer.json()["error"]["message"] == "no"
     assert REQUEST_ID.fullmatch(answer.headers["x-request-id"])
+    assert [record for record in caplog.records if record.levelno == logging.ERROR] == []
 
 
-async def test_a_body_of_unknown_size_is_read_up_to_the_limit(client: httpx.AsyncClient) -> None:
-    fits = await client.post("/echo", content=in_pieces(b"x" * LIMIT))
-    over = await client.post("/echo", content=in_pieces(b"x" * LIMIT, b"x", b"x" * LIMIT))
-    assert (fits.status_code, over.status_code) == (200, 413)
-
-
-async def test_a_body_that_nobody_reads_may_have_any_size(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/ignore", content=b"x" * (LIMIT + 1))
-    assert answer.status_code == 200
-
-
-async def test_a_declared_size_that_is_no_number_is_counted() -> None:
-    async def read(scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()
-
-    headers = [(b"content-length", b"many")]
-    with pytest.raises(APIError):
-        await call(BodyLimit(read, LIMIT), {"type": "http", "headers": headers}, b"x" * (LIMIT + 1))
-
-
-@pytest.mark.parametrize("middleware", [RequestId, lambda app: BodyLimit(app, 0)])
-async def test_what_is_no_http_request_passes_through(middleware: type[RequestId]) -> None:
+async def test_what_is_no_http_request_passes_through() -> None:
     seen: list[tuple[Scope, Message]] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         seen.append((scope, await receive()))
 
-    await call(middleware(app), {"type": "lifespan"}, b"over the limit")
-    assert seen == [({"type": "lifespan"}, {"type": "http.request", "body": b"over the limit"})]
+    await call(RequestId(app), {"type": "lifespan"}, b"body")
+    assert seen == [({"type": "lifespan"}, {"type": "http.request", "body": b"body"})]
 
 
 async def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> None:

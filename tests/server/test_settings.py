@@ -67,6 +67,7 @@ VARIABLES = {
     "max_connections_per_address": ("1", 1),
     "limit_concurrency": ("1", 1),
     "max_body_bytes": ("1", 1),
+    "max_body_memory": ("200000000", 200_000_000),
     "drain_seconds": ("0.5", 0.5),
     "log_level": ("debug", "debug"),
 }
@@ -84,6 +85,11 @@ def test_the_script_is_a_variable_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPT_OSS_BACKEND", "scripted")
     assert Settings().script == "s.jsonl"
     assert {*VARIABLES, "script"} == {*Settings.model_fields}
+
+
+def test_a_body_fits_into_the_memory_for_bodies_compressed_and_decoded() -> None:
+    Settings(max_body_bytes=10, max_body_memory=30)
+    assert "at least three times" in problem(max_body_bytes=10, max_body_memory=29)
 
 
 def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

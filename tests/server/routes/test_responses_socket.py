@@ -462,3 +462,16 @@ async def test_few_messages_are_read_ahead_of_their_turn(open_app: Any) -> None:
             socket.create(input="hi")
         await socket.receive()
         assert socket.unread >= 10 - 2 - websocket.WAITING
+
+
+async def test_messages_count_as_bodies(open_app: Any) -> None:
+    async with open_app(ANSWER, max_body_bytes=1000, max_body_memory=3000) as app:
+        budget = app.app.state.context.body_budget
+        async with connect(app) as socket:
+            assert (await socket.answer(input="x" * 900))["status"] == "completed"
+            budget.used += 2500
+            refusal = await socket.error(input="x" * 900)
+            assert (refusal["status"], refusal["error"]["code"]) == (503, "body_memory_exhausted")
+            assert refusal["error"]["headers"] == {"Retry-After": "1"}
+            assert (await socket.answer(input="x"))["status"] == "completed"
+        assert budget.used == 2500

@@ -1,0 +1,179 @@
+"""How a request's body is read: once it is asked for, whole, decoded and within bounds."""
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server import decoding
+from server.decoding import Decoder
+from server.errors import APIError, BodyTooLarge
+from server.http.budget import Budget, Lease
+from server.http.freed import Freed, trimmer
+
+SLICE = 1024 * 1024
+"""Bytes that are decoded at a time."""
+
+DECODERS = 2
+"""Bodies that are decoded at once. Each has a window of up to 8 MB beside what is charged."""
+
+LEASE = "body_lease"
+"""Where the request's state has the Lease of its body."""
+
+
+class Bodies:
+    """Gives the application each body in one message, decoded.
+
+    Nothing is read before the application receives. What is read is charged to `budget` as it
+    arrives and as it is decoded, and until the request is answered: what was parsed from a body
+    lives that long. `limit` is the most bytes of a body, encoded and decoded.
+
+    To receive raises BodyTooLarge, BodyMemoryExhausted, UnsupportedEncoding, or InvalidRequest for
+    a body that cannot be decoded; what comes after that is as if the client had left.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int, budget: Budget) -> None:
+        self._app = app
+        self._limit = limit
+        self._budget = budget
+        self._decoders = asyncio.Semaphore(DECODERS)
+        self._freed = Freed(trimmer())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        lease = Lease(self._budget)
+        scope.setdefault("state", {})[LEASE] = lease
+        body = _Body(Headers(scope=scope), receive, lease, self._limit, self._decoders)
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            lease.end()
+            self._freed.note(lease.most)
+
+
+class _Body:
+    """One request's body on its way in."""
+
+    def __init__(
+        self,
+        headers: Headers,
+        receive: Receive,
+        lease: Lease,
+        limit: int,
+        decoders: asyncio.Semaphore,
+    ) -> None:
+        self._receive = receive
+        self._lease = lease
+        self._limit = limit
+        self._decoders = decoders
+        named = headers.get("content-encoding", "").strip().lower()
+        self._encoding = named.removeprefix("x-") or "identity"
+        declared = headers.get("content-length", "")
+        self._promised = int(declared) if declared.isdecimal() else 0
+        self._delivered = False
+        self._refused = False
+
+    async def receive(self) -> Message:
+        """The whole body, then the client's disconnect."""
+        if self._delivered:
+            return await self._receive()
+        if self._refused:
+            return {"type": "http.disconnect"}
+        try:
+            body = await self._read()
+        except APIError as error:
+            self._refused = True
+            self._lease.release()
+            # The frames of its traceback hold what was read, as long as the answer is sent.
+            error.__context__ = None
+            raise error.with_traceback(None) from None
+        self._delivered = True
+        if body is None:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def _read(self) -> bytes | None:
+        """The body; None where the client left before it was sent."""
+        if self._encoding != "identity":
+            decoding.check(self._encoding)
+        self._refuse_over_limit(self._promised)
+        self._lease.require(self._promised)
+        pieces = []
+        size = 0
+        more = True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return None
+            piece = message.get("body", b"")
+            size += len(piece)
+            self._refuse_over_limit(size)
+            self._lease.charge(len(piece))
+            if piece:
+                pieces.append(piece)
+            more = message.get("more_body", False)
+        body = self._joined(pieces, size)
+        if self._encoding == "identity":
+            return body
+        decoder = Decoder(body, self._encoding, self._limit)
+        del body
+        return await self._decoded(decoder, size)
+
+    async def _decoded(self, decoder: Decoder, encoded: int) -> bytes:
+        """What the decoder gives. encoded: bytes that are charged for what it decodes."""
+        pieces = []
+        slice_ = min(SLICE, self._limit + 1)
+        size = 0
+        async with self._decoders:
+            while True:
+                # Charged before there is memory for it.
+                self._lease.charge(slice_)
+                piece = await asyncio.to_thread(decoder.read, slice_)
+                self._lease.refund(slice_ - len(piece))
+                if not piece:
+                    break
+                pieces.append(piece)
+                size += len(piece)
+        decoder.close()
+        self._lease.refund(encoded)
+        return self._joined(pieces, size)
+
+    def _joined(self, pieces: list[bytes], size: int) -> bytes:
+        """The pieces in one, which takes the memory of both for a moment; they are forgotten."""
+        if len(pieces) != 1:
+            self._lease.charge(size)
+            pieces[:] = [b"".join(pieces)]
+            self._lease.refund(size)
+        return pieces.pop()
+
+    def _refuse_over_limit(self, size: int) -> None:
+        if size > self._limit:
+            raise BodyTooLarge(f"The request body is larger than {self._limit} bytes.")
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """A request's whole body; None where the client left before it was sent."""
+    pieces = []
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        pieces.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(pieces)
+
+
+async def take_body(request: Request) -> bytes:
+    """A request's body, which can be taken once: the request does not keep it, as `body()` does.
+
+    Raises ClientDisconnect where the client left before it was sent.
+    """
+    body = await read_body(request.receive)
+    if body is None:
+        raise ClientDisconnect
+    return body

@@ -1,0 +1,93 @@
+"""Connections whose request was answered before its body had come.
+
+An ASGI server discards the rest of such a body, however long it is, to read the next request. Here
+the connection is closed instead, a moment after the answer: closing at once could destroy the
+answer on its way, as the client is still sending.
+
+Source: RFC 9112, 9.6 (Tear-down), and RFC 9110, 10.1.1 (Expect).
+"""
+
+import asyncio
+from contextlib import suppress
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SMALL_BODY = 64 * 1024
+"""Declared bytes that may be discarded to go on using the connection."""
+
+LINGER_BYTES = 32 * 1024 * 1024
+"""Bytes that are discarded before the connection is closed."""
+
+LINGER_SECONDS = 5.0
+"""How long that may take."""
+
+LINGERING = 4
+"""Connections whose bodies are discarded at once; others wait, or they would stall the rest."""
+
+
+class UnreadBody:
+    """Closes the connection after an answer that came before the request's body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._turns = asyncio.Semaphore(LINGERING)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        if scope["type"] != "http" or not _may_be_long(Headers(scope=scope)):
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(receive, send, self._turns)
+        await self._app(scope, exchange.receive, exchange.send)
+
+
+class _Exchange:
+    """A request with a long body, and its answer."""
+
+    def __init__(self, receive: Receive, send: Send, turns: asyncio.Semaphore) -> None:
+        self._receive = receive
+        self._turns = turns
+        self._send = send
+        self._read = False
+        self._closing = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._read = message["type"] == "http.disconnect" or not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._closing = not self._read
+            await self._send(_with_close(message) if self._closing else message)
+        elif self._closing and not message.get("more_body", False):
+            # The client has the whole answer; what is still to come is its end.
+            await self._send({**message, "more_body": True})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_SECONDS), self._turns:
+                    await self._discard()
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        else:
+            await self._send(message)
+
+    async def _discard(self) -> None:
+        discarded = 0
+        while not self._read and discarded < LINGER_BYTES:
+            discarded += len((await self.receive()).get("body", b""))
+
+
+def _may_be_long(headers: Headers) -> bool:
+    """Whether reading the body to its end could take long.
+
+    A client that waits for a `100 Continue` may send its body or not: after another answer, nobody
+    knows where its next request begins.
+    """
+    declared = headers.get("content-length", "0")
+    small = declared.isdecimal() and len(declared) < 10 and int(declared) <= SMALL_BODY
+    return not small or "transfer-encoding" in headers or "expect" in headers
+
+
+def _with_close(message: Message) -> Message:
+    headers = [header for header in message.get("headers", ()) if header[0] != b"connection"]
+    return {**message, "headers": [*headers, (b"connection", b"close")]}

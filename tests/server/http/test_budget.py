@@ -1,0 +1,54 @@
+import asyncio
+
+import pytest
+
+from server.errors import BodyMemoryExhausted
+from server.http.budget import Budget, Lease
+
+
+def test_what_all_leases_charge_together_is_bounded() -> None:
+    budget = Budget(10)
+    first, second = Lease(budget), Lease(budget)
+    first.charge(6)
+    with pytest.raises(BodyMemoryExhausted):
+        second.charge(5)
+    second.charge(4)
+    assert budget.free == 0
+
+
+def test_what_does_not_fit_says_when_to_come_back() -> None:
+    with pytest.raises(BodyMemoryExhausted) as caught:
+        Lease(Budget(1)).charge(2)
+    assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "1"})
+
+
+def test_requiring_charges_nothing() -> None:
+    budget = Budget(10)
+    Lease(budget).require(10)
+    assert budget.used == 0
+    with pytest.raises(BodyMemoryExhausted):
+        Lease(budget).require(11)
+
+
+def test_a_part_or_all_is_taken_back() -> None:
+    budget = Budget(10)
+    lease = Lease(budget)
+    lease.charge(10)
+    lease.refund(4)
+    assert budget.used == 6
+    lease.release()
+    lease.release()
+    assert budget.used == 0
+
+
+async def test_a_request_that_ends_releases_its_lease_with_the_work_that_outlasts_it() -> None:
+    budget = Budget(10)
+    lease = Lease(budget)
+    work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    lease.charge(10)
+    lease.outlast(work)
+    lease.end()
+    assert budget.used == 10
+    work.set_result(None)
+    await asyncio.sleep(0)
+    assert budget.used == 0

@@ -1,0 +1,68 @@
+import asyncio
+import ctypes
+import sys
+
+import pytest
+
+from server.http import freed
+from server.http.freed import LARGE, Freed
+
+
+class Trims:
+    """Counts them; `done` is set by each."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.done = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, pad: int) -> None:
+        assert pad == 0
+        self.count += 1
+        self._loop.call_soon_threadsafe(self.done.set)
+
+
+async def test_large_bodies_that_end_together_share_a_trim(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(freed, "DELAY", 0)
+    trims = Trims()
+    memory = Freed(trims)
+    for expected in (1, 2):
+        for _ in range(10):
+            memory.note(LARGE)
+        await trims.done.wait()
+        trims.done.clear()
+        assert trims.count == expected
+
+
+async def test_small_bodies_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freed, "DELAY", 0)
+    trims = Trims()
+    memory = Freed(trims)
+    memory.note(LARGE - 1)
+    memory.note(LARGE)
+    await trims.done.wait()
+    assert trims.count == 1
+
+
+def test_without_such_a_function_nothing_is_done() -> None:
+    Freed(None).note(LARGE)
+
+
+@pytest.mark.parametrize("problem", [AttributeError, OSError, TypeError])
+def test_other_c_libraries_have_none(
+    monkeypatch: pytest.MonkeyPatch, problem: type[Exception]
+) -> None:
+    def load(_: None) -> None:
+        raise problem
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    assert freed.trimmer() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's own")
+def test_glibc_has_it() -> None:
+    trim = freed.trimmer()
+    assert trim is not None
+    assert trim(0) in (0, 1)
