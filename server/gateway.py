@@ -1,6 +1,6 @@
 """From a plan to a running answer: the one path that every request of either API takes.
 
-`Gateway.start` refuses what can be refused (429, 400, 500 before anything was sent), then starts
+`Gateway.start` refuses what can be refused (429, 400, 503 before anything was sent), then starts
 a run whose producer samples and emits wire events; the caller follows the run.
 """
 
@@ -14,7 +14,7 @@ from adapters.base import Backend
 from adapters.errors import BackendError, BackendFailed
 from server.admission import Admission, Ticket
 from server.completion import TurnEvent, TurnFinished, Usage
-from server.errors import APIError, ServerFailed, Unavailable, from_backend
+from server.errors import APIError, ServerFailed, Unavailable, engine_down
 from server.outbound.base import Outbound
 from server.plan import RawPlan, TurnPlan
 from server.runs import Emit, Journal, Run, Runs, WireEvent
@@ -90,8 +90,8 @@ class Gateway:
     async def _prepare(self, plan: TurnPlan | RawPlan, request_id: str) -> Turn:
         try:
             await self.backend.check()
-        except BackendError as error:
-            raise from_backend(error) from error
+        except BackendFailed as error:
+            raise engine_down(error) from error
         if isinstance(plan, RawPlan):
             return await prepare_raw(plan, self.backend, request_id)
         return await prepare(plan, self.backend, request_id)
