@@ -181,6 +181,13 @@ class ServerFailed(APIError):
     default_code = "server_error"
 
 
+class NoSummary(APIError):
+    """The model wrote no summary of a conversation."""
+
+    status = 502
+    default_code = "no_summary"
+
+
 class Unavailable(APIError):
     """The server cannot take this request for now."""
 
