@@ -2,6 +2,7 @@
 
 BackendError
   + Overloaded       the engine's queue is full; trying again later may work
+  |   + NotReady     it starts or stops, and takes no requests meanwhile
   + ContextTooLong   prompt and max tokens do not fit the context
   + Unsupported      the request needs what this engine lacks; names it
   + Rejected         the engine refused the request for another reason; it would again
@@ -27,6 +28,10 @@ class Overloaded(BackendError):
     def __init__(self, message: str, retry_after: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class NotReady(Overloaded):
+    """The engine is there, but takes no requests: it starts, or finishes what it has and stops."""
 
 
 class ContextTooLong(BackendError):

@@ -93,6 +93,7 @@ class GrammarSpec:
     answer: what the final message must be.
     reasoning: whether the model may think in the analysis channel (calls may stand there anyway).
     reasoning_budget: the most tokens of reasoning, in one message; None is no bound, 0 is none.
+    preambles: whether the model may write for the user before the call or the answer.
     parallel_calls: after a call more may follow, and `<|return|>` ends the turn; `<|call|>` must
     then not stop the sampling. gpt-oss was not trained to go on.
     """
@@ -102,6 +103,7 @@ class GrammarSpec:
     answer: Body = FreeText()
     reasoning: bool = True
     reasoning_budget: int | None = None
+    preambles: bool = True
     parallel_calls: bool = False
 
 
@@ -110,11 +112,14 @@ def turn_grammar(spec: GrammarSpec) -> str:
     thinks = spec.reasoning and spec.reasoning_budget != 0
     bounded = thinks and spec.reasoning_budget is not None
     rules = [
-        f"start: {_turn(thinks=thinks, bounded=bounded)}",
+        f"start: {_turn(thinks=thinks, bounded=bounded, preambles=spec.preambles)}",
         f"last: {' | '.join(_lasts(spec))}",
-        f"preamble: {_ids(_header(Channel.COMMENTARY))} text {_ids(_AGAIN)}",
-        "text: /(.|\\n)*/",
     ]
+    if spec.preambles:
+        rules += [
+            f"preamble: {_ids(_header(Channel.COMMENTARY))} text {_ids(_AGAIN)}",
+            "text: /(.|\\n)*/",
+        ]
     if thinks:
         limit = f"[max_tokens={spec.reasoning_budget}]" if bounded else ""
         rules += [
@@ -146,11 +151,12 @@ def _lark(rules: Iterable[str]) -> str:
     return "\n".join(["%llguidance {}", *rules, ""])
 
 
-def _turn(*, thinks: bool, bounded: bool) -> str:
+def _turn(*, thinks: bool, bounded: bool, preambles: bool) -> str:
     # A budget holds for one message, so there is only one.
     if bounded:
-        return "reasoning? preamble* last"
-    return "(reasoning | preamble)* last" if thinks else "preamble* last"
+        return "reasoning? preamble* last" if preambles else "reasoning? last"
+    before = [*(["reasoning"] if thinks else []), *(["preamble"] if preambles else [])]
+    return f"({' | '.join(before)})* last" if before else "last"
 
 
 def _lasts(spec: GrammarSpec) -> Iterable[str]:

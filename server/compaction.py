@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
-from server.errors import ContextLengthExceeded, ServerFailed, Unavailable
+from server.errors import ContextLengthExceeded, NoSummary, Unavailable
 from server.ids import new_id
 from server.inbound import items
 from server.outbound.fold import fold
@@ -45,8 +45,8 @@ def compacted(
 ) -> dict[str, Any]:
     """The API's object.
 
-    started: the response that made the summary. events: its own. Raises APIError where they tell of
-    no whole summary: nothing may take the conversation's place then.
+    started: the response that made the summary. events: its own. Raises APIError if they have no
+    whole summary, NoSummary if the model wrote none: nothing may replace the conversation then.
     """
     response = fold(events)
     said = [kept.item for kept in (*started.history, *started.input[:-1])]
@@ -82,5 +82,5 @@ def _answer(output: Sequence[dict[str, Any]]) -> str:
     ]
     summary = "\n\n".join(texts)
     if not summary.strip():
-        raise ServerFailed("The model wrote no summary.")
+        raise NoSummary("The model wrote no summary. The same request may work again.")
     return summary

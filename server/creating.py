@@ -12,6 +12,7 @@ from server.envelope import created
 from server.errors import InvalidRequest
 from server.hidden import refuse_where_hidden
 from server.ids import new_id
+from server.inbound.grammar import Constraint
 from server.inbound.options import today
 from server.inbound.responses import Draft, read
 from server.inbound.sealed import INCLUDE
@@ -64,11 +65,13 @@ async def create(
     *,
     remembered: StoredResponse | None = None,
     generate: bool = True,
+    constraint: Constraint | None = None,
 ) -> Creation:
     """Start to make a response. Raises APIError for all that can be known before sampling.
 
     remembered: a previous response that is not in the store, or not with its history. generate:
-    False makes a response that says nothing, to be continued.
+    False makes a response that says nothing, to be continued. constraint: masks in place of what
+    the request itself asks for.
     """
     background = bool(wanted.background)
     if background and wanted.store is False:
@@ -77,13 +80,14 @@ async def create(
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     model = context.model(wanted.model)
     draft = await compile_request(context, owner, wanted, remembered=remembered, generate=generate)
+    plan = draft.plan if constraint is None else constraint.applied(draft.plan)
     response = created(
         wanted, draft, response_id=new_id("resp"), model=model, created_at=int(time.time())
     )
     hide = context.settings.raw_reasoning == "hide"
     outbound = ResponsesOutbound(
         response,
-        draft.plan,
+        plan,
         hide_reasoning=hide,
         show_ids=bool(wanted.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in (wanted.include or ()) else None,
@@ -93,7 +97,7 @@ async def create(
     kept = journal if response["store"] else None
     if generate:
         run = await context.gateway.start(
-            draft.plan, outbound, response["id"], journal=kept, background=background
+            plan, outbound, response["id"], journal=kept, background=background
         )
     else:
         run = await context.gateway.start_silent(outbound, response["id"], journal=kept)

@@ -31,12 +31,16 @@ from typing import Any, ClassVar
 
 from adapters.errors import (
     BackendError,
+    BackendFailed,
     ContextTooLong,
     DeadEnd,
+    EngineDied,
     EngineFault,
     InvalidGrammar,
+    NotReady,
     Overloaded,
     Rejected,
+    Unreached,
     Unsupported,
 )
 
@@ -206,6 +210,13 @@ class ServerFailed(APIError):
     default_code = "server_error"
 
 
+class NoSummary(APIError):
+    """The model wrote no summary of a conversation."""
+
+    status = 502
+    default_code = "no_summary"
+
+
 class Unavailable(APIError):
     """The server cannot take this request for now; a later attempt may succeed."""
 
@@ -230,16 +241,47 @@ class BodyMemoryExhausted(Unavailable):
     default_code = "body_memory_exhausted"
 
 
+class EngineDown(Unavailable):
+    """The engine cannot be reached, starts, or is dead; nothing was sampled.
+
+    retry_after: seconds; by default those between two health checks of an engine.
+    """
+
+    default_code = "engine_unavailable"
+
+    def __init__(self, message: str, retry_after: float = 5.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Whole seconds, at least one."""
+        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+
+
+def engine_down(error: BackendFailed) -> EngineDown:
+    """The client's view of an engine that cannot serve, before anything was sampled."""
+    is_foreign = isinstance(error, EngineFault)
+    return EngineDown("The engine cannot be reached now." if is_foreign else str(error))
+
+
 def from_backend(
-    error: BackendError, *, prompt_param: str | None = None, own_grammar: bool = False
+    error: BackendError,
+    *,
+    prompt_param: str | None = None,
+    own_grammar: bool = False,
+    has_sampled: bool = False,
 ) -> APIError:
     """The client's view of a backend's error.
 
     prompt_param: the field that holds the prompt. own_grammar: whether the client wrote a part of
-    the grammar; only then a dead end in it is the request's.
+    the grammar; only then a dead end in it is the request's. has_sampled: whether the engine had
+    begun to answer; a request that it never got can be repeated.
     A foreign engine's own words are not for clients: they name hosts, and may quote prompts.
     """
     match error:
+        case NotReady():
+            return EngineDown("The engine takes no requests now.", error.retry_after)
         case Overloaded():
             return RateLimited(str(error), error.retry_after)
         case ContextTooLong():
@@ -252,6 +294,8 @@ def from_backend(
             return InvalidRequest(str(error), code="invalid_grammar")
         case Rejected():
             return InvalidRequest("The engine refused the request.", code="engine_refused")
+        case Unreached() | EngineDied() if not has_sampled:
+            return engine_down(error)
         case EngineFault():
             return ServerFailed("The engine failed to serve the request.")
         case _:

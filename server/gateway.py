@@ -1,6 +1,6 @@
 """From a plan to a running answer: the one path that every request of either API takes.
 
-`Gateway.start` refuses what can be refused (429, 400, 500 before anything was sent), then starts
+`Gateway.start` refuses what can be refused (429, 400, 503 before anything was sent), then starts
 a run whose producer samples and emits wire events; the caller follows the run.
 """
 
@@ -18,7 +18,7 @@ from harmony.events import Repair
 from harmony.messages import Channel
 from server.admission import Admission, Ticket
 from server.completion import TurnEvent, TurnFinished, Usage
-from server.errors import APIError, ServerFailed, Unavailable, from_backend
+from server.errors import APIError, ServerFailed, Unavailable, engine_down
 from server.outbound.base import Outbound
 from server.plan import RawPlan, TurnPlan
 from server.runs import Emit, Journal, Run, Runs, WireEvent
@@ -111,8 +111,8 @@ class Gateway:
     async def _check(self) -> None:
         try:
             await self.backend.check()
-        except BackendError as error:
-            raise from_backend(error) from error
+        except BackendFailed as error:
+            raise engine_down(error) from error
 
     async def prepare(self, plan: TurnPlan | RawPlan, request_id: str) -> Turn:
         """The plan as the engine is asked. Raises APIError for what it cannot do."""

@@ -150,7 +150,7 @@ class Run:
             if not self._cancelled:
                 raise
         except APIError as error:
-            self.error = error
+            self.error = _without_frames(error)
         except Exception:
             logger.exception("a run failed")
             self.error = ServerFailed("The server had an error while processing the request.")
@@ -201,6 +201,12 @@ class Run:
         if kept_from > self.dropped:
             del self.events[: kept_from - self.dropped]
             self.dropped = kept_from
+
+
+def _without_frames(error: APIError) -> APIError:
+    """The error alone: its traceback would keep all that the producer made, and the run itself."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
 
 
 class Reader:

@@ -135,7 +135,12 @@ class Turn:
     def api_error(self, error: BackendError) -> APIError:
         """What the engine raised, for the client."""
         plan = self._plan
-        return from_backend(error, prompt_param=plan.prompt_param, own_grammar=plan.own_grammar)
+        return from_backend(
+            error,
+            prompt_param=plan.prompt_param,
+            own_grammar=plan.own_grammar,
+            has_sampled=bool(self._sampled),
+        )
 
 
 async def prepare(

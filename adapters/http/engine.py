@@ -14,6 +14,7 @@ from adapters.errors import (
     BackendError,
     ContextTooLong,
     EngineFault,
+    NotReady,
     Overloaded,
     Unreached,
     Unsupported,
@@ -172,9 +173,12 @@ class HTTPEngine:
         message = message_of(await response.aread())
         status = response.status_code
         logger.warning("%s answered %d to request %s", self.name, status, request.request_id)
-        if status in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE):
-            wait = response.headers.get("retry-after", "")
-            return Overloaded("the engine is busy", float(wait) if wait.isdecimal() else 1.0)
+        given = response.headers.get("retry-after", "")
+        wait = float(given) if given.isdecimal() else 1.0
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            return Overloaded("the engine is busy", wait)
+        if status == httpx.codes.SERVICE_UNAVAILABLE:
+            return NotReady("the engine takes no requests now", wait)
         return refusal(status, message, request, self._wire.refused)
 
     def _running(self) -> httpx.AsyncClient:

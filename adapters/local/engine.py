@@ -109,7 +109,7 @@ class Engine:
             if fatal is not None:
                 self._reason = f"the engine died: {_one_line(fatal)}"
             self._ended = True
-            error = Sampled(error=BackendFailed(self._reason))
+            error = Sampled(error=EngineDied(self._reason))
             self._deliver([(row, error) for row in list(self._rows.values())])
 
     def _batch(self) -> list[Row | None]:

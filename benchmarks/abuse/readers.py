@@ -17,7 +17,7 @@ from benchmarks.abuse.harness import Row, Target, post
 READERS = 12
 TOKENS = 60_000
 MAX_UNREAD = 8 * 1024 * 1024
-IN_PROGRESS = 130_000_000
+IN_PROGRESS = 60_000_000
 """Bytes of one answer in progress, all its events as objects, and what the interpreter keeps."""
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
@@ -106,7 +106,7 @@ async def stall_sockets(target: Target) -> str:
 
 def _row(name: str, attack: Any, unread: int) -> Row:
     """unread: bytes that may wait for each reader."""
-    memory = IN_PROGRESS + READERS * (unread + 2_000_000)
+    memory = IN_PROGRESS + READERS * (unread + 1_000_000)
     options = ("--max-running", "1", "--max-unread", str(MAX_UNREAD))
     return Row(f"reads nothing: {name}", attack, memory=memory, options=options, script=SCRIPT)
 

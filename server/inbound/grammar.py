@@ -103,6 +103,18 @@ class Constraint:
     parallel_calls: bool = False
     own_grammar: bool = False
 
+    def applied(self, plan: TurnPlan) -> TurnPlan:
+        """The plan with these masks in place of its own."""
+        return replace(
+            plan,
+            grammar=self.grammar,
+            answer_grammar=self.answer_grammar,
+            reasoned_grammar=self.reasoned_grammar,
+            prefill=self.prefill,
+            parallel_calls=self.parallel_calls,
+            own_grammar=self.own_grammar,
+        )
+
 
 def constrain(wish: Wish, masking: Masking) -> Constraint:
     """Compile what the request wants. It may take seconds: call it off the event loop.
@@ -124,18 +136,20 @@ def constrain(wish: Wish, masking: Masking) -> Constraint:
     return _kept(wish, masking.parallel_calls and wish.parallel_calls)
 
 
+def answer_only(masking: Masking) -> Constraint:
+    """Reasoning, then a final message that is not blank: no calls, and nothing else to show.
+
+    Without masks nothing is enforced.
+    """
+    if masking.when == "never" or not masking.available:
+        return Constraint()
+    spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
+    return Constraint(grammar=turn_grammar(spec), answer_grammar=answer_grammar(spec))
+
+
 def constrained(plan: TurnPlan, wish: Wish, masking: Masking) -> TurnPlan:
     """The plan with what `constrain` gives."""
-    constraint = constrain(wish, masking)
-    return replace(
-        plan,
-        grammar=constraint.grammar,
-        answer_grammar=constraint.answer_grammar,
-        reasoned_grammar=constraint.reasoned_grammar,
-        prefill=constraint.prefill,
-        parallel_calls=constraint.parallel_calls,
-        own_grammar=constraint.own_grammar,
-    )
+    return constrain(wish, masking).applied(plan)
 
 
 def _prefill(wish: Wish) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ Source: https://platform.openai.com/docs/api-reference/responses/compact and the
 specification (2026-04-24)
 """
 
+import logging
 from functools import partial
 
 from fastapi import APIRouter
@@ -15,20 +16,36 @@ from server.auth import authenticate
 from server.compaction import ask, compacted
 from server.context import context_of
 from server.creating import create
+from server.errors import NoSummary
+from server.inbound.grammar import answer_only
 from server.respond import respond
 from server.schemas.base import note_unknown
 from server.schemas.responses import CompactResponse
+
+logger = logging.getLogger(__name__)
 
 router = APIRouter()
 
 
 @router.post("/v1/responses/compact")
 async def compact(request: Request) -> Response:
-    """The user's messages as they were, and the model's summary of all else, sealed."""
+    """The user's messages as they were, and the model's summary of all else, sealed.
+
+    A 502 if the model, asked twice, writes none; nothing is stored.
+    """
     owner = authenticate(request).id
-    context = context_of(request)
     wanted = await body.parse(request, CompactResponse)
     note_unknown(wanted, "Compaction")
-    creation = await create(context, owner, ask(wanted))
+    try:
+        return await _summarise(request, owner, wanted)
+    except NoSummary:
+        # Masks make a summary certain; an engine without them gets a second chance.
+        logger.warning("the model wrote no summary; it is asked again")
+        return await _summarise(request, owner, wanted)
+
+
+async def _summarise(request: Request, owner: str, wanted: CompactResponse) -> Response:
+    context = context_of(request)
+    creation = await create(context, owner, ask(wanted), constraint=answer_only(context.masking))
     fold = partial(compacted, creation.started, partial(context.sealer.seal, owner))
     return await respond(creation.run, request, stream=False, encode=sse.named, fold=fold)

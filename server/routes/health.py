@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from adapters.errors import BackendFailed
 from server.context import context_of
-from server.errors import Unavailable
+from server.errors import EngineDown
 from server.respond import json_response
 
 router = APIRouter()
@@ -20,7 +20,7 @@ async def health(request: Request) -> Response:
     try:
         await context_of(request).gateway.backend.check()
     except BackendFailed as error:
-        raise Unavailable(f"The engine is not healthy: {error}") from error
+        raise EngineDown(f"The engine is not healthy: {error}") from error
     return json_response({"status": "ok"})
 
 

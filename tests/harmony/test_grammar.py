@@ -156,6 +156,39 @@ def test_without_reasoning_analysis_is_for_calls_only() -> None:
     assert refused_at(turn_grammar(GrammarSpec(reasoning_budget=0)), THOUGHT) == "analysis"
 
 
+@pytest.mark.parametrize(
+    ("completion", "token"),
+    [
+        (ANSWER, None),
+        (THOUGHT + ANSWER, None),
+        (THOUGHT + THOUGHT + "<|channel|>final<|message|>One\ntwo.\n<|return|>", None),
+        (PREAMBLE + ANSWER, "comment"),
+        (CALLED, "comment"),
+        ("<|channel|>final<|message|><|return|>", "<|return|>"),
+        ("<|channel|>final<|message|> <|return|>", " "),
+        ("<|channel|>final<|message|>\n\n<|return|>", "\n\n"),
+    ],
+)
+def test_without_preambles_there_is_reasoning_and_the_answer(
+    completion: str, token: str | None
+) -> None:
+    spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
+    assert refused_at(turn_grammar(spec), completion) == token
+
+
+def test_without_preambles_and_reasoning_there_is_the_answer() -> None:
+    grammar = turn_grammar(GrammarSpec(reasoning=False, preambles=False))
+    assert refused_at(grammar, ANSWER) is None
+    assert refused_at(grammar, THOUGHT + ANSWER) == "analysis"
+    assert refused_at(grammar, PREAMBLE + ANSWER) == "comment"
+
+
+def test_a_budget_without_preambles_is_for_one_message() -> None:
+    grammar = turn_grammar(GrammarSpec(reasoning_budget=16, preambles=False))
+    assert refused_at(grammar, THOUGHT + ANSWER) is None
+    assert refused_at(grammar, THOUGHT + THOUGHT + ANSWER) == "analysis"
+
+
 @pytest.mark.parametrize("budget", [1, 16])
 def test_a_budget_closes_the_reasoning(budget: int) -> None:
     mask = Mask(turn_grammar(GrammarSpec(TOOLS, reasoning_budget=budget)))

@@ -6,10 +6,13 @@ from adapters.errors import (
     BackendFailed,
     ContextTooLong,
     DeadEnd,
+    EngineDied,
     EngineFault,
     InvalidGrammar,
+    NotReady,
     Overloaded,
     Rejected,
+    Unreached,
     Unsupported,
 )
 from adapters.http.wire import refusal
@@ -18,12 +21,14 @@ from server.errors import (
     AuthenticationFailed,
     BodyTooLarge,
     ContextLengthExceeded,
+    EngineDown,
     Forbidden,
     InvalidRequest,
     NotFound,
     RateLimited,
     ServerFailed,
     Unavailable,
+    engine_down,
     from_backend,
 )
 
@@ -87,6 +92,7 @@ def test_other_errors_add_no_headers() -> None:
         (Unsupported("seed", "x"), InvalidRequest, "unsupported_parameter"),
         (Overloaded("full", 3), RateLimited, "rate_limit_exceeded"),
         (BackendFailed("out of memory"), ServerFailed, "server_error"),
+        (EngineDied("the thread ended"), EngineDown, "engine_unavailable"),
         (InvalidGrammar("no such rule"), InvalidRequest, "invalid_grammar"),
     ],
 )
@@ -113,6 +119,24 @@ def test_a_foreign_engines_own_words_are_not_for_clients(
     told = from_backend(error)
     assert (type(told), told.code) == (kind, code)
     assert "inner" not in told.message
+
+
+@pytest.mark.parametrize("error", [EngineFault("http://inner"), Unreached("http://inner")])
+def test_an_engine_that_is_down_is_named_to_nobody(error: EngineFault) -> None:
+    down = engine_down(error)
+    assert "inner" not in down.message
+    assert (down.status, down.headers) == (503, {"Retry-After": "5"})
+
+
+@pytest.mark.parametrize("error", [Unreached("http://inner"), EngineDied("dead")])
+def test_an_engine_that_had_sampled_has_failed(error: BackendFailed) -> None:
+    assert type(from_backend(error)) is EngineDown
+    assert type(from_backend(error, has_sampled=True)) is ServerFailed
+
+
+def test_an_engine_that_is_not_ready_says_when_to_come_back() -> None:
+    told = from_backend(NotReady("it starts", 2.5))
+    assert (type(told), told.headers) == (EngineDown, {"Retry-After": "3"})
 
 
 def test_a_dead_end_is_the_clients_where_the_client_wrote_the_grammar() -> None:

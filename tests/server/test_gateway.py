@@ -17,6 +17,7 @@ from server.errors import (
     APIError,
     ClientTooSlow,
     ContextLengthExceeded,
+    EngineDown,
     RateLimited,
     ServerFailed,
     Unavailable,
@@ -127,7 +128,7 @@ async def test_a_dead_engine_is_a_refusal(start_engine: StartEngine) -> None:
     engine = await start_engine(ANSWER)
     engine.failure = BackendFailed("out of memory")
     gate = gateway(engine)
-    with pytest.raises(ServerFailed, match="out of memory"):
+    with pytest.raises(EngineDown, match="out of memory"):
         await gate.start(PLAN, Told(), "r")
     assert gate.admission.admitted == 0
 

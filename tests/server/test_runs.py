@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
@@ -379,6 +381,38 @@ async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(sourc
         await settle()
         assert reader.take() == events(2)
     assert run.events == []
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_a_run_that_failed_keeps_nothing_of_its_producer(ended: bool) -> None:
+    """Without a garbage collection, as long as the run is kept and when it is not."""
+
+    class Failing:
+        async def __call__(self, emit: Emit) -> None:
+            try:
+                await asyncio.sleep(60 if ended else 0)
+                raise ValueError
+            except (ValueError, asyncio.CancelledError) as error:
+                raise InvalidRequest("No.") from error
+
+    gc.disable()
+    try:
+        producer = Failing()
+        alive = weakref.ref(producer)
+        run = Run(producer)
+        del producer
+        await settle()
+        if ended:
+            run.cancel(InvalidRequest("No."))
+        await run.wait()
+        await settle()
+        assert isinstance(run.error, InvalidRequest)
+        assert alive() is None
+        alive_run = weakref.ref(run)
+        del run
+        assert alive_run() is None
+    finally:
+        gc.enable()
 
 
 async def test_the_last_reader_to_leave_cancels_a_foreground_run(source: Source) -> None:

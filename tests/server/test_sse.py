@@ -296,7 +296,7 @@ async def test_a_client_that_does_not_take_the_head_gets_the_rest_in_one(client:
 
 
 MANY = 100
-SMALL = 10 * (len(ONE) + 48)
+SMALL = 10 * len(ONE)
 """A limit that ten events reach."""
 
 

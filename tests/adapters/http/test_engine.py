@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from adapters.base import GenerationChunk, GenerationRequest
-from adapters.errors import BackendFailed, EngineFault, Overloaded, Rejected, Unreached
+from adapters.errors import BackendFailed, EngineFault, NotReady, Overloaded, Rejected, Unreached
 from adapters.http.engine import HTTPEngine, message_of
 from adapters.http.options import Options
 from adapters.vllm.wire import VLLMWire
@@ -230,12 +230,15 @@ async def test_an_engines_address_says_nothing_about_grammars(engine: FakeEngine
     await client.stop()
 
 
-@pytest.mark.parametrize("code", [429, 503])
-async def test_a_busy_engine_says_when_to_come_back(engine: FakeEngine, code: int) -> None:
+@pytest.mark.parametrize(("code", "kind"), [(429, Overloaded), (503, NotReady)])
+async def test_a_busy_engine_says_when_to_come_back(
+    engine: FakeEngine, code: int, kind: type[Overloaded]
+) -> None:
     client = await connect(engine)
     engine.will(GENERATE, status(code, "full", retry_after="7"))
-    with pytest.raises(Overloaded, match="is busy") as refusal:
+    with pytest.raises(Overloaded) as refusal:
         await sample(client)
+    assert type(refusal.value) is kind
     assert refusal.value.retry_after == 7
 
 

@@ -24,7 +24,14 @@ from server.errors import InvalidRequest
 from server.inbound import bodies, grammar
 from server.inbound.bodies import MAX_CHARACTERS
 from server.inbound.formats import read_format
-from server.inbound.grammar import Constraint, Masking, Wish, constrain, constrained
+from server.inbound.grammar import (
+    Constraint,
+    Masking,
+    Wish,
+    answer_only,
+    constrain,
+    constrained,
+)
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import read_tools
 from server.plan import TurnPlan
@@ -83,6 +90,23 @@ def test_a_plain_conversation_is_free(masking: Masking) -> None:
 
 def test_always_holds_a_plain_conversation_to_harmony() -> None:
     assert constrain(wish(), ALWAYS).grammar == turn_grammar(GrammarSpec())
+
+
+def test_an_answer_alone_is_reasoning_and_text() -> None:
+    spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
+    expected = Constraint(turn_grammar(spec), answer_grammar(spec))
+    assert [answer_only(masking) for masking in (NEEDED, ALWAYS)] == [expected, expected]
+
+
+@pytest.mark.parametrize("masking", [NEVER, CANNOT])
+def test_without_masks_not_even_an_answer_is_enforced(masking: Masking) -> None:
+    assert answer_only(masking) == Constraint()
+
+
+def test_masks_may_replace_those_of_a_plan() -> None:
+    plan = TurnPlan(Conversation(()), grammar="a", prefill=(1,), parallel_calls=True)
+    replaced = Constraint("b", "c").applied(plan)
+    assert replaced == TurnPlan(Conversation(()), grammar="b", answer_grammar="c")
 
 
 def test_tools_hold_calls_to_what_is_declared() -> None:

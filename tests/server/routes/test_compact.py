@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from openai.types.responses import CompactedResponse
 
+from adapters.base import GenerationRequest
 from server.compaction import NOTE
+from server.inbound.grammar import Masking, answer_only
+from server.store.memory import MemoryStore
 
 ANSWER = "<|channel|>final<|message|>Lyon it is.<|return|>"
 SUMMARY = (
@@ -122,12 +125,45 @@ async def test_a_summary_that_is_cut_off_is_none(open_app: OpenApp) -> None:
         ),
     ],
 )
-async def test_an_answer_without_a_summary_is_the_servers_error(
-    open_app: OpenApp, said: str
-) -> None:
-    async with open_app(said) as app:
+async def test_a_model_that_writes_no_summary_is_asked_twice(open_app: OpenApp, said: str) -> None:
+    store = MemoryStore()
+    async with open_app(said, store=store) as app:
         answer = await app.post(PATH, {"model": "scripted", "input": "hi"})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "server_error")
+        await app.until_idle()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "no_summary")
+    assert len(app.prompts) == 2
+    assert store._responses == {}
+
+
+async def test_a_summary_may_come_the_second_time(open_app: OpenApp) -> None:
+    async with open_app("<|channel|>final<|message|> <|return|>", SUMMARY) as app:
+        generate = app.backend.generate
+
+        async def improving(request: GenerationRequest) -> Any:
+            try:
+                async for chunk in generate(request):
+                    yield chunk
+            finally:
+                app.backend._lines = app.backend._lines[1:]
+
+        app.backend.generate = improving
+        made = await compacted(app, input="hi")
+    assert made["output"][-1]["type"] == "compaction"
+    assert len(app.prompts) == 2
+
+
+@pytest.mark.parametrize("constrain", [None, "always", "needed"])
+async def test_masks_leave_nothing_but_a_summary(open_app: OpenApp, constrain: str | None) -> None:
+    async with open_app(SUMMARY, constrain=constrain) as app:
+        await compacted(app, input="hi", instructions="Call tools.")
+    (request,) = app.backend.requests
+    assert request.grammar == answer_only(Masking()).grammar
+
+
+async def test_a_summary_needs_no_masks(open_app: OpenApp) -> None:
+    async with open_app(SUMMARY, constrain="never") as app:
+        await compacted(app, input="hi")
+    assert app.backend.requests[0].grammar is None
 
 
 async def test_a_summary_that_the_server_breaks_off_can_be_asked_for_again(

@@ -42,6 +42,7 @@ async def test_a_server_whose_engine_is_dead_says_why(
     await backend.stop()
     answer = await http.get("/health")
     assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
     assert "was stopped" in answer.json()["error"]["message"]
 
 

@@ -113,7 +113,7 @@ async def test_a_response_that_is_not_stored_ends_with_an_error(open_app: Any) -
         ("/v1/chat/completions", {"model": "scripted", "messages": MESSAGES}),
         ("/v1/chat/completions", {"model": "scripted", "messages": MESSAGES, "n": 2}),
         ("/v1/chat/completions", {"model": "scripted", "messages": MESSAGES, "store": True}),
-        ("/v1/completions", {"model": "scripted", "prompt": "hi"}),
+        ("/v1/completions", {"model": "scripted", "prompt": "hi", "max_tokens": 300}),
     ],
 )
 async def test_chunks_end_with_an_error(open_app: Any, path: str, request_: dict[str, Any]) -> None:
