@@ -139,7 +139,7 @@ class Turn:
             error,
             prompt_param=plan.prompt_param,
             own_grammar=plan.own_grammar,
-            has_sampled=bool(self._sampled),
+            has_sampled=bool(self._tokens),
         )
 
 
