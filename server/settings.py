@@ -77,6 +77,13 @@ class Settings(BaseSettings):
         repr=False,
     )
     store_ttl: float = Field(30, gt=0, description="days that a response is kept; inf is for ever")
+    store_patience: float = Field(
+        60,
+        ge=0,
+        allow_inf_nan=False,
+        description="seconds that a stored answer waits for a store that is unavailable before it "
+        "fails",
+    )
     encryption_key: Several = Field(
         (),
         description="key of the reasoning that clients keep (repeatable: the first seals, all "

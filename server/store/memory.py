@@ -73,15 +73,19 @@ class MemoryStore:
 
     async def append(self, response_id: str, events: Sequence[Event]) -> None:
         """Keep a run's next events."""
-        self._run(response_id).events.extend(events)
+        self._run(response_id).events[events[0]["sequence_number"] :] = events
         self._bells.ring(response_id)
 
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """Keep the whole response, unless it was deleted while it was made."""
         ledger = await codec.pack(events)
+        key = (stored.owner, stored.id)
+        kept = self._responses.get(key)
+        if stored.id not in self._runs and kept and kept.response == stored.response:
+            return
         self._run(stored.id)
         del self._runs[stored.id]
-        if (stored.owner, stored.id) in self._responses:
+        if key in self._responses:
             self._put(stored, ledger)
         if stored.conversation_id and stored.said:
             await self.conversations.add(stored.owner, stored.conversation_id, stored.said)

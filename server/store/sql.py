@@ -58,6 +58,7 @@ class SqlStore:
         self.database = database = Database(url)
         self.completions = SqlCompletions(database)
         self.conversations = SqlConversations(database)
+        self._replace = _replacing(database)
         self.sealing_key: str | None = None
         self._gateway = new_id("gateway")
         # SQLite tells nobody of a change: readers of other gateways' runs look again.
@@ -108,7 +109,7 @@ class SqlStore:
             )
             if (await connection.execute(mine)).rowcount != 1:
                 raise _lost(response_id)
-            await connection.execute(insert(events).values(batch))
+            await connection.execute(self._replace, batch)
             await self._ring(connection, response_id)
         self._bells.ring(response_id)
 
@@ -117,9 +118,11 @@ class SqlStore:
         last = await _last_rows(stored, ledger)
         async with self.database.writing() as connection:
             mine = delete(runs).where(self._is_mine(stored.id))
-            if (await connection.execute(mine)).rowcount != 1:
-                raise _lost(stored.id)
             body = codec.dump(rows.body(stored))
+            if (await connection.execute(mine)).rowcount != 1:
+                if await self._has_ended(connection, stored.id, body):
+                    return
+                raise _lost(stored.id)
             await connection.execute(
                 update(responses).where(responses.c.id == stored.id).values(body=body)
             )
@@ -320,6 +323,14 @@ class SqlStore:
         if last.batches:
             await connection.execute(insert(events), last.batches)
 
+    async def _has_ended(self, connection: AsyncConnection, response_id: str, body: str) -> bool:
+        """Whether an earlier call of `end` was committed, though nobody knew."""
+        running = select(runs.c.response_id).where(runs.c.response_id == response_id).exists()
+        same = select(responses.c.id).where(
+            responses.c.id == response_id, responses.c.body == body, ~running
+        )
+        return (await connection.execute(same)).first() is not None
+
     async def _row(self, connection: AsyncConnection, owner: str, response_id: str) -> Any:
         found = await connection.execute(select(responses).where(_is(owner, response_id)))
         return found.first()
@@ -330,6 +341,15 @@ class SqlStore:
 
     def _is_mine(self, response_id: str) -> ColumnElement[bool]:
         return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)
+
+
+def _replacing(database: Database) -> Any:
+    """Inserts a batch of events, in place of a shorter one that was committed before."""
+    batch = database.insert(events)
+    return batch.on_conflict_do_update(
+        index_elements=[events.c.response_id, events.c.first],
+        set_={name: batch.excluded[name] for name in ("count", "body")},
+    )
 
 
 async def _last_rows(stored: StoredResponse, ledger: Sequence[Event]) -> _LastRows:
