@@ -209,6 +209,14 @@ class Store(Protocol):
         """
         ...
 
+    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+        """Take over the runs of gateways that are known to have ended: nobody holds their locks."""
+        ...
+
+    async def cancelled(self) -> frozenset[str]:
+        """Which responses are made here and to be cancelled. Others may write meanwhile."""
+        ...
+
     async def sweep(self, age: float) -> int:
         """Forget responses that are older than `age` seconds; how many."""
         ...

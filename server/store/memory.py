@@ -148,6 +148,14 @@ class MemoryStore:
         """None: no other gateway sees this memory."""
         return ()
 
+    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+        """None: no other gateway sees this memory."""
+        return ()
+
+    async def cancelled(self) -> frozenset[str]:
+        """The runs that are marked."""
+        return frozenset(name for name, run in self._runs.items() if run.cancelled)
+
     async def sweep(self, age: float) -> int:
         """Nothing: the capacity bounds what is kept."""
         return 0
