@@ -19,6 +19,7 @@ from server.errors import APIError
 from server.gateway import Gateway
 from server.idempotency import Idempotency
 from server.middleware import BodyLimit, RequestId
+from server.readiness import Readiness
 from server.respond import CLIENT_CLOSED_REQUEST, json_response
 from server.routes import (
     chat,
@@ -82,6 +83,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         },
     )
     app.state.context = context
+    app.state.readiness = Readiness(backend, store)
     # They are looked through in this order for each request.
     for routes in (
         responses,

@@ -142,6 +142,10 @@ class Store(Protocol):
         """Let go of all connections."""
         ...
 
+    async def check(self) -> None:
+        """Returns where a response could be kept now, as far as a look can tell."""
+        ...
+
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep a response that has ended, under a new id."""
         ...

@@ -61,6 +61,9 @@ class MemoryStore:
     async def stop(self) -> None:
         """Nothing is held."""
 
+    async def check(self) -> None:
+        """Nothing can be wrong."""
+
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
         self._put(stored, await codec.pack(events))
