@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import aiosqlite
 import asyncpg
 from sqlalchemy import ColumnElement, Double, Table, literal_column
 from sqlalchemy.dialects import postgresql, sqlite
@@ -95,6 +96,20 @@ class Database:
             # After the commit: no deletion can come between this look and the commit.
             if files is not None:
                 files.check()
+
+    @asynccontextmanager
+    async def outside_of_transactions(self) -> AsyncGenerator[aiosqlite.Connection]:
+        """The driver's own connection to a SQLite file. Raises StoreUnavailable.
+
+        Each statement is a transaction, as some of SQLite's have to be.
+        """
+        async with self._reported(self._writes), self.engine.connect() as connection:
+            driver = (await connection.get_raw_connection()).driver_connection
+            assert isinstance(driver, aiosqlite.Connection)
+            try:
+                yield driver
+            except sqlite3.Error as error:
+                raise DBAPIError(None, None, error) from error
 
     def _opened(self, connection: AsyncConnection) -> OpenFiles | None:
         """The files that the connection has open. Raises FileChanged where they are others."""

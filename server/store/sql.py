@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.ids import new_id
-from server.store import chains, codec, rows
+from server.store import chains, codec, rows, vacuum
 from server.store.base import (
     CANCELS,
     Event,
@@ -94,6 +94,7 @@ class SqlStore:
     async def start(self) -> None:
         """Connect, and bring the schema up to date."""
         await self.database.migrate()
+        await vacuum.allow(self.database)
         async with self.database.reading() as connection:
             kept = select(secrets.c.value).where(secrets.c.name == SEAL)
             self.sealing_key = (await connection.execute(kept)).scalar_one()
@@ -346,7 +347,9 @@ class SqlStore:
         while await self._prune_some():
             continue
         swept += await self.conversations.sweep(age)
-        return swept + await self.completions.sweep(age)
+        swept += await self.completions.sweep(age)
+        await vacuum.shrink(self.database)
+        return swept
 
     def listen(self, topic: str) -> AbstractContextManager[Bell]:
         """A bell that other gateways' changes ring too: at once, or after a poll (SQLite)."""
