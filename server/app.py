@@ -26,6 +26,7 @@ from server.http.origins import Origins
 from server.http.unread import UnreadBody
 from server.idempotency import Idempotency
 from server.middleware import RequestId
+from server.readiness import Readiness
 from server.respond import CLIENT_CLOSED_REQUEST, error_response, json_response
 from server.routes import (
     chat,
@@ -94,6 +95,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         },
     )
     app.state.context = context
+    app.state.readiness = Readiness(backend, store)
     # They are looked through in this order for each request.
     for routes in (
         responses,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from server.outbound.chat_fold import fold
+from server.retrying import NO_RETRY, Retries, RetryPolicy
 from server.runs import Show, WireEvent
 from server.store.completions import CompletionStore, StoredCompletion
 
@@ -13,10 +14,14 @@ Complete = Callable[[dict[str, Any]], StoredCompletion]
 class CompletionJournal:
     """Keeps one completion, if it ends well; what was broken off is not kept.
 
-    complete: what is kept, for the completion that the chunks tell of.
+    complete: what is kept, for the completion that the chunks tell of. retry: what becomes of the
+    write while the store is unavailable.
     """
 
-    def __init__(self, store: CompletionStore, complete: Complete) -> None:
+    def __init__(
+        self, store: CompletionStore, complete: Complete, *, retry: RetryPolicy = NO_RETRY
+    ) -> None:
+        self._retries = Retries(retry)
         self._store = store
         self._complete = complete
         self._chunks: list[WireEvent] = []
@@ -28,5 +33,6 @@ class CompletionJournal:
         """Show the chunks, the last ones when all are kept. Raises StoreUnavailable."""
         self._chunks += events
         if any(event.get("choices") == [] for event in events):
-            await self._store.put(self._complete(fold(self._chunks)))
+            stored = self._complete(fold(self._chunks))
+            await self._retries.until_written(lambda: self._store.put(stored))
         show(events)

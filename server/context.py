@@ -10,6 +10,7 @@ from server.errors import NotFound
 from server.gateway import Gateway
 from server.http.budget import Budget
 from server.inbound.grammar import Masking
+from server.retrying import RetryPolicy
 from server.sealing import Sealer
 from server.settings import Settings
 from server.store.base import Store
@@ -36,6 +37,11 @@ class Context:
     def models(self) -> tuple[str, ...]:
         """The served names; the first is the default."""
         return self.settings.model_names
+
+    @property
+    def retry(self) -> RetryPolicy:
+        """How long stored answers wait for a store that is unavailable."""
+        return RetryPolicy(self.settings.store_patience, lambda: self.gateway.runs.ending)
 
     @property
     def masking(self) -> Masking:

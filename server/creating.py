@@ -93,7 +93,9 @@ async def create(
         seal=partial(context.sealer.seal, owner) if INCLUDE in (wanted.include or ()) else None,
     )
     started = draft.started(owner, response)
-    journal = ResponseJournal(context.store, started, outbound.spoken, holds=background)
+    journal = ResponseJournal(
+        context.store, started, outbound.spoken, holds=background, retry=context.retry
+    )
     kept = journal if response["store"] else None
     if generate:
         run = await context.gateway.start(

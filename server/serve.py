@@ -24,7 +24,7 @@ from server.context import Context
 from server.http.protocol import Config
 from server.inbound.trial import shared
 from server.settings import Settings
-from server.store.base import Store, StoreUnavailable
+from server.store.base import Store, StoreDamaged, StoreUnavailable
 from server.stores import open_store
 
 logger = logging.getLogger(__name__)
@@ -88,6 +88,8 @@ def serve(settings: Settings) -> None:
                 _listen(runner, settings, backend, store, listener)
         except BackendError as error:
             raise CannotServe(str(error)) from error
+        except StoreDamaged as error:
+            raise CannotServe(f"cannot open the store: {error.advice}") from error
         except StoreUnavailable as error:
             raise CannotServe(f"cannot open the store: {error.__cause__}") from error
 

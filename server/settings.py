@@ -104,6 +104,13 @@ class Settings(BaseSettings):
         repr=False,
     )
     store_ttl: float = Field(30, gt=0, description="days that a response is kept; inf is for ever")
+    store_patience: float = Field(
+        60,
+        ge=0,
+        allow_inf_nan=False,
+        description="seconds that a stored answer waits for a store that is unavailable before it "
+        "fails",
+    )
     encryption_key: Several = Field(
         (),
         description="key that seals the reasoning that clients store (repeatable: the first one "

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 
 from server.outbound.broken import broken_off
@@ -22,6 +22,8 @@ LATE_SECONDS = 2 * BEAT_SECONDS
 """A beat that comes later after the one before could not reach the store in time."""
 SILENT_SECONDS = 15.0
 """A gateway that has not been heard of for so long runs nothing any more."""
+LOOK_SECONDS = 2.0
+"""Between two looks at which gateways have ended; such a look does not disturb the store."""
 SWEEP_SECONDS = 3600.0
 
 
@@ -77,6 +79,7 @@ class Upkeep:
         chores = (
             _every(BEAT_SECONDS, self.beat),
             self._follow_cancels(),
+            _every(LOOK_SECONDS, self.end_left_behind),
             _every(SILENT_SECONDS / 3, self.end_silent),
             _every(SWEEP_SECONDS, self.sweep),
         )
@@ -96,9 +99,16 @@ class Upkeep:
             self._contact.lost()
             raise
         self._contact.made()
-        for response_id in cancelled:
-            if run := self._runs.find(response_id):
-                run.cancel()
+        self._cancel(cancelled)
+
+    async def cancel_marked(self) -> None:
+        """Cancel what is to be cancelled, without a write."""
+        self._cancel(await self._store.cancelled())
+
+    async def end_left_behind(self) -> None:
+        """End the runs of gateways that have ended as failed: at once those of a predecessor."""
+        for stored in await self._store.adopt_from_ended():
+            await self._fail(stored)
 
     async def end_silent(self) -> None:
         """End the runs of silent gateways as failed.
@@ -121,7 +131,12 @@ class Upkeep:
             while True:
                 await self._runs.some_kept()
                 await bell.wait()
-                await _tried(self.beat)
+                await _tried(self.cancel_marked)
+
+    def _cancel(self, marked: Collection[str]) -> None:
+        for response_id in marked:
+            if run := self._runs.find(response_id):
+                run.cancel()
 
     async def _fail(self, stored: StoredResponse) -> None:
         ledger = await self._store.ledger(stored.owner, stored.id)

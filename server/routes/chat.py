@@ -76,13 +76,14 @@ async def create_chat_completion(request: Request) -> Response:
     def complete(completion: dict[str, Any]) -> StoredCompletion:
         return stored_completion(wanted, completion, _called(outbounds), owner)
 
+    journal = CompletionJournal(context.store.completions, complete, retry=context.retry)
     run = await choices.start(
         context.gateway,
         draft.plans,
         outbounds,
         shared["id"],
         last_events,
-        journal=CompletionJournal(context.store.completions, complete) if wanted.store else None,
+        journal=journal if wanted.store else None,
     )
     encode = encoder(include_usage=wanted.include_usage)
     return await respond(

@@ -1,4 +1,4 @@
-"""`GET /health` and `/version`: for load balancers and people; no key is asked for."""
+"""`GET /health`, `/ready` and `/version`: for load balancers and people; no key is asked for."""
 
 from importlib.metadata import version
 
@@ -9,6 +9,7 @@ from starlette.responses import Response
 from adapters.errors import BackendFailed
 from server.context import context_of
 from server.errors import EngineDown
+from server.readiness import Readiness
 from server.respond import json_response
 
 router = APIRouter()
@@ -16,12 +17,24 @@ router = APIRouter()
 
 @router.api_route("/health", methods=["GET", "HEAD"])
 async def health(request: Request) -> Response:
-    """200 while the engine can serve, 503 with the reason when it cannot."""
+    """200 while the process is alive, 503 with the reason when its engine cannot serve."""
     try:
         await context_of(request).gateway.backend.check()
     except BackendFailed as error:
         raise EngineDown(f"The engine is not healthy: {error}") from error
     return json_response({"status": "ok"})
+
+
+@router.api_route("/ready", methods=["GET", "HEAD"])
+async def ready(request: Request) -> Response:
+    """200 where the engine and the store can take a request, 503 with the reasons where not."""
+    readiness: Readiness = request.app.state.readiness
+    reasons = list(await readiness.reasons())
+    if context_of(request).draining.is_set():
+        reasons.append("server: it is stopping")
+    if reasons:
+        return json_response({"status": "not ready", "reasons": reasons}, 503)
+    return json_response({"status": "ready", "reasons": []})
 
 
 @router.api_route("/version", methods=["GET", "HEAD"])

@@ -28,6 +28,17 @@ class StoreUnavailable(Unavailable):
     default_code = "store_unavailable"
 
 
+class StoreDamaged(StoreUnavailable):
+    """The store's file is damaged, deleted or replaced. Only a person can mend that.
+
+    advice: for the log and the terminal: what is wrong, and what to do.
+    """
+
+    def __init__(self, message: str, *, advice: str) -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
 class RunLost(StoreUnavailable):
     """Another gateway took the run over, or it was never begun here: nothing of it is kept."""
 
@@ -135,6 +146,10 @@ class Store(Protocol):
         """Let go of all connections."""
         ...
 
+    async def check(self) -> None:
+        """Returns where a response could be kept now, as far as a look can tell."""
+        ...
+
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep a response that has ended, under a new id."""
         ...
@@ -144,11 +159,18 @@ class Store(Protocol):
         ...
 
     async def append(self, response_id: str, events: Sequence[Event]) -> None:
-        """Keep the next events of a run. Raises RunLost."""
+        """Keep the next events of a run. Raises RunLost.
+
+        Idempotent: events from the same sequence number on replace those of an earlier call, whose
+        commit may have succeeded though its acknowledgement was lost.
+        """
         ...
 
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
-        """Keep how a run ended, with all its events. Raises RunLost."""
+        """Keep how a run ended, with all its events. Raises RunLost.
+
+        Idempotent: a second call with the same response changes nothing.
+        """
         ...
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -198,6 +220,14 @@ class Store(Protocol):
 
         running: responses that run here; after a pause of this process they are only late.
         """
+        ...
+
+    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+        """Take over the runs of gateways that are known to have ended: nobody holds their locks."""
+        ...
+
+    async def cancelled(self) -> frozenset[str]:
+        """Which responses are made here and to be cancelled. Others may write meanwhile."""
         ...
 
     async def sweep(self, age: float) -> int:

@@ -1,16 +1,21 @@
 """One gateway's connections to a database that it may share, and what its failures mean."""
 
 import logging
+import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from sqlalchemy import ColumnElement, Double, literal_column
+import aiosqlite
+import asyncpg
+from sqlalchemy import ColumnElement, Double, Table, literal_column
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from server.store.base import StoreUnavailable
-from server.store.engine import WRITES, migrate, open_engine, parse_url
+from server.store.base import StoreDamaged, StoreUnavailable
+from server.store.engine import FILES, WRITES, migrate, open_engine, parse_url
+from server.store.files import FileChanged, OpenFiles
 
 logger = logging.getLogger(__name__)
 
@@ -18,6 +23,8 @@ _CLOCKS = {
     "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "extract(epoch from clock_timestamp())",
 }
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_STILL_SERVED = "requests with `store: false` that refer to nothing stored are still served."
 
 
 class Database:
@@ -35,48 +42,157 @@ class Database:
         )
         self.engine = open_engine(self.url)
         self._writer = self.engine.execution_options(**WRITES)
+        self._files: OpenFiles | None = None
+        self._reads = _Health("read")
+        self._writes = _Health("write")
+        self._damage: StoreDamaged | None = None
 
     async def migrate(self) -> None:
         """Bring the schema up to date. Raises StoreUnavailable."""
-        async with _told():
+        async with self._reported(self._writes):
             await migrate(self.engine)
 
     async def close(self) -> None:
         """Close all connections."""
         await self.engine.dispose()
 
+    @property
+    def writes_fail(self) -> bool:
+        """Whether the last write failed."""
+        return self._writes.failure is not None
+
+    def check(self) -> None:
+        """Raises StoreDamaged where the file is known to be damaged, or is not there any more."""
+        if self._damage is not None:
+            raise self._damage
+        if self._files is not None and not self._files.is_same_database(
+            OpenFiles.at(self._files.path)
+        ):
+            raise self._changed()
+
+    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        """An INSERT of the database's own, which can say what a conflict leads to."""
+        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncConnection]:
         """A transaction that sees one state of the database. Raises StoreUnavailable."""
-        async with _told(), self.engine.connect() as connection:
+        async with self._reported(self._reads), self.engine.connect() as connection:
             if not self.is_sqlite:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
+            self._opened(connection)
             yield connection
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that is committed when the block ends well. Raises StoreUnavailable."""
-        async with _told(), self._writer.begin() as connection:
-            yield connection
+        """A transaction that is committed when the block ends well. Raises StoreUnavailable.
+
+        What was committed to a file that is deleted by then, or replaced, has failed, too.
+        """
+        async with self._reported(self._writes):
+            async with self._writer.begin() as connection:
+                files = self._opened(connection)
+                yield connection
+            # After the commit: no deletion can come between this look and the commit.
+            if files is not None:
+                files.check()
+
+    @asynccontextmanager
+    async def outside_of_transactions(self) -> AsyncGenerator[aiosqlite.Connection]:
+        """The driver's own connection to a SQLite file. Raises StoreUnavailable.
+
+        Each statement is a transaction, as some of SQLite's have to be.
+        """
+        async with self._reported(self._writes), self.engine.connect() as connection:
+            driver = (await connection.get_raw_connection()).driver_connection
+            assert isinstance(driver, aiosqlite.Connection)
+            try:
+                yield driver
+            except sqlite3.Error as error:
+                raise DBAPIError(None, None, error) from error
+
+    def _opened(self, connection: AsyncConnection) -> OpenFiles | None:
+        """The files that the connection has open. Raises FileChanged where they are others."""
+        files: OpenFiles | None = connection.sync_connection.info.get(FILES)  # type: ignore[union-attr]
+        if files is not None:
+            if self._files is None:
+                self._files = files
+            if not files.is_same_database(self._files):
+                raise FileChanged(files.path)
+        return files
+
+    @asynccontextmanager
+    async def _reported(self, health: "_Health") -> AsyncGenerator[None]:
+        """A database that cannot be reached, or has no room, as StoreUnavailable; bugs as they are.
+
+        PostgreSQL's own errors come where it refuses a connection.
+        """
+        try:
+            yield
+        except (IntegrityError, ProgrammingError, DataError):
+            raise
+        except FileChanged as error:
+            health.failed("the file was deleted or replaced")
+            raise self._changed() from error
+        except (
+            DBAPIError,
+            PoolTimeout,
+            OSError,
+            asyncpg.PostgresError,
+            asyncpg.InterfaceError,
+        ) as error:
+            cause = _cause(error)
+            health.failed(str(getattr(cause, "sqlite_errorname", type(cause).__name__)))
+            if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+                self._damage = self._damaged(cause)
+                raise self._damage from error
+            raise StoreUnavailable(
+                f"The server's store is unavailable for now; {_STILL_SERVED}"
+            ) from error
+        else:
+            health.succeeded()
+
+    def _changed(self) -> StoreDamaged:
+        return StoreDamaged(
+            f"The server's store was deleted or replaced while it was open; {_STILL_SERVED}",
+            advice=f"the file {self.url.database} was deleted or replaced while the server had it "
+            "open; nothing more is written to it. Put it back with its -wal and -shm files, or "
+            "restart the server, which then takes the file that it finds or makes a new one",
+        )
+
+    def _damaged(self, cause: BaseException) -> StoreDamaged:
+        file = self.url.database
+        damage = StoreDamaged(
+            f"The server's store is damaged; {_STILL_SERVED}",
+            advice=f"the file {file} is damaged, or no SQLite database ({cause}). Stop every "
+            "server that uses it and restore a backup; or save what can be read with "
+            f"`sqlite3 {file} .recover | sqlite3 NEW_FILE`; or move it away, with {file}-wal and "
+            f"{file}-shm, and a new one is made",
+        )
+        if self._damage is None:
+            logger.error("%s", damage.advice)
+        return damage
 
 
-@asynccontextmanager
-async def _told() -> AsyncGenerator[None]:
-    """A database that cannot be reached, or has no room, as StoreUnavailable; bugs as they are."""
-    try:
-        yield
-    except (IntegrityError, ProgrammingError, DataError):
-        raise
-    except (DBAPIError, PoolTimeout, OSError) as error:
-        logger.error("the store failed: %s", _named(error))
-        raise StoreUnavailable(
-            "The server's store is unavailable for now; requests with `store: false` that refer to"
-            " nothing stored are still served."
-        ) from error
+class _Health:
+    """Whether the last reads, or writes, succeeded. Each change is logged, and each new failure."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self.failure: str | None = None
+
+    def failed(self, name: str) -> None:
+        """name: what failed, without the driver's message, which may quote what clients said."""
+        level = logging.DEBUG if name == self.failure else logging.ERROR
+        logger.log(level, "the store failed to %s: %s", self._kind, name)
+        self.failure = name
+
+    def succeeded(self) -> None:
+        if self.failure is not None:
+            logger.warning("the store can %s again", self._kind)
+            self.failure = None
 
 
-def _named(error: Exception) -> str:
-    """What failed, without the driver's message, which may quote what clients said."""
-    cause = getattr(error, "orig", error)
-    cause = cause.__cause__ or cause
-    return str(getattr(cause, "sqlite_errorname", type(cause).__name__))
+def _cause(error: BaseException) -> BaseException:
+    cause: BaseException = getattr(error, "orig", None) or error
+    return cause.__cause__ or cause

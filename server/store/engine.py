@@ -12,9 +12,15 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from server.store.files import OpenFiles
 
 WRITES = {"gpt_oss_writes": True}
 """Execution options of a transaction that writes."""
+
+FILES = "gpt_oss_files"
+"""Where a SQLite connection's `info` has its OpenFiles."""
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _SCHEMA_LOCK = 0x6770746F7373
@@ -24,6 +30,8 @@ _BUSY_SECONDS = 10
 _LOCKED_SECONDS = 0.02
 # The upper levels of the indices of a million responses, for each connection.
 _CACHE_KIB = 32 * 1024
+# What the -wal file keeps of a large transaction after it.
+_MOST_WAL_BYTES = 64 * 1024 * 1024
 _CONNECT_SECONDS = 5
 _STATEMENT_SECONDS = 30
 
@@ -83,16 +91,25 @@ def _open_sqlite(url: URL) -> AsyncEngine:
     )
 
     @event.listens_for(engine.sync_engine, "connect")
-    def configure(connection: Any, _: object) -> None:
-        connection.run_async(_use_wal)
+    def configure(connection: Any, record: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
+        cursor.execute("PRAGMA page_count")
+        if cursor.fetchone()[0] == 0:
+            # Only before the file has a first page; later on it takes a VACUUM.
+            cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.run_async(_use_wal)
         # NORMAL: a commit outlives the process at once, a power cut after the next checkpoint.
         for pragma in (
             "synchronous=NORMAL",
             "foreign_keys=ON",
             f"cache_size=-{_CACHE_KIB}",
+            f"journal_size_limit={_MOST_WAL_BYTES}",
+            # Reads the file, so that all of the database's files are open after it.
+            "schema_version",
         ):
             cursor.execute(f"PRAGMA {pragma}")
+        cursor.execute("PRAGMA database_list")
+        record.info[FILES] = OpenFiles.at(cursor.fetchone()[2])
         cursor.close()
 
     @event.listens_for(engine.sync_engine, "begin")

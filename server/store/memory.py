@@ -62,6 +62,9 @@ class MemoryStore:
     async def stop(self) -> None:
         """Nothing is held."""
 
+    async def check(self) -> None:
+        """Nothing can be wrong."""
+
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
         self._put(stored, await _packed(events))
@@ -74,15 +77,19 @@ class MemoryStore:
 
     async def append(self, response_id: str, events: Sequence[Event]) -> None:
         """Keep a run's next events."""
-        self._run(response_id).events.extend(events)
+        self._run(response_id).events[events[0]["sequence_number"] :] = events
         self._bells.ring(response_id)
 
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """Keep the whole response, unless it was deleted while it was made."""
         ledger = await _packed(events)
+        key = (stored.owner, stored.id)
+        kept = self._responses.get(key)
+        if stored.id not in self._runs and kept and kept.response == stored.response:
+            return
         self._run(stored.id)
         del self._runs[stored.id]
-        if (stored.owner, stored.id) in self._responses:
+        if key in self._responses:
             self._put(stored, ledger)
         if stored.conversation_id and stored.said:
             await self.conversations.add(stored.owner, stored.conversation_id, stored.said)
@@ -152,6 +159,14 @@ class MemoryStore:
     async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
         """None: no other gateway sees this memory."""
         return ()
+
+    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+        """None: no other gateway sees this memory."""
+        return ()
+
+    async def cancelled(self) -> frozenset[str]:
+        """The runs that are marked."""
+        return frozenset(name for name, run in self._runs.items() if run.cancelled)
 
     async def sweep(self, age: float) -> int:
         """Nothing: the capacity bounds what is kept."""

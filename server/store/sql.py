@@ -5,14 +5,15 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from sqlalchemy import ColumnElement, ScalarSelect, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.ids import new_id
-from server.store import chains, codec, rows
+from server.store import chains, codec, rows, vacuum
 from server.store.base import (
     CANCELS,
     Event,
@@ -24,7 +25,8 @@ from server.store.base import (
 )
 from server.store.bells import Bell, Bells
 from server.store.database import Database
-from server.store.notices import Notices
+from server.store.filelocks import FileLocks
+from server.store.notices import GATEWAY, Notices
 from server.store.sql_completions import SqlCompletions
 from server.store.sql_conversations import SqlConversations
 from server.store.tables import INPUT, OUTPUT, SEAL, events, items, responses, runs, secrets
@@ -47,6 +49,26 @@ class _LastRows:
     batches: list[Row]
 
 
+class Peers(Protocol):
+    """Knows which gateways of the store live: each holds a lock that ends with its process."""
+
+    async def start(self) -> None:
+        """Hold this gateway's lock."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go of it."""
+        ...
+
+    async def ended(self) -> frozenset[str]:
+        """Ids of gateways that ended without `stop` and may have left runs."""
+        ...
+
+    def forget(self, gateway: str) -> None:
+        """A gateway that has ended has no runs any more."""
+        ...
+
+
 class SqlStore:
     """One gateway's connections to a database that it may share.
 
@@ -58,26 +80,43 @@ class SqlStore:
         self.database = database = Database(url)
         self.completions = SqlCompletions(database)
         self.conversations = SqlConversations(database)
+        self._replace = _replacing(database)
         self.sealing_key: str | None = None
-        self._gateway = new_id("gateway")
+        self._gateway = new_id(GATEWAY)
         # SQLite tells nobody of a change: readers of other gateways' runs look again.
         self._bells = Bells(_POLL_SECONDS if database.is_sqlite else _PATIENCE_SECONDS)
-        self._notices = None if database.is_sqlite else Notices(database.url, self._bells)
+        self._peers: Peers = (
+            FileLocks(_locks_of(database), self._gateway)
+            if database.is_sqlite
+            else Notices(database.url, self._bells, self._gateway)
+        )
 
     async def start(self) -> None:
         """Connect, and bring the schema up to date."""
         await self.database.migrate()
+        await vacuum.allow(self.database)
         async with self.database.reading() as connection:
             kept = select(secrets.c.value).where(secrets.c.name == SEAL)
             self.sealing_key = (await connection.execute(kept)).scalar_one()
-        if self._notices is not None:
-            self._notices.start()
+        await self._peers.start()
 
     async def stop(self) -> None:
         """Close all connections."""
-        if self._notices is not None:
-            await self._notices.stop()
+        await self._peers.stop()
         await self.database.close()
+
+    async def check(self) -> None:
+        """Read; or write, where the last write failed: there may be room again."""
+        self.database.check()
+        is_seal = secrets.c.name == SEAL
+        if self.database.writes_fail:
+            async with self.database.writing() as connection:
+                await connection.execute(
+                    update(secrets).where(is_seal).values(value=secrets.c.value)
+                )
+        else:
+            async with self.database.reading() as connection:
+                await connection.execute(select(secrets.c.name).where(is_seal))
 
     async def put(self, stored: StoredResponse, ledger: Sequence[Event] = ()) -> None:
         """Keep a response that has ended."""
@@ -108,7 +147,7 @@ class SqlStore:
             )
             if (await connection.execute(mine)).rowcount != 1:
                 raise _lost(response_id)
-            await connection.execute(insert(events).values(batch))
+            await connection.execute(self._replace, batch)
             await self._ring(connection, response_id)
         self._bells.ring(response_id)
 
@@ -117,9 +156,11 @@ class SqlStore:
         last = await _last_rows(stored, ledger)
         async with self.database.writing() as connection:
             mine = delete(runs).where(self._is_mine(stored.id))
-            if (await connection.execute(mine)).rowcount != 1:
-                raise _lost(stored.id)
             body = codec.dump(rows.body(stored))
+            if (await connection.execute(mine)).rowcount != 1:
+                if await self._has_ended(connection, stored.id, body):
+                    return
+                raise _lost(stored.id)
             await connection.execute(
                 update(responses).where(responses.c.id == stored.id).values(body=body)
             )
@@ -263,15 +304,34 @@ class SqlStore:
             )
             return frozenset(name for name, cancelled in beaten if cancelled)
 
+    async def cancelled(self) -> frozenset[str]:
+        """Read which of this gateway's runs are marked."""
+        marked = select(runs.c.response_id).where(runs.c.gateway == self._gateway, runs.c.cancelled)
+        async with self.database.reading() as connection:
+            return frozenset((await connection.execute(marked)).scalars())
+
     async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
         """Make silent gateways' runs this one's. Of gateways that try at once one succeeds."""
+        is_late = runs.c.beat_at < self.database.clock - silent
+        return await self._adopt(is_late & runs.c.response_id.not_in(running))
+
+    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+        """Make runs of gateways whose lock is free this one's."""
+        ended = await self._peers.ended()
+        adopted = await self._adopt(runs.c.gateway.in_(ended)) if ended else []
+        for gateway in ended:
+            self._peers.forget(gateway)
+        return adopted
+
+    async def _adopt(self, which: ColumnElement[bool]) -> Sequence[StoredResponse]:
+        async with self.database.reading() as connection:
+            found = await connection.execute(select(runs.c.response_id).where(which).limit(1))
+            if found.first() is None:  # No other gateway has to wait for this one to write nothing.
+                return []
         async with self.database.writing() as connection:
             adopted = await connection.execute(
                 update(runs)
-                .where(
-                    runs.c.beat_at < self.database.clock - silent,
-                    runs.c.response_id.not_in(running),
-                )
+                .where(which)
                 .values(gateway=self._gateway, beat_at=self.database.clock)
                 .returning(runs.c.response_id)
             )
@@ -296,7 +356,9 @@ class SqlStore:
         while await self._prune_some():
             continue
         swept += await self.conversations.sweep(age)
-        return swept + await self.completions.sweep(age)
+        swept += await self.completions.sweep(age)
+        await vacuum.shrink(self.database)
+        return swept
 
     def listen(self, topic: str) -> AbstractContextManager[Bell]:
         """A bell that other gateways' changes ring too: at once, or after a poll (SQLite)."""
@@ -329,13 +391,21 @@ class SqlStore:
         if last.batches:
             await connection.execute(insert(events), last.batches)
 
+    async def _has_ended(self, connection: AsyncConnection, response_id: str, body: str) -> bool:
+        """Whether an earlier call of `end` was committed, though nobody knew."""
+        running = select(runs.c.response_id).where(runs.c.response_id == response_id).exists()
+        same = select(responses.c.id).where(
+            responses.c.id == response_id, responses.c.body == body, ~running
+        )
+        return (await connection.execute(same)).first() is not None
+
     async def _row(self, connection: AsyncConnection, owner: str, response_id: str) -> Any:
         found = await connection.execute(select(responses).where(_is(owner, response_id)))
         return found.first()
 
     async def _ring(self, connection: AsyncConnection, topic: str) -> None:
-        if self._notices is not None:
-            await connection.execute(select(func.pg_notify(self._notices.CHANNEL, topic)))
+        if not self.database.is_sqlite:
+            await connection.execute(select(func.pg_notify(Notices.CHANNEL, topic)))
 
     def _is_mine(self, response_id: str) -> ColumnElement[bool]:
         return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)
@@ -346,6 +416,23 @@ def _known() -> ScalarSelect[int]:
     kept = events.alias()
     count = select(func.max(kept.c.first + kept.c.count))
     return count.where(kept.c.response_id == responses.c.id).correlate(responses).scalar_subquery()
+
+
+def _locks_of(database: Database) -> Path | None:
+    """The folder beside a SQLite file that has its gateways' locks; None for one in memory."""
+    file = database.url.database
+    if not file or file == ":memory:" or "uri" in database.url.query:
+        return None
+    return Path(f"{file}-gateways").absolute()
+
+
+def _replacing(database: Database) -> Any:
+    """Inserts a batch of events, in place of a shorter one that was committed before."""
+    batch = database.insert(events)
+    return batch.on_conflict_do_update(
+        index_elements=[events.c.response_id, events.c.first],
+        set_={name: batch.excluded[name] for name in ("count", "body")},
+    )
 
 
 async def _last_rows(stored: StoredResponse, ledger: Sequence[Event]) -> _LastRows:

@@ -30,7 +30,9 @@ class SqlCompletions:
             "messages": await codec.pack(stored.messages),
         }
         async with self._database.writing() as connection:
-            await connection.execute(insert(chat_completions).values(row))
+            kept = self._database.insert(chat_completions).values(row)
+            if (await connection.execute(kept.on_conflict_do_nothing())).rowcount == 0:
+                return  # An earlier call was committed, though nobody knew.
             await _label(connection, stored.id, stored.completion["metadata"])
             if calls := _calls(stored):
                 await connection.execute(insert(chat_calls), calls)

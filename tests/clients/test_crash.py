@@ -3,11 +3,14 @@
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from server.upkeep import SILENT_SECONDS
 
 Start = Callable[..., Any]
 
@@ -46,7 +49,6 @@ def test_what_was_told_outlives_a_kill(start: Start, file: Path) -> None:
                     break
         process.wait()
     background = seen[0]["response"]["id"]
-    _let_time_pass(file)
     _, url = start(LINES, "--store", f"sqlite:///{file}")
     with httpx.Client(base_url=url, timeout=60) as client:
         assert client.get(f"/responses/{finished['id']}").json() == finished
@@ -66,9 +68,23 @@ def test_what_was_told_outlives_a_kill(start: Start, file: Path) -> None:
     assert shown["output"][0]["status"] == "incomplete"
 
 
-def _let_time_pass(file: Path) -> None:
-    """The dead gateway's silence is long enough to be believed."""
-    connection = sqlite3.connect(file)
-    with connection:
-        connection.execute("UPDATE runs SET beat_at = 0")
-    connection.close()
+def test_a_server_ends_what_its_killed_predecessor_left_at_once(start: Start, file: Path) -> None:
+    process, url = start(LINES, "--store", f"sqlite:///{file}")
+    body = {"input": "at length", "background": True}
+    with httpx.Client(base_url=url, timeout=60) as client:
+        left = [client.post("/responses", json=body).json()["id"] for _ in range(5)]
+    process.kill()
+    process.wait()
+    _, url = start(LINES, "--store", f"sqlite:///{file}")
+    with httpx.Client(base_url=url, timeout=60) as client:
+        for response_id in left:
+            while client.get(f"/responses/{response_id}").json()["status"] != "failed":
+                # It was made a moment ago: by its silence it could not be known yet.
+                assert _silence(file) < SILENT_SECONDS
+
+
+def _silence(file: Path) -> float:
+    """Seconds since any gateway was heard of that has runs."""
+    with closing(sqlite3.connect(file)) as connection:
+        query = "SELECT (julianday('now') - 2440587.5) * 86400.0 - max(beat_at) FROM runs"
+        return float(connection.execute(query).fetchone()[0] or 0)

@@ -157,7 +157,7 @@ async def test_the_api_asks_for_a_key(start_engine: StartEngine, path: str) -> N
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("path", ["/health", "/version"])
+@pytest.mark.parametrize("path", ["/health", "/ready", "/version"])
 async def test_health_and_version_ask_for_none(start_engine: StartEngine, path: str) -> None:
     async with client(await start_engine(ANSWER), api_key=("k",)) as http:
         assert (await http.get(path)).status_code == 200

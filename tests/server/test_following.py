@@ -188,6 +188,6 @@ async def test_who_waits_for_the_end_hears_of_a_store_that_is_lost() -> None:
 async def test_a_response_is_shown_as_far_as_its_events_are_kept(store: MemoryStore) -> None:
     assert await shown(store, "a", "r") == RESPONSE
     told = {**RESPONSE, "status": "queued"}
-    await store.append("r", [{"type": "response.queued", "response": told}])
+    await store.append("r", [{"type": "response.queued", "response": told, "sequence_number": 0}])
     assert await shown(store, "a", "r") == told
     assert await shown(store, "b", "r") is None

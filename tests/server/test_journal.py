@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from server.journal import ResponseJournal
+from server.journal import BATCH_EVENTS, MOST_WAITING, ResponseJournal
+from server.retrying import RetryPolicy
 from server.store.base import Event, RunLost, StoredResponse, StoreUnavailable
 from server.store.memory import MemoryStore
 from tests.server.store.test_contract import THOUGHT, running
@@ -39,8 +40,13 @@ def delta(number: int) -> Event:
     return {"type": "delta", "sequence_number": number}
 
 
-async def journal(store: MemoryStore, *, holds: bool = False, delay: float = 0.0) -> Any:
-    made = ResponseJournal(store, running("one"), {"out": THOUGHT}, holds=holds, delay=delay)
+async def journal(
+    store: MemoryStore, *, holds: bool = False, delay: float = 0.0, patience: float = 0.0
+) -> Any:
+    retry = RetryPolicy(patience)
+    made = ResponseJournal(
+        store, running("one"), {"out": THOUGHT}, holds=holds, retry=retry, delay=delay
+    )
     await made.begin()
     return made
 
@@ -98,9 +104,73 @@ async def test_an_end_that_cannot_be_kept_is_not_seen() -> None:
     assert seen == []
 
 
-async def test_what_cannot_be_kept_for_a_while_is_kept_with_the_end() -> None:
+async def test_an_end_waits_for_a_store_that_is_away() -> None:
+    class Away(MemoryStore):
+        failures = 3
+
+        async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
+            if self.failures:
+                self.failures -= 1
+                raise StoreUnavailable("away")
+            await super().end(stored, events)
+
+    store, seen = Away(), list[Event]()
+    writer = await journal(store, patience=60)
+    await writer.write([LAST], seen.extend)
+    assert seen == await kept(store) == [LAST]
+
+
+async def test_held_events_wait_for_a_store_that_is_away() -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store, holds=True, patience=60)
+    store.failure = StoreUnavailable("away")
+    await writer.write([delta(0)], seen.extend)
+    await store.appended.wait()
+    await writer.write([delta(1)], seen.extend)
+    assert seen == []
+    store.failure = None
+    await writer.write([delta(2), LAST], seen.extend)
+    assert seen == await kept(store) == [delta(0), delta(1), delta(2), LAST]
+
+
+@pytest.mark.parametrize("holds", [False, True])
+async def test_a_run_waits_with_too_many_events_for_a_store_that_is_away(holds: bool) -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store, holds=holds, patience=60)
+    store.failure = StoreUnavailable("away")
+    await writer.write([delta(number) for number in range(MOST_WAITING)], seen.extend)
+    waiting = asyncio.ensure_future(writer.write([delta(MOST_WAITING)], seen.extend))
+    await store.appended.wait()
+    assert not waiting.done()
+    store.failure = None
+    await waiting
+    assert len(await kept(store)) >= BATCH_EVENTS
+
+
+async def test_a_run_that_waits_with_too_many_events_ends_with_the_patience() -> None:
+    store = Watched()
+    writer = await journal(store, patience=0.01)
+    store.failure = StoreUnavailable("away")
+    with pytest.raises(StoreUnavailable):
+        await writer.write([delta(number) for number in range(MOST_WAITING + 1)], lambda _: None)
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("a bug")])
+async def test_an_end_after_the_patience_fails(failure: Exception) -> None:
     store, seen = Watched(), list[Event]()
     writer = await journal(store)
+    store.failure = failure
+    await writer.write([delta(0)], seen.extend)
+    await store.appended.wait()
+    await asyncio.sleep(0)
+    with pytest.raises(type(failure)):
+        await writer.write([LAST], seen.extend)
+    assert seen == [delta(0)]
+
+
+async def test_what_cannot_be_kept_for_a_while_is_kept_with_the_end() -> None:
+    store, seen = Watched(), list[Event]()
+    writer = await journal(store, patience=60)
     store.failure = StoreUnavailable("away")
     await writer.write([delta(0)], seen.extend)
     await store.appended.wait()
@@ -122,7 +192,7 @@ async def test_the_end_waits_for_one_append_of_a_store_that_hangs() -> None:
             raise StoreUnavailable("hangs")
 
     store, seen = Hanging(), list[Event]()
-    writer = await journal(store)
+    writer = await journal(store, patience=60)
     await writer.write([delta(0)], seen.extend)
     await store.asked.wait()
     for number in range(1, 5):
@@ -137,7 +207,7 @@ async def test_the_end_waits_for_one_append_of_a_store_that_hangs() -> None:
 
 async def test_what_was_not_kept_is_tried_again_though_nothing_follows() -> None:
     store, seen = Watched(), list[Event]()
-    writer = await journal(store)
+    writer = await journal(store, patience=60)
     store.failure = StoreUnavailable("away")
     await writer.write([delta(0)], seen.extend)
     await store.appended.wait()
@@ -153,7 +223,7 @@ async def test_what_was_not_kept_is_tried_again_though_nothing_follows() -> None
 )
 async def test_a_run_that_nobody_can_keep_ends(holds: bool, failure: Exception) -> None:
     store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=holds)
+    writer = await journal(store, holds=holds, patience=60 if isinstance(failure, RunLost) else 0)
     store.failure = failure
     await writer.write([delta(0)], seen.extend)
     await store.appended.wait()

@@ -649,3 +649,16 @@ def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     with pytest.raises(CannotServe, match="stuck"):
         serve(Settings(port=0))
     assert len(stopped) == 1
+
+
+def test_a_damaged_store_is_said_with_what_to_do(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    store.write_bytes(b"no database" * 1000)
+    script = tmp_path / "script.jsonl"
+    script.write_text(json.dumps({"completion": ANSWER}), encoding="utf-8")
+    options = ("--backend", "scripted", "--script", str(script), "--port", "0")
+    status, log = Process(*options, "--store", f"sqlite:///{store}").end()
+    assert status == 1
+    *_, last = log.splitlines()
+    assert last.startswith(f"gpt-oss-server serve: cannot open the store: the file {store} is")
+    assert "restore a backup" in last

@@ -132,6 +132,40 @@ async def test_a_gateway_that_makes_nothing_does_not_look_for_cancels() -> None:
     await runs.close()
 
 
+async def test_a_look_for_cancels_does_not_write() -> None:
+    class Counting(MemoryStore):
+        beats = 0
+
+        async def beat(self, running: Collection[str]) -> frozenset[str]:
+            self.beats += 1
+            return await super().beat(running)
+
+    store, runs = Counting(), Runs()
+    async with Upkeep(store, runs, 60.0).running():
+        for name in ("one", "two", "three"):
+            journal = ResponseJournal(store, running(name), {})
+            await journal.begin()
+            run = runs.start(forever, name, journal=journal)
+            await store.cancel(name)
+            await run.wait()
+    assert store.beats == 1
+    await runs.close()
+
+
+async def test_what_an_ended_gateway_left_behind_fails(caplog: pytest.LogCaptureFixture) -> None:
+    class Left(MemoryStore):
+        async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+            return [running("one")]
+
+    store = Left()
+    await store.begin(running("one"))
+    await Upkeep(store, Runs(), 60.0).end_left_behind()
+    shown = await store.show("a", "one")
+    assert shown is not None
+    assert shown["status"] == "failed"
+    assert "left behind" in caplog.text
+
+
 @pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("a bug")])
 async def test_a_chore_that_failed_comes_round_again(
     failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -46,6 +46,39 @@ async def test_a_server_whose_engine_is_dead_says_why(
     assert "was stopped" in answer.json()["error"]["message"]
 
 
+async def test_a_server_whose_engine_and_store_run_is_ready(
+    http: httpx.AsyncClient, backend: ScriptedBackend
+) -> None:
+    await backend.start()
+    answer = await http.get("/ready")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "reasons": []})
+    assert (await http.head("/ready")).status_code == 200
+
+
+async def test_a_server_whose_engine_is_dead_is_not_ready(
+    http: httpx.AsyncClient, backend: ScriptedBackend
+) -> None:
+    await backend.start()
+    await backend.stop()
+    answer = await http.get("/ready")
+    assert answer.status_code == 503
+    assert answer.json()["status"] == "not ready"
+    (reason,) = answer.json()["reasons"]
+    assert reason.startswith("engine: ")
+    assert (await http.head("/ready")).status_code == 503
+
+
+async def test_a_server_that_stops_is_not_ready(backend: ScriptedBackend) -> None:
+    await backend.start()
+    app = create_app(Settings(backend="scripted", script="unused"), backend)
+    app.state.context.draining.set()
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://test"
+    ) as http:
+        answer = await http.get("/ready")
+    assert (answer.status_code, answer.json()["reasons"]) == (503, ["server: it is stopping"])
+
+
 async def test_the_version_is_the_packages(http: httpx.AsyncClient) -> None:
     answer = (await http.get("/version")).json()
     assert answer == {"version": version("gpt-oss-server"), "backend": "scripted"}

@@ -8,6 +8,7 @@ import pytest
 
 from harmony.messages import Author, Channel, Message, Role
 from server.store.base import CANCELS, Event, Ledger, RunLost, Store, StoredItem, StoredResponse
+from server.store.conversations import Conversation
 
 THOUGHT = Message(Author(Role.ASSISTANT), "Hm.", Channel.ANALYSIS, tokens=(200006, 0, 199998))
 CALL = Message(
@@ -226,8 +227,32 @@ async def test_a_run_that_ended_gets_no_more_events(store: Store) -> None:
     with pytest.raises(RunLost):
         await store.append("one", numbered(1))
     with pytest.raises(RunLost):
-        await store.end(turn("one"), numbered(0, 1))
+        await store.end(turn("one", status="failed"), numbered(0, 1))
     assert await store.ledger("a", "one") == Ledger(tuple(numbered(0)), ended=True)
+
+
+async def test_events_that_are_appended_again_are_kept_once(store: Store) -> None:
+    await store.begin(running("one"))
+    await store.append("one", numbered(0, 1))
+    await store.append("one", numbered(2))
+    await store.append("one", numbered(2, 3, 4))
+    await store.append("one", numbered(5))
+    kept = Ledger(tuple(numbered(0, 1, 2, 3, 4, 5)), ended=False)
+    assert await store.ledger("a", "one") == kept
+
+
+async def test_a_run_that_is_ended_again_ends_once(store: Store) -> None:
+    owned = Conversation("a", "conv", 0, "2026-01-31", {})
+    await store.conversations.create(owned, ())
+    ended = turn("one", status="completed", conversation={"id": "conv"})
+    await store.begin(running("one", conversation={"id": "conv"}))
+    for _ in range(2):
+        await store.end(ended, numbered(0, 1))
+    assert await store.get("a", "one") == ended
+    assert await store.ledger("a", "one") == Ledger(tuple(numbered(0, 1)), ended=True)
+    read = await store.conversations.read("a", "conv")
+    assert read is not None
+    assert [kept.item["id"] for kept in read.items] == ["in_one", "out_one"]
 
 
 async def test_a_response_that_is_deleted_while_it_is_made_stays_deleted(store: Store) -> None:

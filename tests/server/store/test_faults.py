@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,15 @@ from tests.postgres import Postgres
 from tests.server.store.test_sql import limit_pages
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
+SLOW = "at length"
+SCRIPT = [
+    {
+        "prompt_contains": SLOW,
+        "completion": f"<|channel|>final<|message|>{'word ' * 100}<|return|>",
+        "delay_ms": 20,
+    },
+    {"prompt_contains": None, "completion": ANSWER},
+]
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "content": []}
 STATELESS: list[dict[str, Any]] = [
     {"input": "hi", "store": False},
@@ -37,13 +47,17 @@ STATEFUL: list[dict[str, Any]] = [
 
 
 @asynccontextmanager
-async def serving(store: Store, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def serving(
+    store: Store, folder: Path, patience: float = 0
+) -> AsyncIterator[httpx.AsyncClient]:
+    """patience: seconds that answers wait for the store."""
     script = folder / "script.jsonl"
-    script.write_text(json.dumps({"completion": ANSWER}), encoding="utf-8")
+    script.write_text("".join(json.dumps(line) + "\n" for line in SCRIPT), encoding="utf-8")
     config = BackendConfig(None, {"script": str(script)}, encode_with_control, decode, list)
     backend = ScriptedBackend(config)
     await backend.start()
-    app = create_app(Settings(backend="scripted", script=str(script)), backend, store)
+    settings = Settings(backend="scripted", script=str(script), store_patience=patience)
+    app = create_app(settings, backend, store)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test/v1") as client:
         yield client
@@ -124,6 +138,75 @@ async def test_a_server_that_is_lost_while_a_response_is_followed(
     assert told[0] == created
     assert [(event["type"], event["sequence_number"]) for event in told[1:]] == [("error", 1)]
     assert answer.text.endswith("data: [DONE]\n\n")
+
+
+class Failing(SqlStore):
+    """Says how often each of its runs has failed to write."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.failures: Counter[str] = Counter()
+        self.changed = asyncio.Condition()
+
+    async def begin(self, stored: StoredResponse) -> None:
+        await super().begin(stored)
+        async with self.changed:
+            self.failures[stored.id] = 0
+            self.changed.notify_all()
+
+    async def append(self, response_id: str, events: Sequence[Event]) -> None:
+        async with self._counted(response_id):
+            await super().append(response_id, events)
+
+    async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
+        async with self._counted(stored.id):
+            await super().end(stored, events)
+
+    @asynccontextmanager
+    async def _counted(self, response_id: str) -> AsyncIterator[None]:
+        try:
+            yield
+        except StoreUnavailable:
+            async with self.changed:
+                self.failures[response_id] += 1
+                self.changed.notify_all()
+            raise
+
+
+async def test_no_answer_is_lost_where_a_server_goes_and_comes_back(
+    start_postgres: Callable[[], Postgres], tmp_path: Path
+) -> None:
+    server = await asyncio.to_thread(start_postgres)
+    store = Failing(await asyncio.to_thread(server.new_database))
+    await store.start()
+    async with serving(store, tmp_path, patience=600) as client:
+        background = [
+            (await client.post("/responses", json={"input": SLOW, "background": True})).json()["id"]
+            for _ in range(8)
+        ]
+        waiting = [
+            asyncio.ensure_future(client.post("/responses", json={"input": SLOW} | more))
+            for more in ({}, {"stream": True})
+        ]
+        chat = {"model": "scripted", "messages": [{"role": "user", "content": SLOW}], "store": True}
+        waiting.append(asyncio.ensure_future(client.post("/chat/completions", json=chat)))
+        async with store.changed:
+            await store.changed.wait_for(lambda: len(store.failures) == 10)
+        await asyncio.to_thread(server.kill)
+        async with store.changed:
+            await store.changed.wait_for(lambda: min(store.failures.values()) >= 4)
+        await asyncio.to_thread(server.start)
+        whole, stream, completion = await asyncio.gather(*waiting)
+        ids = [*background, whole.json()["id"], _events(stream.text)[0]["response"]["id"]]
+        for response_id in ids:
+            replay = await client.get(f"/responses/{response_id}?stream=true")
+            events = _events(replay.text)
+            assert events[-1]["type"] == "response.completed"
+            assert [event["sequence_number"] for event in events] == list(range(len(events)))
+            assert events[-1]["response"]["output"][0]["content"][0]["text"] == "word " * 100
+        kept = await client.get(f"/chat/completions/{completion.json()['id']}")
+        assert kept.json()["choices"][0]["message"]["content"] == "word " * 100
+    await store.stop()
 
 
 async def test_a_full_disk(tmp_path: Path) -> None:

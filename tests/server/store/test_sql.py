@@ -325,6 +325,98 @@ async def test_a_file_that_another_locks_is_an_unavailable_store(
     await store.stop()
 
 
+async def test_a_file_that_another_locks_is_looked_at_for_cancels_and_for_silent_gateways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.engine._BUSY_SECONDS", 0)
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    for name in ("one", "two"):
+        await store.begin(running(name))
+    await store.cancel("one")
+    with closing(sqlite3.connect(tmp_path / "store.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert await store.cancelled() == {"one"}
+        assert await store.adopt(60) == []
+        assert await store.adopt_from_ended() == []
+    await store.stop()
+
+
+async def test_a_gateway_looks_for_cancels_of_its_own_runs_alone(database: Database) -> None:
+    first, second = await database.open(), await database.open()
+    await first.begin(running("one"))
+    await first.cancel("one")
+    assert await first.cancelled() == {"one"}
+    assert await second.cancelled() == frozenset()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway has ended as soon as its lock is missing."""
+    for name in ("_START_SECONDS", "_MISSING_SECONDS"):
+        monkeypatch.setattr(f"server.store.notices.{name}", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_gateway_without_a_connection_has_ended(postgres: Postgres) -> None:
+    url = await asyncio.to_thread(postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    for name in ("one", "two"):
+        await first.begin(running(name))
+    assert await second.adopt_from_ended() == []
+    await first.stop()
+    adopted = await second.adopt_from_ended()
+    assert sorted(stored.id for stored in adopted) == ["one", "two"]
+    assert await second.adopt_from_ended() == []
+    await second.stop()
+
+
+@pytest.mark.parametrize("name", ["_START_SECONDS", "_MISSING_SECONDS"])
+@pytest.mark.usefixtures("at_once")
+async def test_a_gateway_gets_the_time_to_connect_again(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(f"server.store.notices.{name}", 1e6)
+    url = await asyncio.to_thread(postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    await first.begin(running("one"))
+    await first.stop()
+    assert await second.adopt_from_ended() == []
+    await second.stop()
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_gateway_of_an_earlier_version_holds_no_lock(postgres: Postgres) -> None:
+    store = SqlStore(await asyncio.to_thread(postgres.new_database))
+    await store.start()
+    await store.begin(running("one"))
+    async with store.database.writing() as connection:
+        await connection.exec_driver_sql("UPDATE runs SET gateway = 'gateway_1'")
+    assert await store.adopt_from_ended() == []
+    await store.stop()
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_after_an_outage_no_gateway_has_ended(own_postgres: Postgres) -> None:
+    url = await asyncio.to_thread(own_postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    await first.begin(running("one"))
+    await first.stop()
+    with second.listen("reconnected") as bell:
+        await asyncio.to_thread(own_postgres.kill)
+        assert await second.adopt_from_ended() == []
+        await asyncio.to_thread(own_postgres.start)
+        await bell.wait()
+    assert await second.adopt_from_ended() == []
+    await second.stop()
+
+
 async def test_a_lost_server_is_an_unavailable_store_until_it_is_back(
     own_postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:

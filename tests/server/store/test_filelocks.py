@@ -1,0 +1,109 @@
+"""Locks of files that say which gateways of a machine live."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.store.filelocks import FileLocks
+
+HOLD = """
+import asyncio, pathlib, sys
+from server.store.filelocks import FileLocks
+asyncio.run(FileLocks(pathlib.Path(sys.argv[1]), "other").start())
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "locks"
+
+
+@pytest.fixture
+def other(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lock of the gateway `other`."""
+    folder.mkdir()
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+async def test_a_gateway_that_is_killed_has_ended_until_it_is_forgotten(
+    folder: Path, other: subprocess.Popen[str]
+) -> None:
+    locks = FileLocks(folder, "one")
+    await locks.start()
+    assert await locks.ended() == frozenset()
+    other.kill()
+    other.wait()
+    assert await locks.ended() == {"other"}
+    assert await locks.ended() == {"other"}
+    locks.forget("other")
+    assert await locks.ended() == frozenset()
+    await locks.stop()
+    assert names(folder) == []
+
+
+async def test_a_gateway_that_stopped_has_not_ended(folder: Path) -> None:
+    one, two = FileLocks(folder, "one"), FileLocks(folder, "two")
+    await one.start()
+    await two.start()
+    assert await one.ended() == frozenset()
+    await two.stop()
+    assert await one.ended() == frozenset()
+    await one.stop()
+    await one.stop()
+
+
+async def test_a_gateway_that_lives_is_not_forgotten(folder: Path) -> None:
+    one, two = FileLocks(folder, "one"), FileLocks(folder, "two")
+    await one.start()
+    await two.start()
+    one.forget("two")
+    assert names(folder) == ["one", "two"]
+    await one.stop()
+    await two.stop()
+
+
+async def test_a_file_that_is_removed_says_nothing(folder: Path) -> None:
+    one, two = FileLocks(folder, "one"), FileLocks(folder, "two")
+    await one.start()
+    await two.start()
+    (folder / "two").unlink()
+    assert await one.ended() == frozenset()
+    one.forget("two")
+    await two.stop()
+    await one.stop()
+
+
+async def test_a_folder_that_is_removed_says_nothing(folder: Path) -> None:
+    locks = FileLocks(folder, "one")
+    await locks.start()
+    shutil.rmtree(folder)
+    assert await locks.ended() == frozenset()
+    await locks.stop()
+
+
+async def test_without_a_folder_there_are_no_locks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for folder in (None, tmp_path / "none" / "locks"):
+        locks = FileLocks(folder, "one")
+        await locks.start()
+        assert await locks.ended() == frozenset()
+        locks.forget("two")
+        await locks.stop()
+    assert caplog.text.count("cannot lock") == 1

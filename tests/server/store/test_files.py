@@ -1,0 +1,161 @@
+"""SQLite files that are deleted, replaced, damaged or full while they are open."""
+
+import logging
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from server.store.base import StoreDamaged, StoreUnavailable
+from server.store.sql import SqlStore
+from tests.server.store.test_contract import numbered, running, turn
+from tests.server.store.test_sql import limit_pages
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+async def store(file: Path) -> AsyncIterator[SqlStore]:
+    store = SqlStore(f"sqlite:///{file}")
+    await store.start()
+    await store.begin(running("one"))
+    yield store
+    await store.stop()
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def delete_wal(file: Path) -> None:
+    file.with_name("store.db-wal").unlink()
+
+
+def delete_shared_memory(file: Path) -> None:
+    file.with_name("store.db-shm").unlink()
+
+
+def replace(file: Path) -> None:
+    shutil.copy(file, file.with_name("copy"))
+    os.replace(file.with_name("copy"), file)
+
+
+@pytest.mark.parametrize("harm", [delete, delete_wal, delete_shared_memory, replace])
+async def test_no_write_to_a_file_that_is_gone_is_acknowledged(
+    store: SqlStore, file: Path, harm: Callable[[Path], None]
+) -> None:
+    await store.check()
+    harm(file)
+    for write in (
+        store.append("one", numbered(0)),
+        store.end(turn("one"), numbered(0)),
+        store.put(turn("two")),
+        store.beat(["one"]),
+    ):
+        with pytest.raises(StoreDamaged) as caught:
+            await write
+    assert "store: false" in caught.value.message
+    assert str(file) not in caught.value.message
+    assert str(file) in caught.value.advice
+    with pytest.raises(StoreUnavailable):
+        await store.check()
+
+
+async def test_a_file_that_is_put_back_is_written_again(store: SqlStore, file: Path) -> None:
+    names = [f"{file}{suffix}" for suffix in ("", "-wal", "-shm")]
+    for name in names:
+        os.rename(name, f"{name}.away")
+    with pytest.raises(StoreDamaged):
+        await store.put(turn("two"))
+    for name in names:
+        os.rename(f"{name}.away", name)
+    await store.check()
+    await store.put(turn("three"))
+    assert await store.get("a", "three") == turn("three")
+
+
+async def test_a_new_connection_does_not_take_a_new_file_for_the_old_one(
+    store: SqlStore, file: Path
+) -> None:
+    async with store.database.reading():
+        delete(file)
+        with pytest.raises(StoreDamaged):
+            await store.get("a", "one")
+
+
+async def test_another_servers_connections_come_and_go_unnoticed(
+    store: SqlStore, file: Path
+) -> None:
+    other = SqlStore(f"sqlite:///{file}")
+    await other.start()
+    await other.put(turn("two"))
+    await other.stop()
+    await store.put(turn("three"))
+
+
+def damage(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.write(os.urandom(file.stat().st_size))
+
+
+@pytest.fixture
+def other_file(tmp_path: Path) -> Path:
+    file = tmp_path / "other.db"
+    file.write_bytes(b"no database" * 1000)
+    return file
+
+
+async def test_a_damaged_file_is_said_with_what_to_do_at_the_start(other_file: Path) -> None:
+    store = SqlStore(f"sqlite:///{other_file}")
+    with pytest.raises(StoreDamaged) as caught:
+        await store.start()
+    assert "restore a backup" in caught.value.advice
+    await store.stop()
+
+
+async def test_a_file_that_is_damaged_at_run_time_is_said_with_what_to_do(
+    store: SqlStore, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.end(turn("one"), numbered(0))
+    async with store.database.reading() as connection:
+        await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    await store.database.engine.dispose()
+    damage(file)
+    for _ in range(2):
+        with pytest.raises(StoreDamaged):
+            await store.get("a", "one")
+    assert caplog.text.count("restore a backup") == 1
+    with pytest.raises(StoreDamaged):
+        await store.check()
+
+
+async def test_a_full_file_is_checked_by_writing_until_there_is_room(
+    store: SqlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    await limit_pages(store)
+    with pytest.raises(StoreUnavailable):
+        await store.put(turn("big", text="x" * 1_000_000))
+    assert store.database.writes_fail
+    await store.check()
+    assert not store.database.writes_fail
+    assert "can write again" in caplog.text
+
+
+async def test_a_file_that_can_only_be_read_is_not_ready(store: SqlStore) -> None:
+    @event.listens_for(store.database.engine.sync_engine, "begin")
+    def forbid(connection: object) -> None:
+        if forbidden:
+            connection.exec_driver_sql("PRAGMA query_only=ON")  # type: ignore[attr-defined]
+
+    forbidden = True
+    with pytest.raises(StoreUnavailable):
+        await store.put(turn("two"))
+    with pytest.raises(StoreUnavailable):
+        await store.check()
