@@ -158,7 +158,8 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
                 self._head_bytes = 0 if was_in_head or was_in_body or begun > 1 else len(piece)
         else:
             self._head_bytes = 0
-        if self._in_body and was_in_body and self._idle_bytes > self._limits.head_bytes:
+        idle = was_in_body and self._in_body and self._idle_bytes > self._limits.head_bytes
+        if idle and not self._ended:
             # Trailers or the extensions of chunks; the parser keeps the former.
             self._refuse(HeadersTooLarge("The body's trailers or chunk extensions are too large."))
 
@@ -240,11 +241,8 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         elif self._in_body and not self.transport.is_closing():
             self._unset_keepalive_if_required()
             # Who was not asked to continue may send another request instead of the body.
-            limits = self._limits
             unasked = self.expect_100_continue
-            self._await(
-                Awaited.UNREAD, limits.closing_seconds if unasked else limits.unread_seconds
-            )
+            self._await(Awaited.UNREAD, self._limits.closing_seconds if unasked else None)
         elif self._in_head:
             self._unset_keepalive_if_required()
 
@@ -333,8 +331,6 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         Data that came in after a close would reset the connection, and the answer with it. In the
         middle of an earlier request's answer no other one can be sent.
         """
-        if self._ended:
-            return
         self._ended = True
         self._await(None)
         self._unset_keepalive_if_required()

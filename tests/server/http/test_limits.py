@@ -37,6 +37,13 @@ def test_each_address_is_bounded() -> None:
     assert connections.enter("2001:db8::2")
 
 
+def test_who_has_left_once_still_has_the_rest() -> None:
+    connections = Connections(Limits(connections_per_address=2))
+    assert [connections.enter("192.0.2.1") for _ in range(2)] == [True, True]
+    connections.leave("192.0.2.1")
+    assert [connections.enter("192.0.2.1") for _ in range(2)] == [True, False]
+
+
 def test_a_flood_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "server")
     connections = Connections(Limits(connections=1, connections_per_address=1))

@@ -175,7 +175,7 @@ async def test_a_page_that_pretends_to_be_of_this_server_is_refused_by_its_host(
     [(("::ffff:192.0.2.7", 8000), 200), (("192.0.2.8", 8000), 421), (("/socket", None), 421)],
 )
 async def test_the_address_of_the_connection_is_a_name(server: Any, status: int) -> None:
-    statuses = []
+    statuses: list[int] = []
     scope = {"type": "http", "headers": [(b"host", b"192.0.2.7")], "server": server}
     await Origins(app, (), ())(scope, _nothing, _statuses(statuses))
     assert statuses == [status]

@@ -12,11 +12,12 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
 from server.http.limits import Limits
-from server.http.protocol import Config, Protocol
+from server.http.protocol import Awaited, Config, Protocol
 
 AGES = 3600.0
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\n"
-SHORT = Limits(head_seconds=0.05, body_seconds=0.05, unread_seconds=0.05, closing_seconds=AGES)
+SHORT = Limits(head_seconds=0.05, body_seconds=0.05, closing_seconds=AGES)
+SHORT_BODY = Limits(body_seconds=0.05, closing_seconds=AGES)
 UPGRADE = (
     b"GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
 )
@@ -152,11 +153,15 @@ class Served:
         """All that a connection is answered which sends `data`."""
         return await (await self.connect(data)).rest()
 
-    async def connection(self) -> Protocol:
-        """The server's side of the only connection, once it awaits something of its client."""
-        await until(lambda: [c for c in self.state.connections if c._awaited] != [])  # type: ignore[union-attr]
-        (connection,) = self.state.connections
-        assert isinstance(connection, Protocol)
+    async def connection(self, awaited: Awaited = Awaited.HEAD) -> Protocol:
+        """The server's side of the only connection, once it awaits this of its client."""
+
+        def waiting() -> list[Protocol]:
+            connections: Any = self.state.connections
+            return [one for one in connections if one._awaited is awaited]
+
+        await until(lambda: waiting() != [])
+        (connection,) = waiting()
         return connection
 
     async def close(self) -> None:
@@ -191,6 +196,12 @@ async def until_expired(connection: Protocol, times: int = 2) -> None:
         deadline = connection._deadline
         assert deadline is not None
         await until(lambda deadline=deadline: connection._deadline is not deadline)
+
+
+def hurry(connection: Protocol) -> None:
+    """Give the client little time from now on: no stall of this process can be its fault."""
+    connection._limits = SHORT
+    connection._await(connection._awaited)
 
 
 # The head
@@ -255,10 +266,11 @@ async def test_a_slow_head_is_a_408() -> None:
 
 
 async def test_a_slow_head_of_a_later_request_is_a_408() -> None:
-    async with serve(SHORT) as served:
+    async with serve(Limits()) as served:
         client = await served.connect(head(b"/unread"))
         assert (await client.read(b"0\r\n\r\n")).status == 200
         client.send(b"G")
+        hurry(await served.connection())
         assert (await client.rest()).status == 408
 
 
@@ -269,11 +281,12 @@ async def test_who_asks_nothing_is_not_answered(data: bytes) -> None:
 
 
 async def test_empty_lines_do_not_keep_a_connection_open() -> None:
-    async with serve(SHORT) as served:
+    async with serve(Limits()) as served:
         client = await served.connect(head(b"/unread"))
         await client.read(b"0\r\n\r\n")
         client.send(b"\r\n")
         connection = await served.connection()
+        hurry(connection)
         deadline = connection._deadline
         client.send(b"\r\n")
         await client.drain()
@@ -338,7 +351,7 @@ async def test_a_refused_client_that_stays_is_closed() -> None:
 
 
 async def test_a_body_that_does_not_go_on_is_a_408() -> None:
-    async with serve(SHORT) as served:
+    async with serve(SHORT_BODY) as served:
         answer = await served.answer(head(b"/echo", b"Content-Length: 2") + b"a")
         assert answer.status == 408
         assert answer.error["message"] == "Nothing of the body came for 0.05 s."
@@ -346,42 +359,45 @@ async def test_a_body_that_does_not_go_on_is_a_408() -> None:
 
 
 async def test_a_body_that_goes_on_has_all_the_time_it_needs() -> None:
-    async with serve(SHORT) as served:
+    async with serve(Limits()) as served:
         client = await served.connect(head(b"/echo", b"Content-Length: 2"))
-        connection = await served.connection()
-        connection._progress += 0.1
-        await until_expired(connection, 1)
+        connection = await served.connection(Awaited.BODY)
         connection._progress += AGES
+        hurry(connection)
+        await until_expired(connection, 1)
         client.send(b"aa")
         assert b"2 bytes" in (await client.read(b"0\r\n\r\n")).body
 
 
 async def test_a_body_that_nobody_reads_is_not_late() -> None:
-    async with serve(SHORT) as served:
+    async with serve(SHORT_BODY) as served:
         client = await served.connect(head(b"/later", b"Content-Length: 3000000"))
         client.send(b"a" * 3_000_000)
-        connection = await served.connection()
+        connection = await served.connection(Awaited.BODY)
         await until(lambda: connection.flow.read_paused)
         await until_expired(connection)
+        connection._limits = Limits()
         served.app.go_on.set()
         assert b"3000000 bytes" in (await client.read(b"0\r\n\r\n")).body
 
 
 async def test_a_body_that_was_read_just_now_is_not_late() -> None:
-    async with serve(SHORT) as served:
+    async with serve(Limits()) as served:
         await served.connect(head(b"/echo", b"Content-Length: 2"))
-        connection = await served.connection()
+        connection = await served.connection(Awaited.BODY)
         connection._was_paused = True
+        hurry(connection)
         await until_expired(connection, 1)
         assert not connection._was_paused
-        assert not connection._ended
 
 
 async def test_a_client_that_is_not_asked_to_continue_is_not_late() -> None:
-    async with serve(SHORT) as served:
+    async with serve(SHORT_BODY) as served:
         lines = (b"Content-Length: 2", b"Expect: 100-continue")
         client = await served.connect(head(b"/later", *lines))
-        await until_expired(await served.connection())
+        connection = await served.connection(Awaited.BODY)
+        await until_expired(connection)
+        connection._limits = Limits()
         served.app.go_on.set()
         assert (await client.read(b"\r\n\r\n")).status == 100
         client.send(b"aa")
@@ -421,7 +437,7 @@ CHUNKED = head(b"/echo", b"Transfer-Encoding: chunked")
 async def test_what_is_beside_a_body_is_bounded(endless: bytes) -> None:
     async with serve(Limits(head_bytes=1000)) as served:
         client = await served.connect(CHUNKED)
-        await served.connection()
+        await served.connection(Awaited.BODY)
         client.send(endless)
         answer = await client.rest()
         assert answer.status == 431
@@ -439,20 +455,24 @@ async def test_trailers_are_no_headers() -> None:
 
 
 async def test_no_deadline_cuts_off_an_answer() -> None:
-    async with serve(SHORT) as served:
+    async with serve(Limits()) as served:
         client = await served.connect(head(b"/stream") + b"POST / HT")
         await client.read(b"begun\r\n")
-        await until_expired(await served.connection())
+        connection = await served.connection()
+        hurry(connection)
+        await until_expired(connection)
         served.app.go_on.set()
         assert (await client.read(b"0\r\n\r\n")).data.endswith(b"0 bytes\r\n0\r\n\r\n")
         assert (await client.rest()).status == 408
 
 
 async def test_no_deadline_cuts_off_an_answer_that_begins_before_the_bodys_end() -> None:
-    async with serve(SHORT) as served:
+    async with serve(SHORT_BODY) as served:
         client = await served.connect(head(b"/stream", b"Content-Length: 2"))
         await client.read(b"begun\r\n")
-        await until_expired(await served.connection())
+        connection = await served.connection(Awaited.BODY)
+        await until_expired(connection)
+        connection._limits = Limits()
         served.app.go_on.set()
         client.send(b"aa")
         assert (await client.read(b"0\r\n\r\n")).data.endswith(b"2 bytes\r\n0\r\n\r\n")
@@ -471,7 +491,7 @@ async def test_in_the_middle_of_an_answer_stands_no_other(data: bytes) -> None:
 
 
 async def test_requests_that_wait_are_answered_in_order() -> None:
-    async with serve(SHORT) as served:
+    async with serve(Limits()) as served:
         bodies = [head(b"/echo", b"Content-Length: %d" % i) + b"a" * i for i in range(4)]
         client = await served.connect(head(b"/later") + b"".join(bodies[1:]))
         await until(lambda: len(served.app.scopes) == 1)
@@ -481,10 +501,12 @@ async def test_requests_that_wait_are_answered_in_order() -> None:
 
 
 async def test_a_body_of_a_request_that_waits_is_not_late() -> None:
-    async with serve(SHORT) as served:
+    async with serve(SHORT_BODY) as served:
         waiting = head(b"/echo", b"Content-Length: 2")
         client = await served.connect(head(b"/later") + waiting)
-        await until_expired(await served.connection())
+        connection = await served.connection(Awaited.BODY)
+        await until_expired(connection)
+        connection._limits = Limits()
         served.app.go_on.set()
         await client.read(b"0\r\n\r\n")
         client.send(b"aa")
@@ -547,14 +569,25 @@ async def test_more_requests_are_a_503_but_for_health_checks(path: bytes, status
 
 
 async def test_a_websocket_has_no_deadline_and_is_counted() -> None:
-    async with serve(SHORT) as served:
-        client = await served.connect(UPGRADE + KEY + b"\r\n")
+    async with serve(Limits()) as served:
+        client = await served.connect()
+        connection = await served.connection()
+        client.send(UPGRADE + KEY + b"\r\n")
         assert (await client.read(b"\r\n\r\n")).status == 101
+        assert connection._deadline is None
         connections = served.config.open_connections  # type: ignore[attr-defined]
         assert connections.open == 1
         await client.close()
         await until(lambda: connections.open == 0)
         await until(lambda: served.app.left == 1)
+
+
+async def test_another_upgrade_is_not_made(caplog: pytest.LogCaptureFixture) -> None:
+    async with serve(Limits()) as served:
+        lines = (b"Connection: Upgrade", b"Upgrade: h2c")
+        client = await served.connect(head(b"/unread", *lines) * 2)
+        assert (await client.read(b"0\r\n\r\n")).status == 200
+        assert caplog.records == []
 
 
 async def test_more_websockets_are_a_503() -> None:
