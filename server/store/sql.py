@@ -419,11 +419,9 @@ def _known() -> ScalarSelect[int]:
 
 
 def _locks_of(database: Database) -> Path | None:
-    """The folder beside a SQLite file that has its gateways' locks; None for one in memory."""
-    file = database.url.database
-    if not file or file == ":memory:" or "uri" in database.url.query:
-        return None
-    return Path(f"{file}-gateways").absolute()
+    """The folder beside a SQLite file that has its gateways' locks; None where SQLite names it."""
+    url = database.url
+    return None if "uri" in url.query else Path(f"{url.database}-gateways").absolute()
 
 
 def _replacing(database: Database) -> Any:

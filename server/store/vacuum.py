@@ -57,7 +57,7 @@ async def allow(database: Database) -> None:
     try:
         size = os.stat(path).st_size
         has_room = shutil.disk_usage(os.path.dirname(path) or ".").free > 3 * size
-    except OSError:  # one in memory
+    except OSError:  # a name that only SQLite can read
         return
     if size > MOST_AT_ONCE or not has_room:
         logger.warning(

@@ -126,3 +126,10 @@ async def test_memory_forgets_the_oldest_with_their_calls() -> None:
     assert await completions.get("ann", "a") is None
     found = await completions.called("ann", ["call_of_a", "call_of_b", "call_of_c"])
     assert set(found) == {"call_of_b", "call_of_c"}
+
+
+async def test_a_completion_that_is_put_again_is_kept_once(store: Store) -> None:
+    for _ in range(2):
+        await store.completions.put(stored("a", metadata={"k": "v"}))
+    assert await listed(store) == ["a"]
+    assert await store.completions.called("ann", ["call_of_a"]) == {"call_of_a": SAID}

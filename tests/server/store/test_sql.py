@@ -373,6 +373,20 @@ async def test_a_gateway_without_a_connection_has_ended(postgres: Postgres) -> N
     await second.stop()
 
 
+@pytest.mark.usefixtures("at_once")
+async def test_who_cannot_look_for_locks_adopts_nothing(postgres: Postgres) -> None:
+    url = await asyncio.to_thread(postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    await first.begin(running("one"))
+    await first.stop()
+    # The connection takes one statement at a time, and refuses the second.
+    looks = await asyncio.gather(*(second.adopt_from_ended() for _ in range(2)))
+    assert sorted(len(adopted) for adopted in looks) == [0, 1]
+    await second.stop()
+
+
 @pytest.mark.parametrize("name", ["_START_SECONDS", "_MISSING_SECONDS"])
 @pytest.mark.usefixtures("at_once")
 async def test_a_gateway_gets_the_time_to_connect_again(

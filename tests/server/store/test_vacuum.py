@@ -134,3 +134,10 @@ async def test_a_new_file_can_shrink_without_being_written_anew(
     await vacuum.allow(store.database)
     await vacuum.shrink(store.database)
     assert caplog.text == ""
+
+
+async def test_a_file_that_sqlite_alone_can_name_is_left(old_file: Path) -> None:
+    store = SqlStore(f"sqlite:///file:{old_file}?uri=true")
+    await store.start()
+    await store.stop()
+    assert mode(old_file) == 0
