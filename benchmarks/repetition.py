@@ -24,7 +24,7 @@ import numpy as np
 from harmony.events import Header
 from harmony.messages import Channel
 from harmony.tokenizer import encode
-from harmony.vocab import FIRST_SPECIAL, MESSAGE
+from harmony.vocab import FIRST_SPECIAL
 from server.generation.repetition import EVERY, LONGEST_PERIOD, WINDOW, RepetitionGuard
 
 SEED = 16
@@ -106,18 +106,14 @@ def tokens_of(kind: str, count: int) -> list[int]:
     return tokens[:count]
 
 
-def alarms(tokens: list[int], size: int = 1) -> list[int]:
-    """How many tokens of one reasoning there were at each alarm; they come `size` at a time."""
+def alarms(tokens: list[int]) -> list[int]:
+    """How many tokens of one reasoning there were at each alarm."""
     guard = RepetitionGuard(lambda _: None)
-    guard.saw([MESSAGE], _ANALYSIS)
     found = []
-    seen = 0
-    while seen < len(tokens):
-        count = guard.span(tokens[seen : seen + size])
-        piece = tokens[seen : seen + count]
-        seen += count
-        if guard.saw(piece, _ANALYSIS):
-            found.append(seen)
+    for look in range(WINDOW, len(tokens) + 1, EVERY):
+        assert guard.look == look
+        if guard.closes(tokens[look - WINDOW : look], _ANALYSIS):
+            found.append(look)
     return found
 
 

@@ -180,20 +180,27 @@ class _Answer:
                 raise failure from error
 
     async def _sample(self, emit: Emit) -> None:
-        turn = self._turn
+        """All samplings of the turn: where it resumes, the next begins once the last is closed."""
         try:
-            async with aclosing(turn.chunks()) as chunks:
-                async for chunk in chunks:
-                    if events := self._wire_events(turn.read(chunk)):
-                        await emit(events)
-                    if turn.ended:
-                        await emit([*self._wire_events(turn.finish()), *self._last_events()])
-                        # It is whole, whatever happens to the engine after it.
-                        self._finished = True
-                        return
-            raise BackendFailed("the engine ended without a finish reason")
+            while not self._turn.ended:
+                await self._sample_once(emit)
         except BackendError as error:
-            raise turn.api_error(error) from error
+            raise self._turn.api_error(error) from error
+
+    async def _sample_once(self, emit: Emit) -> None:
+        turn = self._turn
+        async with aclosing(turn.chunks()) as chunks:
+            async for chunk in chunks:
+                if events := self._wire_events(turn.read(chunk)):
+                    await emit(events)
+                if turn.ended:
+                    await emit([*self._wire_events(turn.finish()), *self._last_events()])
+                    # It is whole, whatever happens to the engine after it.
+                    self._finished = True
+                    return
+                if turn.resumes:
+                    return
+        raise BackendFailed("the engine ended without a finish reason")
 
     async def _end_early(self, emit: Emit) -> None:
         """Emit the last events of a cancelled answer. Raises APIError where the server ends it.

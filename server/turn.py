@@ -6,7 +6,6 @@ was sampled, and the next sampling goes on from there.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -46,7 +45,9 @@ _NEXT_MESSAGE = (END, *ASSISTANT)
 class Turn:
     """A prepared turn: what the engine is asked, and what its chunks say.
 
-    request: the first sampling's. ended: why, once `read` has seen the last chunk that is wanted.
+    request: the sampling's, the first at first. ended: why, once `read` has seen the last chunk
+    that is wanted. resumes: whether the turn goes on with another sampling: what comes of this one
+    is not wanted, and `chunks` has to be asked again.
     guard: closes reasoning that loops; None where nothing does.
     """
 
@@ -60,67 +61,59 @@ class Turn:
     ) -> None:
         self.request = request
         self.ended: FinishReason | None = None
+        self.resumes = False
         self._plan = plan
         self._backend = backend
         self._guard = guard
+        self._first = request
         self._reader = CompletionReader(parser, len(request.prompt_token_ids), plan.stop)
         self._tokens: list[int] = []
         self._inserted = 0
-        self._next: GenerationRequest | None = request
 
-    async def chunks(self) -> AsyncGenerator[GenerationChunk, None]:
-        """Sample, once; each chunk has to be read before the next is asked for.
-
-        Closing the generator frees the engine's slot. Raises BackendError.
-        """
-        while (request := self._next) is not None:
-            self._next = None
-            async with aclosing(self._backend.generate(request)) as chunks:
-                async for chunk in chunks:
-                    # Only the first sampling's cached tokens are of the turn's prompt alone.
-                    yield chunk if request is self.request else replace(chunk, cached_tokens=None)
-                    if self._next is not None:
-                        break
+    def chunks(self) -> AsyncGenerator[GenerationChunk, None]:
+        """Sample, once. Closing the generator frees the engine's slot. Raises BackendError."""
+        self.resumes = False
+        return self._backend.generate(self.request)
 
     def read(self, chunk: GenerationChunk) -> list[TurnEvent]:
         """The events that the next chunk completes."""
-        if self._guard is None:
+        guard = self._guard
+        if guard is None or len(self._tokens) + len(chunk.token_ids) < guard.look:
             return self._take(chunk)
         events: list[TurnEvent] = []
         rest: GenerationChunk | None = chunk
         while rest is not None and self.ended is None:
-            piece, rest = rest.split(self._guard.span(rest.token_ids))
+            piece, rest = rest.split(guard.look - len(self._tokens))
             events += self._take(piece)
-            if self._guard.saw(piece.token_ids, self._reader.header) and self.ended is None:
-                closing = self._close_reasoning()
-                if closing:
-                    self._guard.closed()
-                    return [*events, *closing]
+            if len(self._tokens) == guard.look and guard.closes(self._tokens, self._reader.header):
+                events += self._close_reasoning(guard)
+                if self.resumes:
+                    break
         return events
 
     def _take(self, chunk: GenerationChunk) -> list[TurnEvent]:
         self._tokens += chunk.token_ids
+        if self._inserted and chunk.cached_tokens is not None:
+            # Only what the first sampling had cached is of the turn's own prompt.
+            chunk = replace(chunk, cached_tokens=None)
         events = self._reader.push(chunk)
         self.ended = "stop" if self._reader.stopped else chunk.finish_reason
         return events
 
-    def _close_reasoning(self) -> list[TurnEvent]:
-        """End the open message and have the next one sampled; no events where nothing can be."""
-        request = self.request
-        grammar = None
-        if request.grammar is not None:
-            assert isinstance(self._plan, TurnPlan)
-            grammar = self._plan.reasoned_grammar
-            if grammar is None:
-                return []
+    def _close_reasoning(self, guard: RepetitionGuard) -> list[TurnEvent]:
+        """End the open message and have the next one sampled, where anything can follow."""
+        first, plan = self._first, self._plan
+        grammar = plan.reasoned_grammar if isinstance(plan, TurnPlan) else None
         tokens = (*self._tokens, *_NEXT_MESSAGE)
-        room = self._backend.info.context_length - len(request.prompt_token_ids) - len(tokens)
-        left = min(request.max_tokens - len(self._tokens) + self._inserted, room)
-        if left < 1:
+        room = self._backend.info.context_length - len(first.prompt_token_ids) - len(tokens)
+        left = min(first.max_tokens - len(self._tokens) + self._inserted, room)
+        if self.ended or left < 1 or (first.grammar is not None and grammar is None):
             return []
+        self.resumes = True
+        self.request = replace(first.after(tokens, max_tokens=left), grammar=grammar)
         self._tokens += _NEXT_MESSAGE
         self._inserted += len(_NEXT_MESSAGE)
-        self._next = replace(request.after(tokens, max_tokens=left), grammar=grammar)
+        guard.closed(len(self._tokens))
         return self._reader.insert(_NEXT_MESSAGE, Repair.REPETITION)
 
     def finish(self) -> list[TurnEvent]:
@@ -128,7 +121,7 @@ class Turn:
         assert self.ended is not None
         *others, finished = self._reader.finish(self.ended)
         assert isinstance(finished, TurnFinished)
-        prompt_ids = self.request.prompt_token_ids
+        prompt_ids = self._first.prompt_token_ids
         whole = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(self._tokens))
         return [*others, whole]
 

@@ -31,6 +31,7 @@ from server.errors import (
     RateLimited,
     ServerFailed,
 )
+from server.generation.repetition import EVERY, WINDOW
 from server.plan import DeclaredTool, RawPlan, TurnPlan
 from server.turn import prepare, prepare_raw
 
@@ -340,6 +341,8 @@ async def test_an_error_of_the_engine_is_told_to_the_client(
 ANALYSIS = "<|channel|>analysis<|message|>"
 LOOPING = ANALYSIS + " again" * 1_000
 AFTER_LOOP = " again<|end|><|start|>assistant"
+WORDS = WINDOW + EVERY - len(ids(ANALYSIS))
+"""So many are sampled before the look that finds nothing else."""
 NEXT_MESSAGE = (END, *ids("<|start|>assistant"))
 
 
@@ -359,11 +362,12 @@ async def guarded(
     reported = [] if reported is None else reported
     turn = await prepare(plan, engine, "r", reported.append)
     events: list[TurnEvent] = []
-    async with aclosing(turn.chunks()) as chunks:
-        async for chunk in chunks:
-            events += turn.read(chunk)
-            if turn.ended:
-                break
+    while not turn.ended:
+        async with aclosing(turn.chunks()) as chunks:
+            async for chunk in chunks:
+                events += turn.read(chunk)
+                if turn.ended or turn.resumes:
+                    break
     assert engine.open == 0
     return events + turn.finish()
 
@@ -382,17 +386,17 @@ async def test_reasoning_that_loops_is_closed_and_the_answer_follows(
     reasoning, answer = closed(events)
     assert reasoning.repairs == (Repair.REPETITION,)
     assert (reasoning.complete, reasoning.message.tokens) == (True, None)
-    assert reasoning.message.content == " again" * 512
+    assert reasoning.message.content == " again" * WORDS
     assert (answer.message.content, answer.repairs) == ("One two three", ())
     assert reported == ["analysis"]
     finished = events[-1]
     assert isinstance(finished, TurnFinished)
     assert finished.reason == "stop"
     # What the server put in was not sampled; it is of the tokens that followed the prompt.
-    sampled = (*ids(ANALYSIS), *ids(" again") * 512)
+    sampled = (*ids(ANALYSIS), *ids(" again") * WORDS)
     assert finished.token_ids == (*sampled, *NEXT_MESSAGE, *ids(ANSWER))
     assert finished.usage == Usage(
-        len(PROMPT), 0, len(sampled) + len(ids(ANSWER)), reasoning=len(ids(" again") * 512)
+        len(PROMPT), 0, len(sampled) + len(ids(ANSWER)), reasoning=len(ids(" again") * WORDS)
     )
 
 
@@ -407,7 +411,7 @@ async def test_the_next_sampling_goes_on_from_all_there_is(start_engine: StartEn
     )
     await guarded(engine, plan)
     first, second = engine.requests
-    sampled = (*ids(ANALYSIS), *ids(" again") * 512)
+    sampled = (*ids(ANALYSIS), *ids(" again") * WORDS)
     assert second.prompt_token_ids == (*PROMPT, *sampled, *NEXT_MESSAGE)
     assert second.max_tokens == first.max_tokens - len(sampled)
     assert second.seed == len(sampled) + len(NEXT_MESSAGE) - 1
@@ -437,10 +441,10 @@ async def test_the_token_limit_holds_for_all_samplings_together(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine(*loops())
-    events = await guarded(engine, replace(PLAN, max_tokens=len(ids(ANALYSIS)) + 512 + 4))
+    events = await guarded(engine, replace(PLAN, max_tokens=len(ids(ANALYSIS)) + WORDS + 4))
     finished = events[-1]
     assert isinstance(finished, TurnFinished)
-    assert (finished.reason, finished.usage.output) == ("length", len(ids(ANALYSIS)) + 516)
+    assert (finished.reason, finished.usage.output) == ("length", len(ids(ANALYSIS)) + WORDS + 4)
     assert closed(events)[-1].message.content == "One"
 
 
@@ -450,7 +454,7 @@ async def test_reasoning_that_nothing_can_follow_stays_open(
 ) -> None:
     """Neither where the token limit is reached, nor where the context is full."""
     engine = await start_engine(*loops())
-    tokens = len(ids(ANALYSIS)) + 512
+    tokens = len(ids(ANALYSIS)) + WORDS
     if room:
         engine.changes["context_length"] = len(PROMPT) + tokens + room
     plan = replace(PLAN, max_tokens=None if room else tokens)
@@ -516,18 +520,6 @@ async def test_loops_elsewhere_are_reported_and_not_cut(
     assert finished.token_ids == ids(first)
 
 
-async def test_leaving_the_next_sampling_closes_it(start_engine: StartEngine) -> None:
-    engine = await start_engine(*loops())
-    turn = await prepare(PLAN, engine, "r", lambda _: None)
-    async with aclosing(turn.chunks()) as chunks:
-        async for chunk in chunks:
-            turn.read(chunk)
-            if len(engine.requests) == 2:
-                break
-        assert engine.open == 1
-    assert engine.open == 0
-
-
 async def test_a_split_engine_closes_loops_too(start_engine: StartEngine) -> None:
     """Where an engine knows no phases, the answer's own sampling is one more request."""
     engine = await start_engine(
@@ -538,7 +530,10 @@ async def test_a_split_engine_closes_loops_too(start_engine: StartEngine) -> Non
     engine.generate = lambda request: split_by_phase(whole, request, "split")
     plan = replace(PLAN, sampling=SamplingParams(presence_penalty=1.0))
     events = await guarded(engine, plan)
-    assert [event.message.content for event in closed(events)] == [" again" * 512, "One two three"]
+    assert [event.message.content for event in closed(events)] == [
+        " again" * WORDS,
+        "One two three",
+    ]
     penalties = [request.sampling.presence_penalty for request in engine.requests]
     assert penalties == [0.0, 0.0, 1.0]
     finished = events[-1]

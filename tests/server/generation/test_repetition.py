@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from benchmarks.repetition import KINDS, TOKENS, alarms, latency, tokens_of
 from harmony.events import Header
 from harmony.messages import Channel
-from harmony.vocab import END, MESSAGE
-from server.generation.repetition import LONGEST_PERIOD, WINDOW, RepetitionGuard
+from harmony.tokenizer import encode_with_control
+from server.generation.repetition import EVERY, LONGEST_PERIOD, WINDOW, RepetitionGuard
 
 ANALYSIS = Header(Channel.ANALYSIS)
 FINAL = Header(Channel.FINAL)
@@ -47,14 +47,11 @@ def test_what_is_repeated_in_longer_pieces_is_no_loop(period: int) -> None:
     assert alarms([*range(period)] * 20) == []
 
 
-@pytest.mark.parametrize("size", [2, 3, 63, 64, 65, 1000])
-def test_a_loop_is_found_at_the_same_token_whatever_the_chunks_are(size: int) -> None:
-    tokens = [*range(5, 105), *[1, 2, 3] * 400]
-    assert alarms(tokens, size)[0] == alarms(tokens)[0]
-
-
 def test_a_loop_with_one_other_token_is_none() -> None:
     assert alarms([*[7] * (WINDOW - 1), 8, *[7] * (WINDOW - 1)]) == []
+
+
+LOOP = [7] * WINDOW
 
 
 @pytest.mark.parametrize(
@@ -69,52 +66,50 @@ def test_a_loop_with_one_other_token_is_none() -> None:
 def test_a_loop_outside_of_reasoning_is_reported_once_and_never_closed(
     guard: RepetitionGuard, reported: list[str], header: Header | None, place: str
 ) -> None:
-    assert not any(guard.saw([7], header) for _ in range(3000))
+    assert not any(guard.closes(LOOP, header) for _ in range(5))
     assert reported == [place]
+    assert guard.look == WINDOW + 5 * EVERY
 
 
 def test_each_message_that_loops_is_reported(guard: RepetitionGuard, reported: list[str]) -> None:
-    for _ in range(2):
-        header = Header(Channel.FINAL)
-        assert not any(guard.saw([7], header) for _ in range(WINDOW + 100))
+    for header in (Header(Channel.FINAL), Header(Channel.FINAL)):
+        assert not guard.closes(LOOP, header)
     assert reported == ["final", "final"]
 
 
 def test_closed_reasoning_is_reported_and_what_follows_is_looked_at_anew(
     guard: RepetitionGuard, reported: list[str]
 ) -> None:
-    for _ in range(2):
-        header = Header(Channel.ANALYSIS)
-        seen = 1
-        while not guard.saw([7], header):
-            seen += 1
-        assert WINDOW <= seen <= CAUGHT_WITHIN
-        guard.closed()
-    assert reported == ["analysis", "analysis"]
+    assert guard.closes(LOOP, ANALYSIS)
+    guard.closed(515)
+    assert reported == ["analysis"]
+    assert guard.look == 515 + WINDOW
+    assert guard.closes(LOOP, Header(Channel.ANALYSIS))
 
 
-def test_what_came_before_the_reasoning_is_no_part_of_its_loop(guard: RepetitionGuard) -> None:
-    assert not any(guard.saw([7], FINAL) for _ in range(500))
-    assert not any(guard.saw([7], ANALYSIS) for _ in range(WINDOW - 1))
+def repeated(channel: str) -> list[int]:
+    message = f"<|channel|>{channel}<|message|>Let me see.<|end|><|start|>assistant"
+    return (encode_with_control(message) * 60)[:WINDOW]
 
 
 def test_messages_of_reasoning_that_repeat_are_a_loop(guard: RepetitionGuard) -> None:
-    """It is found in a header here, and closed in the next body."""
-    steps: list[tuple[int, bool]] = [(MESSAGE, True), (1, True), (2, True), (END, False)]
-    steps += [(token, False) for token in (10, 11, 12, 13)]
-    closed = []
-    for position in range(800):
-        token, is_open = steps[position % len(steps)]
-        if position % len(steps) == 0:
-            header = Header(Channel.ANALYSIS)
-        if guard.saw([token], header if is_open else None):
-            closed.append(position)
-    assert WINDOW <= closed[0] <= CAUGHT_WITHIN
-    assert steps[closed[0] % len(steps)][1]
+    assert guard.closes(repeated("analysis"), ANALYSIS)
 
 
-def test_a_piece_ends_with_a_header(guard: RepetitionGuard) -> None:
-    assert guard.span([1, 2, MESSAGE, 4, 5]) == 3
-    assert guard.span([1, 2, 4, 5]) == 4
-    assert guard.span([]) == 0
-    assert guard.span([9] * 100) == 64
+def test_a_loop_of_messages_is_closed_in_the_next_body(
+    guard: RepetitionGuard, reported: list[str]
+) -> None:
+    assert not guard.closes(repeated("analysis"), None)
+    assert guard.look == WINDOW + 1
+    assert guard.closes(repeated("analysis"), ANALYSIS)
+    assert reported == []
+
+
+@pytest.mark.parametrize("header", [ANALYSIS, Header(Channel.COMMENTARY), None])
+def test_messages_that_are_not_all_reasoning_are_not_closed(
+    guard: RepetitionGuard, reported: list[str], header: Header | None
+) -> None:
+    mixed = "<|channel|>{}<|message|>Let me see.<|end|><|start|>assistant"
+    pair = "".join(mixed.format(channel) for channel in ("analysis", "commentary"))
+    assert not guard.closes((encode_with_control(pair) * 60)[:WINDOW], header)
+    assert len(reported) == 1

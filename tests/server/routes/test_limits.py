@@ -93,9 +93,9 @@ async def test_a_response_whose_reasoning_loops_has_its_answer(
     (record,) = [record.getMessage() for record in caplog.records]
     assert "repetition: analysis was closed (1 so far)" in record
     assert "again" not in record
-    thought = encode_with_control(ANALYSIS + " again" * 512)
+    thought = encode_with_control(ANALYSIS + " again" * 573)
     assert response["usage"]["output_tokens"] == len(thought) + len(encode_with_control(ANSWER))
-    assert response["usage"]["output_tokens_details"]["reasoning_tokens"] == 512
+    assert response["usage"]["output_tokens_details"]["reasoning_tokens"] == 573
 
 
 async def test_each_choice_has_its_own_guard(open_app: OpenApp) -> None:
