@@ -374,3 +374,11 @@ def test_the_glossary_is_short_and_in_order() -> None:
 def test_a_word_is_explained_in_one_sentence(row: list[str]) -> None:
     assert re.fullmatch(r"[A-Z][^.]*\.", row[1].replace("functions.weather", ""))
     assert re.fullmatch(r"(?:`[\w.]+`)?", row[2])
+
+
+def test_every_folder_and_module_says_what_it_is_for() -> None:
+    page = text(DOCS / "modules.md")
+    assert [row[0] for row in table(page) if not row[1]] == []
+    folders = re.findall(r"^## (\S+)\n\n(.*)$", page, re.MULTILINE)
+    assert len(folders) > 10
+    assert [name for name, about in folders if not about.endswith(".")] == []
