@@ -44,6 +44,7 @@ VARIABLES = {
     "max_running": ("2", 2),
     "max_waiting": ("0", 0),
     "max_body_bytes": ("1", 1),
+    "max_unread": ("1", 1),
     "drain_seconds": ("0.5", 0.5),
     "log_level": ("debug", "debug"),
 }
