@@ -83,6 +83,10 @@ class Backlog:
         if self._size:
             return self._take_waiting()
         taken = self._reader.take(EVENTS_AT_ONCE)
+        if len(taken) == 1:
+            # The usual case, made cheap.
+            self.has_more = False
+            return (self._encode(taken[0]),)
         self.has_more = len(taken) == EVENTS_AT_ONCE
         return [*map(self._encode, taken)]
 

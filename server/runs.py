@@ -70,6 +70,8 @@ class Run:
         self.reason: APIError | None = None
         self.is_kept = journal is not None
         """True where a journal gets the events."""
+        self.may_be_joined = self.is_kept
+        """True while other readers can come."""
         self._journal = journal
         self.dropped = 0
         """How many events were dropped; they were the first."""
@@ -185,14 +187,31 @@ class Run:
     def _finish(self) -> None:
         # The journal holds all events too.
         self._journal = None
+        self.may_be_joined = False
         self._wake()
         if self._readers:
             self.drop_taken()
 
+    def hand_over(self, reader: "Reader", most: int | None) -> Sequence[WireEvent] | None:
+        """All events to a reader that is the only one there can be, and None to any other.
+
+        That is the usual case: no list is copied.
+        """
+        events = self.events
+        if not events:
+            return ()
+        if (
+            len(self._readers) != 1
+            or reader.position != self.dropped
+            or (most is not None and len(events) > most)
+        ):
+            return None
+        self.events = []
+        self.dropped = reader.position = self.dropped + len(events)
+        return events
+
     def drop_taken(self) -> None:
-        """Drop the events that no reader needs, if no other reader can come."""
-        if self._journal is not None:
-            return
+        """Drop the events that no reader needs. To be called where no other reader can come."""
         kept_from = self.dropped + len(self.events)
         for reader in self._readers:
             if not reader.forgetting:
@@ -232,16 +251,22 @@ class Reader:
 
     def take(self, most: int | None = None) -> Sequence[WireEvent]:
         """What has come since the last time, at most `most` events; empty where nothing has."""
-        begin = max(0, self.position - self._run.dropped)
-        taken = self._run.events[begin : None if most is None else begin + most]
+        run = self._run
+        drops = self.forgetting and not run.may_be_joined
+        if drops and (all_events := run.hand_over(self, most)) is not None:
+            return all_events
+        begin = max(0, self.position - run.dropped)
+        taken = run.events[begin : None if most is None else begin + most]
         self.position += len(taken)
-        if self.forgetting:
-            self._run.drop_taken()
+        if drops:
+            run.drop_taken()
         return taken
 
     def skip(self) -> None:
         """Never take another event."""
         self.position = sys.maxsize
+        if not self._run.may_be_joined:
+            self._run.drop_taken()
 
 
 class Runs:

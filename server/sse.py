@@ -182,17 +182,16 @@ class _Writer:
             if self._blocked is not None:
                 self._backlog.hold()
             elif self._failure is None:
-                self._write_next(comment)
+                body = b"".join(self._backlog.take()) + comment
+                if body:
+                    message = {"type": "http.response.body", "body": body, "more_body": True}
+                    self._write(self._send, message)
+                if not body or self._backlog.has_more:
+                    # Called without news: the run may be done.
+                    self._called.set()
         except Exception as error:
             self._failure = error
         if self._blocked is not None or self._failure is not None:
-            self._called.set()
-
-    def _write_next(self, comment: bytes) -> None:
-        if body := b"".join(self._backlog.take()) + comment:
-            self._write(self._send, {"type": "http.response.body", "body": body, "more_body": True})
-        if not body or self._backlog.has_more:
-            # Called without news: the run may be done.
             self._called.set()
 
     def _write(self, send: Send, message: Message) -> None:

@@ -68,6 +68,7 @@ VARIABLES = {
     "limit_concurrency": ("1", 1),
     "max_body_bytes": ("1", 1),
     "max_body_memory": ("200000000", 200_000_000),
+    "max_unread": ("1", 1),
     "drain_seconds": ("0.5", 0.5),
     "log_level": ("debug", "debug"),
 }
