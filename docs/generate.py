@@ -6,6 +6,7 @@ status is 1 where a page is out of step.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,7 @@ def _option_row(each: Option) -> str:
     described = text + ("" if text.endswith(".") else ".") + (choices if each.choices else "")
     default = "" if each.default is None else f"`{each.default}`"
     name = f"`{each.flag}`<br>`{each.variable}`" + ("<br>repeatable" if each.repeatable else "")
-    described = described.replace(" (repeatable)", "").replace("|", r"\|")
+    described = re.sub(r"[|*]", r"\\\g<0>", described.replace(" (repeatable)", ""))
     return f"| {name} | {default} | {described} |\n"
 
 

@@ -53,13 +53,13 @@ class Settings(BaseSettings):
     api_key: Several = Field((), description="key that clients must send (repeatable)", repr=False)
     allow_anonymous: bool = Field(
         False,
-        description="true: serve without a key on an address that other machines reach; else "
-        "`serve` refuses to",
+        description="whether `serve` starts without a key on an address that other machines can "
+        "reach",
     )
     allowed_host: Several = Field(
         (),
-        description="host that requests without a key may name, beside localhost names and the "
-        "address they come in on (repeatable); *.NAME allows its subdomains, * any",
+        description="host name that requests may use where there are no keys, beside localhost and "
+        "the address that they come in on (repeatable); *.NAME allows its subdomains, * any name",
     )
     cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
     raw_reasoning: Literal["show", "hide"] = Field(
@@ -86,8 +86,8 @@ class Settings(BaseSettings):
     )
     repetition_guard: Literal["analysis", "off"] = Field(
         "analysis",
-        description="analysis: reasoning that repeats the same few tokens 512 tokens long is "
-        "closed, and the answer follows; loops elsewhere are only logged",
+        description="what ends a loop: analysis closes reasoning that repeats the same few tokens "
+        "for 512 tokens, and the answer follows; loops elsewhere are logged only",
     )
     parallel_calls: bool = Field(
         False,
@@ -103,7 +103,7 @@ class Settings(BaseSettings):
         "default: a file in the user's data folder",
         repr=False,
     )
-    store_ttl: float = Field(30, gt=0, description="days that a response is kept; inf is for ever")
+    store_ttl: float = Field(30, gt=0, description="days that a response is stored; inf: for ever")
     store_patience: float = Field(
         60,
         ge=0,
@@ -129,21 +129,23 @@ class Settings(BaseSettings):
     limit_concurrency: int = Field(
         2048,
         ge=1,
-        description="requests and WebSockets processed at once, of whatever kind; more get a 503, "
-        "but for health checks",
+        description="requests and WebSockets processed at once, of any kind; more get a 503, "
+        "except health checks",
     )
-    max_body_bytes: int = Field(32 * 1024 * 1024, ge=1, description="largest request body")
+    max_body_bytes: int = Field(
+        32 * 1024 * 1024, ge=1, description="bytes of the largest request body"
+    )
     max_unread: int = Field(
         8 * 1024 * 1024,
         ge=1,
         description="bytes of a streamed answer that may wait for a client that does not read; "
-        "over it a stored answer is read back from the store, any other ends with an error",
+        "beyond it a stored answer is read back from the store, any other ends with an error",
     )
     max_body_memory: int = Field(
         256 * 1024 * 1024,
         ge=1,
-        description="bytes of all request bodies in memory together, encoded and decoded; more get "
-        "a 503. At least three times --max-body-bytes",
+        description="bytes of all request bodies in memory together, compressed and decompressed; "
+        "more get a 503. At least three times --max-body-bytes",
     )
     drain_seconds: float = Field(
         30.0,
