@@ -92,8 +92,9 @@ def test_json_that_is_no_list_of_ids_is_harmony_text(body: str) -> None:
     assert message["content"] == body
 
 
-def test_json_alone_that_is_no_list_of_ids_is_text_too() -> None:
-    assert json.loads(parse_file('{"a": 1}')) == []
+def test_text_without_a_header_is_a_message_too() -> None:
+    (message,) = json.loads(parse_file('{"a": 1}'))
+    assert message["content"] == '{"a": 1}'
 
 
 def test_repairs_are_named() -> None:

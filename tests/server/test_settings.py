@@ -68,7 +68,6 @@ VARIABLES = {
     "max_connections_per_address": ("1", 1),
     "limit_concurrency": ("1", 1),
     "max_body_bytes": ("1", 1),
-    "max_unread": ("9", 9),
     "max_body_memory": ("200000000", 200_000_000),
     "max_unread": ("1", 1),
     "drain_seconds": ("0.5", 0.5),

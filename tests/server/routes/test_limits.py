@@ -119,7 +119,7 @@ async def test_what_follows_closed_reasoning_keeps_to_the_requests_grammar(
     assert second.grammar is not None
     assert "reasoning" in first.grammar
     assert "reasoning" not in second.grammar
-    assert "start: preamble* last" in second.grammar
+    assert "start: (preamble)* last" in second.grammar
     assert first.phases == second.phases
 
 

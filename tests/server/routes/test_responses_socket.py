@@ -267,7 +267,7 @@ async def test_a_prepared_response_that_cannot_be_kept_fails(open_app: Any) -> N
         async def end(self, stored: Any, events: Any) -> None:
             raise StoreUnavailable("No room.")
 
-    async with open_app(ANSWER, store=Full()) as app, connect(app) as socket:
+    async with open_app(ANSWER, store=Full(), store_patience=0) as app, connect(app) as socket:
         async with asyncio.timeout(30):
             kinds = [event["type"] for event in await socket.turn(input="one", generate=False)]
             failed = await socket.receive()
