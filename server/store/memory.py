@@ -63,10 +63,13 @@ class MemoryStore:
 
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
-        self._put(stored, await codec.pack(events))
+        ledger = await codec.pack(events)
+        await self._weights.weigh(_parts(stored))
+        self._put(stored, ledger)
 
     async def begin(self, stored: StoredResponse) -> None:
         """Keep a response in progress."""
+        await self._weights.weigh(_parts(stored))
         self._keep(stored)
         self._make_room()
         self._runs[stored.id] = _Run(stored.owner)
@@ -79,6 +82,7 @@ class MemoryStore:
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """Keep the whole response, unless it was deleted while it was made."""
         ledger = await codec.pack(events)
+        await self._weights.weigh(_parts(stored))
         self._run(stored.id)
         del self._runs[stored.id]
         if (stored.owner, stored.id) in self._responses:
@@ -165,9 +169,11 @@ class MemoryStore:
 
     def _keep(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)
-        self._forget(key)
-        self._responses[key] = stored = replace(stored, history=()) if stored.detached else stored
+        stored = replace(stored, history=()) if stored.detached else stored
+        # Before the old one goes: what both have need not be weighed anew.
         self._weights.hold(_parts(stored))
+        self._forget(key)
+        self._responses[key] = stored
         for position, kept in enumerate(stored.output, 1):
             self._items[(stored.owner, kept.item["id"])] = kept
             if call_id := kept.item.get("call_id"):
