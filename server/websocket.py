@@ -14,12 +14,13 @@ import asyncio
 import logging
 import time
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 import orjson
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from server import body
+from server import body, threads
 from server.context import Context
 from server.creating import Creation, create
 from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
@@ -114,7 +115,7 @@ class Connection:
         began = time.perf_counter()
         continued = None
         try:
-            event = mapping(body.load(message), "event")
+            event = mapping(await body.read_json(message), "event")
             continued = event.get("previous_response_id")
             creation = await self._create(event)
         except Exception as error:
@@ -136,7 +137,8 @@ class Connection:
             raise InvalidRequest("Expected a 'response.create' event.", param="type")
         generate = optional_boolean(event.get("generate"), "generate")
         fields = {name: value for name, value in event.items() if name not in _TRANSPORTS}
-        wanted = body.validate(fields, CreateResponse)
+        is_small = threads.is_small(fields)
+        wanted = await threads.run(partial(body.validate, fields, CreateResponse), small=is_small)
         refuse("background", wanted.background)
         note_unknown(wanted, "Responses")
         return await create(

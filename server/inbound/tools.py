@@ -13,7 +13,9 @@ from typing import Any
 from harmony.messages import FunctionTool, ToolNamespace
 from server.inbound.fields import (
     array,
+    declaration,
     invalid,
+    label,
     mapping,
     optional_boolean,
     optional_mapping,
@@ -21,6 +23,7 @@ from server.inbound.fields import (
     string,
 )
 from server.plan import DeclaredTool
+from server.schemas.limits import MAX_LISTED, MAX_TOOLS
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +59,11 @@ class Tools:
     param: str = "tools"
 
     @property
+    def recipients(self) -> frozenset[str]:
+        """Those that calls may go to."""
+        return frozenset(tool.declared.recipient for tool in self.served)
+
+    @property
     def declared(self) -> tuple[DeclaredTool, ...]:
         """What a plan holds."""
         return tuple(tool.declared for tool in self.served)
@@ -81,7 +89,7 @@ def recipient(name: str, namespace: str | None = None) -> str:
 
 def called_name(value: Any, param: str) -> str:
     """The name that a call in the history goes by: any that a header can hold as one word."""
-    name = string(value, param)
+    name = label(value, param)
     if any(map(str.isspace, name)):
         raise invalid(param, "a tool's name has no white space")
     return name
@@ -94,9 +102,10 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
     """
     if value is None:
         return Tools()
+    declaration(value, param)
     served: list[Tool] = []
     left_out: dict[str, None] = {}
-    for index, item in enumerate(array(value, param)):
+    for index, item in enumerate(array(value, param, MAX_TOOLS)):
         where = f"{param}.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
         if kind in ("function", "custom"):
@@ -105,6 +114,10 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
             served.extend(_read_namespace(item, where))
         else:
             left_out[told_kind(kind)] = None
+    if len(served) > MAX_TOOLS:
+        raise invalid(param, f"expected at most {MAX_TOOLS} tools, those in namespaces included")
+    if len(left_out) > MAX_LISTED:
+        raise invalid(param, f"expected tools of at most {MAX_LISTED} kinds")
     if left_out:
         logger.info("tools of these kinds are not served: %r", [*left_out])
     _refuse_equal_names(served)

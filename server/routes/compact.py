@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body, sse
+from server import body, sse, threads
 from server.auth import authenticate
 from server.compaction import ask, compacted
 from server.context import context_of
@@ -29,6 +29,8 @@ async def compact(request: Request) -> Response:
     context = context_of(request)
     wanted = await body.parse(request, CompactResponse)
     note_unknown(wanted, "Compaction")
-    creation = await create(context, owner, ask(wanted))
+    is_small = threads.is_small(wanted.input)
+    asked = await threads.run(partial(ask, wanted), small=is_small)
+    creation = await create(context, owner, asked)
     fold = partial(compacted, creation.started, partial(context.sealer.seal, owner))
     return await respond(creation.run, request, stream=False, encode=sse.named, fold=fold)

@@ -7,8 +7,10 @@ import pytest
 from harmony.messages import Author, Channel, DeveloperContent, Message, Role
 from server.errors import InvalidRequest, NotFound
 from server.inbound import items
+from server.schemas.limits import MAX_ITEMS, MAX_LABEL
 from server.store.base import StoredItem
 
+LONG = "x" * (MAX_LABEL + 1)
 USER = {"role": "user", "content": "hi"}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": '{"a": 1}'}
 RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "sunny"}
@@ -250,3 +252,19 @@ def test_a_bad_item_is_refused_by_its_field(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(value)
     assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ([USER] * (MAX_ITEMS + 1), "input"),
+        ([{**USER, "id": LONG}], "input.0.id"),
+        ([{**CALL, "call_id": LONG}], "input.0.call_id"),
+        ([{**CALL, "name": LONG}], "input.0.name"),
+        ([CALL, {**RESULT, "call_id": LONG}], "input.1.call_id"),
+    ],
+)
+def test_items_and_their_ids_are_bounded(value: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read(value)
+    assert refused.value.param == param
