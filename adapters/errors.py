@@ -39,7 +39,7 @@ class ContextTooLong(BackendError):
 
     def __init__(self, prompt_tokens: int, context_length: int) -> None:
         super().__init__(
-            f"the prompt has {prompt_tokens} tokens; the context holds {context_length}, "
+            f"the prompt has at least {prompt_tokens} tokens; the context holds {context_length}, "
             "sampled tokens included"
         )
         self.prompt_tokens = prompt_tokens

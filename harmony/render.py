@@ -19,6 +19,7 @@ R6. What the library refuses is rendered: a tool message whose tool is not named
 R7. Whatever ends a line (CR, U+2028 and others) ends one of a comment. The library knows LF alone.
 """
 
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -32,29 +33,42 @@ from harmony.messages import (
     Role,
     SystemContent,
 )
-from harmony.tokenizer import encode
+from harmony.tokenizer import count, encode, encode_within
 
 _CONSTRAIN = "<|constrain|>"
 _ENDS = frozenset({vocab.END, vocab.CALL})
 
 
-def render(conversation: Conversation) -> list[int]:
+def render(conversation: Conversation, most: int = sys.maxsize) -> list[int]:
     """The prompt for the assistant's next message, its history rules applied.
 
-    It ends with `<|start|>assistant`; what is sampled goes on from there.
+    It ends with `<|start|>assistant`; what is sampled goes on from there. Of a prompt that has more
+    than `most` ids, the first `most` + 1 or more are given.
     """
-    messages = conversation.messages
-    functions = any(_declares_functions(message) for message in messages)
     ids: list[int] = []
-    for message in messages if conversation.all_reasoning else history.kept(messages):
-        ids += render_message(message, functions=functions)
-    return [*ids, vocab.START, *_words(Role.ASSISTANT)]
+    functions = _declares_functions(conversation)
+    for message in _kept(conversation):
+        ids += render_message(message, functions=functions, most=most)
+        if len(ids) > most:
+            return ids
+    ids += (vocab.START, *_words(Role.ASSISTANT))
+    return ids
 
 
-def render_message(message: Message, *, functions: bool = False) -> list[int]:
+def length(conversation: Conversation) -> int:
+    """How many ids `render` gives, of which no list is made."""
+    functions = _declares_functions(conversation)
+    frame = 1 + len(_words(Role.ASSISTANT))
+    return frame + sum(_length(message, functions) for message in _kept(conversation))
+
+
+def render_message(
+    message: Message, *, functions: bool = False, most: int = sys.maxsize
+) -> list[int]:
     """One message from `<|start|>` to the token that ends it.
 
-    functions: the conversation declares functions, which a system message has to mention.
+    functions: the conversation declares functions, which a system message has to mention. most: as
+    for `render`.
     """
     if message.tokens:
         return _replayed(message, message.tokens)
@@ -62,9 +76,20 @@ def render_message(message: Message, *, functions: bool = False) -> list[int]:
         vocab.START,
         *_header(message),
         vocab.MESSAGE,
-        *encode(_text(message.content, functions)),
+        *encode_within(_text(message.content, functions), most),
         _end(message),
     ]
+
+
+def _length(message: Message, functions: bool) -> int:
+    if message.tokens:
+        return len(_replayed(message, message.tokens))
+    return 3 + sum(1 for _ in _header(message)) + count(_text(message.content, functions))
+
+
+def _kept(conversation: Conversation) -> Iterable[Message]:
+    messages = conversation.messages
+    return messages if conversation.all_reasoning else history.kept(messages)
 
 
 def system_text(content: SystemContent, *, functions: bool = False) -> str:
@@ -118,7 +143,11 @@ def _text(content: str | SystemContent | DeveloperContent, functions: bool) -> s
             return content
 
 
-def _declares_functions(message: Message) -> bool:
+def _declares_functions(conversation: Conversation) -> bool:
+    return any(_has_functions(message) for message in conversation.messages)
+
+
+def _has_functions(message: Message) -> bool:
     content = message.content
     return isinstance(content, DeveloperContent) and any(
         namespace.name == tools.FUNCTIONS and namespace.tools for namespace in content.tools

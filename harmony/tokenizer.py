@@ -5,7 +5,9 @@
 """
 
 import codecs
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import tiktoken
@@ -45,14 +47,63 @@ def encoding() -> tiktoken.Encoding:
     )
 
 
+SLICE = 1 << 16
+"""Characters that are tokenized at once.
+
+A longer text is cut where the pattern would cut it, too: between a word and the space or mark after
+it, or after a line break. Text without such a place in `_WINDOW` characters is cut elsewhere.
+"""
+
+_WINDOW = 1 << 12
+_BOUNDARY = re.compile(
+    r"[^\W_](?=[ ,.;:!?()\[\]{}\"\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f])|\n(?=[^\s/])"
+)
+
+
 def encode(text: str) -> list[int]:
     """Ordinary ids only, whatever `text` spells. Lone surrogates become U+FFFD."""
-    return encoding().encode_ordinary(text)
+    return encode_within(text, sys.maxsize)
 
 
 def encode_with_control(text: str) -> list[int]:
     """Ids of harmony text in which control tokens are spelled out and meant as such."""
-    return encoding().encode(text, allowed_special="all")
+    return encode_within(text, sys.maxsize, control=True)
+
+
+def encode_within(text: str, most: int, *, control: bool = False) -> list[int]:
+    """As `encode`, or more than `most` ids of a text that has more.
+
+    control: as `encode_with_control`. What takes long, takes it in slices, between which other
+    threads run; nothing is tokenized after `most`.
+    """
+    ids: list[int] = []
+    for piece in _slices(text):
+        ids += _encode(piece, control=control)
+        if len(ids) > most:
+            break
+    return ids
+
+
+def count(text: str) -> int:
+    """How many ids `encode` gives."""
+    return sum(len(_encode(piece)) for piece in _slices(text))
+
+
+def _encode(text: str, *, control: bool = False) -> list[int]:
+    if control:
+        return encoding().encode(text, allowed_special="all")
+    return encoding().encode_ordinary(text)
+
+
+def _slices(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > SLICE:
+        end = start + SLICE
+        places = [found.end() for found in _BOUNDARY.finditer(text, end - _WINDOW, end)]
+        end = places[-1] if places else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def decode(ids: Iterable[int]) -> str:

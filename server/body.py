@@ -1,87 +1,75 @@
 """A request's body: JSON that fits a schema, or a 400 that names the field."""
 
-import re
+from functools import partial
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
+from server import scanning, threads
 from server.errors import InvalidRequest
 from server.http.bodies import take_body
 
 M = TypeVar("M", bound=BaseModel)
 
-MAX_DEPTH = 128
-"""Levels of arrays and objects in a body; orjson writes 254, and answers wrap what was sent."""
-
-_HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
-_LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_ESCAPE = re.compile(rb"(" + _HIGH + _LOW + rb")|" + _HIGH + rb"|" + _LOW + rb"|(\\.)", re.DOTALL)
+LARGE = 1 << 18
+"""Bytes; a longer body is read on a thread."""
 
 
 async def parse(request: Request, schema: type[M]) -> M:
     """The body as `schema`. Raises InvalidRequest with the dotted `param` of the first error."""
-    return validate(await read_json(request), schema)
+    return await _parse(await take_body(request), schema)
 
 
 async def parse_or_none(request: Request, schema: type[M]) -> M | None:
     """The body as `schema`, None for an empty one. Raises InvalidRequest as `parse` does."""
     text = await take_body(request)
-    return validate(load(text), schema) if text else None
+    return await _parse(text, schema) if text else None
 
 
-async def read_json(request: Request) -> Any:
-    """The body as JSON. Raises InvalidRequest when it is not."""
-    return load(await take_body(request))
+async def _parse(text: bytes, schema: type[M]) -> M:
+    return await threads.run(lambda: validate(load(text), schema), small=len(text) <= LARGE)
+
+
+async def read_json(text: bytes) -> Any:
+    """`text` as JSON, read on a thread where it is large. Raises as `load` does."""
+    return await threads.run(partial(load, text), small=len(text) <= LARGE)
 
 
 def load(text: bytes) -> Any:
     """`text` as JSON; lone surrogates, which a cut emoji leaves, become U+FFFD.
 
-    Raises InvalidRequest when it is no JSON, or nested deeper than MAX_DEPTH.
+    Raises InvalidRequest when it is no JSON, or over a limit of `server.schemas.limits`.
     """
+    scanning.check(text)
     try:
-        value = orjson.loads(text)
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        value = _load_mended(text, error)
-    if _is_deep(value):
-        raise _no_json(f"it is nested deeper than {MAX_DEPTH} levels")
-    return value
-
-
-def _load_mended(text: bytes, error: orjson.JSONDecodeError) -> Any:
+        if not scanning.has_escapes(text):
+            raise _no_json(error) from None
     try:
-        return orjson.loads(_ESCAPE.sub(lambda found: found[1] or found[2] or rb"\uFFFD", text))
-    except orjson.JSONDecodeError:
-        raise _no_json(str(error)) from None
+        return orjson.loads(scanning.mended(text))
+    except orjson.JSONDecodeError as error:
+        raise _no_json(error) from None
 
 
-def _is_deep(value: Any) -> bool:
-    level, depth = [value], 0
-    while level and depth <= MAX_DEPTH:
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        depth += 1
-    return bool(level)
-
-
-def _no_json(problem: str) -> InvalidRequest:
+def _no_json(error: orjson.JSONDecodeError) -> InvalidRequest:
     return InvalidRequest(
-        f"We could not parse the JSON body of your request: {problem}", code="invalid_json"
+        f"We could not parse the JSON body of your request: {error}", code="invalid_json"
     )
 
 
 def validate(value: Any, schema: type[M]) -> M:
-    """`value` as `schema`. Raises InvalidRequest with the dotted `param` of the first error."""
+    """`value` as `schema`. Raises InvalidRequest with the dotted `param` of the first error.
+
+    The schema bounds the size of arrays and objects before it looks at their members: pydantic
+    builds an error for each wrong one.
+    """
     try:
         return schema.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         param = ".".join(str(part) for part in first["loc"]) or None
         where = f" for '{param}'" if param else ""
         problem = _IN_JSONS_WORDS.get(first["type"], first["msg"])

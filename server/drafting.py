@@ -26,7 +26,8 @@ async def compile_chat(context: Context, owner: str, wanted: CreateChatCompletio
         unsupported=context.settings.unsupported_input,
     )
     makes_grammar = wanted.tools or wanted.functions or wanted.response_format
-    is_short = threads.is_small([wanted.messages, wanted.logit_bias])
+    gone_through = [wanted.messages, wanted.logit_bias, wanted.tool_choice, wanted.function_call]
+    is_short = threads.is_small([*gone_through, wanted.reasoning, wanted.stop])
     return await threads.run(work, small=not makes_grammar and is_short)
 
 
@@ -35,7 +36,8 @@ async def _said_before_calls(context: Context, owner: str, wanted: CreateChatCom
 
     A request that is not to be stored does without, as does any while the store is away.
     """
-    ids = call_ids(wanted.messages)
+    is_small = threads.is_small(wanted.messages)
+    ids = await threads.run(partial(call_ids, wanted.messages), small=is_small)
     if not ids or wanted.store is False:
         return {}
     recalled = context.recall.find(owner, ids)

@@ -44,18 +44,26 @@ from adapters.errors import (
     Unsupported,
 )
 
+MAX_MESSAGE = 2000
+MAX_PARAM = 256
+"""Characters that answers and logs repeat: a message may quote what was sent."""
+
 
 class APIError(Exception):
-    """Base of all that a client is told. `code` and `param` may be None, as in OpenAI's body."""
+    """Base of all that a client is told. `code` and `param` may be None, as in OpenAI's body.
+
+    Of a longer message or param the first `MAX_MESSAGE` or `MAX_PARAM` characters are used.
+    """
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
     default_code: ClassVar[str | None] = None
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        message = _cut(message, MAX_MESSAGE)
         super().__init__(message)
         self.message = message
-        self.param = param
+        self.param = None if param is None else _cut(param, MAX_PARAM)
         self.code = code if code is not None else self.default_code
 
     @property
@@ -73,6 +81,10 @@ class APIError(Exception):
                 "code": self.code,
             }
         }
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class InvalidRequest(APIError):

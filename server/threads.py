@@ -21,9 +21,12 @@ async def run(work: Callable[[], T], *, small: bool) -> T:
     return work() if small else await asyncio.to_thread(work)
 
 
-def is_small(value: Any) -> bool:
-    """Whether JSON has little text and few values in it. Takes as long for any large one."""
-    left, waiting = MOST_SMALL, [value]
+def is_small(value: Any, most: int = MOST_SMALL) -> bool:
+    """Whether JSON has little text and few values in it. Takes as long for any large one.
+
+    most: characters; a value counts as 16, and text as many as it has.
+    """
+    left, waiting = most, [value]
     while waiting and left >= 0:
         one = waiting.pop()
         left -= _VALUE

@@ -24,7 +24,7 @@ from harmony.events import Repair
 from harmony.grammar import final_headers
 from harmony.messages import DeveloperContent
 from harmony.parser import ASSISTANT, Parser
-from harmony.render import render
+from harmony.render import length, render
 from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
 from server import threads
 from server.affinity import conversation_key
@@ -174,6 +174,11 @@ def prompt(plan: TurnPlan) -> tuple[int, ...]:
     return (*render(plan.conversation), *plan.prefill)
 
 
+def prompt_length(plan: TurnPlan) -> int:
+    """How many ids the plan's sampling goes on from, also where the context is shorter."""
+    return length(plan.conversation) + len(plan.prefill)
+
+
 def _is_short(plan: TurnPlan) -> bool:
     rendered: list[Any] = []
     for message in plan.conversation.messages:
@@ -189,12 +194,15 @@ def _is_short(plan: TurnPlan) -> bool:
 
 
 def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:
-    """As `prompt`; where the plan says so, without oldest turns that leave no room to answer."""
+    """The ids to go on from; where the plan says so, without oldest turns that leave no room.
+
+    Of a prompt that is too long for the context, only as many as show that.
+    """
     if not plan.truncate:
-        return prompt(plan)
+        return (*render(plan.conversation, context_length), *plan.prefill)
     wanted = context_length if plan.max_tokens is None else plan.max_tokens
     limit = context_length - min(wanted, context_length // LEAST_ROOM) - len(plan.prefill)
-    return (*render_within(plan.conversation, limit), *plan.prefill)
+    return (*render_within(plan.conversation, limit, context_length), *plan.prefill)
 
 
 def _fit(

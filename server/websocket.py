@@ -22,7 +22,7 @@ import orjson
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from server import body
+from server import body, threads
 from server.backlog import reading
 from server.context import Context
 from server.creating import Creation, create
@@ -143,7 +143,7 @@ class Connection:
         try:
             if isinstance(message, BodyMemoryExhausted):
                 raise message
-            event = mapping(body.load(message), "event")
+            event = mapping(await body.read_json(message), "event")
             continued = event.get("previous_response_id")
             creation = await self._create(event)
         except Exception as error:
@@ -201,7 +201,8 @@ class Connection:
             raise InvalidRequest("Expected a 'response.create' event.", param="type")
         generate = optional_boolean(event.get("generate"), "generate")
         fields = {name: value for name, value in event.items() if name not in _TRANSPORTS}
-        wanted = body.validate(fields, CreateResponse)
+        is_small = threads.is_small(fields)
+        wanted = await threads.run(partial(body.validate, fields, CreateResponse), small=is_small)
         refuse("background", wanted.background)
         note_unknown(wanted, "Responses")
         return await create(

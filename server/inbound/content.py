@@ -8,7 +8,7 @@ change the answer beyond recognition.
 from typing import Any, Literal
 
 from server.errors import InvalidRequest
-from server.inbound.fields import invalid, mapping, string
+from server.inbound.fields import array, invalid, mapping, string
 
 _TEXT = {
     "input_text": "text",
@@ -20,6 +20,8 @@ _TEXT = {
 }
 Policy = Literal["placeholder", "error"]
 """What becomes of input that the model cannot read: a note in its place, or a 400."""
+
+_MAX_NAME = 255
 
 _LEFT_OUT = {
     "file": "file",
@@ -37,7 +39,8 @@ def text_of(value: Any, param: str, *, separator: str = "\n") -> str:
         return value
     if not isinstance(value, list):
         raise invalid(param, "expected a string or an array of content parts", "invalid_type")
-    return separator.join(_part(part, f"{param}.{index}") for index, part in enumerate(value))
+    parts = enumerate(array(value, param))
+    return separator.join(_part(part, f"{param}.{index}") for index, part in parts)
 
 
 def refuse_left_out(messages: Any, param: str) -> None:
@@ -73,5 +76,5 @@ def _part(value: Any, param: str) -> str:
 def _left_out(what: str, part: dict[str, Any]) -> str:
     nested = part.get("file")
     name = (nested if isinstance(nested, dict) else part).get("filename")
-    named = f" {name!r}" if isinstance(name, str) else ""
+    named = f" {name[:_MAX_NAME]!r}" if isinstance(name, str) else ""
     return f"[{what}{named} left out: this model reads text only]"

@@ -4,9 +4,13 @@ Used where a pydantic union would answer with the errors of every alternative. A
 InvalidRequest whose `param` is the path given.
 """
 
+import json
 from typing import Any
 
+import orjson
+
 from server.errors import InvalidRequest
+from server.schemas.limits import MAX_DECLARATION, MAX_ITEMS, MAX_LABEL
 
 _NAMES = {
     str: "a string",
@@ -27,6 +31,18 @@ def string(value: Any, param: str) -> str:
     if not isinstance(value, str):
         raise _wrong_type(value, param, str)
     return value
+
+
+def label(value: Any, param: str) -> str:
+    """`value`, which must be a string of at most `MAX_LABEL` characters: an id or a name."""
+    if len(string(value, param)) > MAX_LABEL:
+        raise invalid(param, f"expected at most {MAX_LABEL} characters")
+    return str(value)
+
+
+def optional_label(value: Any, param: str) -> str | None:
+    """`value`, which must be null or as `label` says."""
+    return None if value is None else label(value, param)
 
 
 def optional_string(value: Any, param: str) -> str | None:
@@ -53,11 +69,26 @@ def optional_mapping(value: Any, param: str) -> dict[str, Any] | None:
     return None if value is None else mapping(value, param)
 
 
-def array(value: Any, param: str) -> list[Any]:
-    """`value`, which must be a JSON array."""
+def array(value: Any, param: str, most: int = MAX_ITEMS) -> list[Any]:
+    """`value`, which must be a JSON array of at most `most` elements."""
     if not isinstance(value, list):
         raise _wrong_type(value, param, list)
+    if len(value) > most:
+        raise invalid(param, f"expected at most {most} elements")
     return value
+
+
+def declaration(value: Any, param: str) -> None:
+    """Raises InvalidRequest for what is larger than `MAX_DECLARATION`: answers repeat it."""
+    if value is not None and _size(value) > MAX_DECLARATION:
+        raise invalid(param, f"it is larger than {MAX_DECLARATION} bytes of JSON")
+
+
+def _size(value: Any) -> int:
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:  # a larger integer than orjson writes, or reads as one
+        return len(json.dumps(value))
 
 
 def digits(text: str, most: int) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 from harmony import names
 from harmony.messages import ResponseFormat
 from server.inbound.fields import (
+    declaration,
     invalid,
     mapping,
     optional_boolean,
@@ -34,6 +35,7 @@ def read_format(value: Any, param: str) -> AnswerFormat | None:
 
     Raises InvalidRequest naming the field.
     """
+    declaration(value, param)
     form = optional_mapping(value, param)
     if not form:
         return None

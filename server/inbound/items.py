@@ -16,7 +16,15 @@ from server.inbound import foreign
 from server.inbound.arguments import same_arguments
 from server.inbound.content import Policy, refuse_left_out, text_of
 from server.inbound.conversation import developer
-from server.inbound.fields import array, invalid, mapping, optional_string, string
+from server.inbound.fields import (
+    array,
+    invalid,
+    label,
+    mapping,
+    optional_label,
+    optional_string,
+    string,
+)
 from server.inbound.tools import called_name, recipient
 from server.store.base import Item, StoredItem
 
@@ -168,7 +176,7 @@ def says(stored: StoredItem, text: str | None) -> bool:
 def _normal(value: Any, where: str) -> Item:
     item = mapping(value, where)
     kind = optional_string(item.get("type"), f"{where}.type")
-    optional_string(item.get("id"), f"{where}.id")
+    optional_label(item.get("id"), f"{where}.id")
     if kind is None:
         kind = REFERENCE if "role" not in item and "id" in item else "message"
     if kind == REFERENCE:
@@ -272,7 +280,7 @@ def _reasoning(item: Item, where: str) -> Message | None:
 
 def _call(item: Item, where: str) -> Message:
     body = CALLS[item["type"]]
-    string(item.get("call_id"), f"{where}.call_id")
+    label(item.get("call_id"), f"{where}.call_id")
     name = called_name(item.get("name"), f"{where}.name")
     space = item.get("namespace")
     namespace = None if space is None else called_name(space, f"{where}.namespace")
@@ -286,7 +294,7 @@ def _call(item: Item, where: str) -> Message:
 
 
 def _output(item: Item, where: str, recipients: Mapping[str, str]) -> Message:
-    call_id = string(item.get("call_id"), f"{where}.call_id")
+    call_id = label(item.get("call_id"), f"{where}.call_id")
     if call_id not in recipients:
         raise invalid(f"{where}.call_id", f"no tool call with call_id '{call_id}' comes before it")
     text = text_of(item.get("output"), f"{where}.output")

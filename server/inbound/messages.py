@@ -11,7 +11,7 @@ from harmony.messages import Author, Channel, Message, Role
 from server.errors import InvalidRequest
 from server.inbound.content import text_of
 from server.inbound.conversation import developer
-from server.inbound.fields import array, invalid, mapping, optional_string, string
+from server.inbound.fields import array, invalid, label, mapping, optional_string, string
 from server.inbound.restore import restored
 from server.inbound.sealed import Unseal
 from server.inbound.thoughts import thoughts
@@ -149,7 +149,7 @@ def _calls(message: dict[str, Any], where: str, recipients: dict[str, str]) -> I
         if kind not in _CALL_BODIES:
             raise invalid(f"{param}.type", "expected 'function' or 'custom'")
         call = _call(kind, wrapped.get(kind), f"{param}.{kind}")
-        recipients[string(wrapped.get("id"), f"{param}.id")] = call.recipient or ""
+        recipients[label(wrapped.get("id"), f"{param}.id")] = call.recipient or ""
         yield call
 
 
@@ -170,7 +170,7 @@ def _result(message: dict[str, Any], where: str, recipients: Mapping[str, str]) 
     if message["role"] == "function":
         caller = recipient(called_name(message.get("name"), f"{where}.name"))
     else:
-        call_id = string(message.get("tool_call_id"), f"{where}.tool_call_id")
+        call_id = label(message.get("tool_call_id"), f"{where}.tool_call_id")
         if call_id not in recipients:
             raise invalid(
                 f"{where}.tool_call_id", f"no tool call with id '{call_id}' comes before it"

@@ -20,6 +20,9 @@ TOP_P = 1.0
 """What the model's authors sample with (the checkpoint's model card), and the API's defaults."""
 
 MAX_STOPS = 4
+MAX_STOP = 4096
+"""Characters of a stop string: each end of the text is compared with it as it is sampled."""
+
 MAX_TOP_LOGPROBS = 20
 ASSUMED_ANSWER_TOKENS = 16_384
 """The answer's length that a reasoning budget is measured by where the request names none."""
@@ -112,6 +115,8 @@ def read_stop(value: Any, param: str = "stop") -> tuple[str, ...]:
         where = param if isinstance(value, str) else f"{param}.{index}"
         if not string(stop, where):
             raise invalid(where, "a stop string must not be empty")
+        if len(stop) > MAX_STOP:
+            raise invalid(where, f"a stop string has at most {MAX_STOP} characters")
     return tuple(dict.fromkeys(stops))
 
 

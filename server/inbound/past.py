@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.errors import InvalidRequest, NotFound
-from server.inbound.fields import mapping, string
+from server.inbound.fields import label, mapping
 from server.schemas.responses import CreateResponse
 from server.store.base import UNFINISHED, PreviousNotFound, Store, StoredItem, StoredResponse
 
@@ -25,9 +25,11 @@ class Past:
 
 def conversation_id(value: Any) -> str | None:
     """The id in a request's `conversation`: a string, or an object with an `id`."""
-    if value is None or isinstance(value, str):
-        return value
-    return string(mapping(value, "conversation").get("id"), "conversation.id")
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return label(value, "conversation")
+    return label(mapping(value, "conversation").get("id"), "conversation.id")
 
 
 async def read_past(

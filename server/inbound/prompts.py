@@ -5,10 +5,11 @@ Source: https://platform.openai.com/docs/api-reference/completions/create#comple
 
 from typing import Any
 
-from harmony.tokenizer import encode, encode_with_control
+from harmony.tokenizer import encode_within
 from harmony.vocab import VOCAB_SIZE, longest_token
 from server.errors import ContextLengthExceeded
 from server.inbound.fields import invalid
+from server.schemas.base import MAX_CHOICES
 
 
 def read_prompts(
@@ -24,7 +25,7 @@ def read_prompts(
     def read(one: Any, where: str) -> tuple[int, ...]:
         if isinstance(one, str):
             _refuse_hopeless(one, context_length, where)
-            ids = tuple(encode_with_control(one) if control_tokens else encode(one))
+            ids = tuple(encode_within(one, context_length, control=control_tokens))
         else:
             ids = read_ids(one, where)
         if not ids:
@@ -35,6 +36,8 @@ def read_prompts(
         return [read(value, param)]
     if not isinstance(value, list) or not value:
         raise invalid(param, "expected a string, an array of token ids, or an array of these")
+    if len(value) > MAX_CHOICES:
+        raise invalid(param, f"expected at most {MAX_CHOICES} prompts")
     return [read(each, f"{param}.{index}") for index, each in enumerate(value)]
 
 

@@ -89,7 +89,8 @@ async def read(
     """
     for name in UNSERVED:
         refuse(name, getattr(request, name))
-    given = items.normalise(request.input)
+    is_small = threads.is_small(request.input)
+    given = await threads.run(partial(items.normalise, request.input), small=is_small)
     past = await read_past(request, store, owner, today=today, remembered=remembered)
     if generate and not given and not past.items:
         raise items.missing()
@@ -102,8 +103,14 @@ async def read(
 
     makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(past.items, known.values(), *led_to.values())
-    gone_through = [request.input, request.logit_bias, *(one.item for one in stored)]
-    return await threads.run(compiled, small=not makes_grammar and threads.is_small(gone_through))
+    gone_through = [*(one.item for one in stored), *_gone_through(request)]
+    is_small = is_small and not makes_grammar and threads.is_small(gone_through)
+    return await threads.run(compiled, small=is_small)
+
+
+def _gone_through(request: CreateResponse) -> tuple[Any, ...]:
+    """The fields of the request, beside the input, that may be large."""
+    return request.instructions, request.logit_bias, request.tool_choice, request.stop
 
 
 async def _remembered(

@@ -6,7 +6,15 @@ Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from server.inbound.fields import array, invalid, mapping, optional_string, string
+from server.inbound.fields import (
+    array,
+    declaration,
+    invalid,
+    label,
+    mapping,
+    optional_string,
+    string,
+)
 from server.inbound.tools import Tools, recipient, told_kind
 
 _NAMED = ("function", "custom")
@@ -31,6 +39,7 @@ def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> To
     Raises InvalidRequest where it names a tool that the request does not have, or wants a call
     where there is nothing to call.
     """
+    declaration(value, param)
     choice = replace(_read(value, tools, param), param=param)
     if choice.mode == "required" and not tools.served:
         raise invalid(param, "a tool call is required, but there is no tool that can be called")
@@ -46,7 +55,7 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
         raise invalid(param, "expected 'none', 'auto', 'required' or an object")
     kind = string(value.get("type"), f"{param}.type")
     if kind in _NAMED:
-        return ToolChoice("required", frozenset({_named(value, tools, param)}))
+        return ToolChoice("required", frozenset({_named(value, tools.recipients, param)}))
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
     raise invalid(f"{param}.type", f"'{told_kind(kind)}' is not a tool that this server can call")
@@ -59,12 +68,12 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
     mode = value.get("mode", "auto")
     if mode not in ("none", "auto", "required"):
         raise invalid(f"{param}.mode", "expected 'none', 'auto' or 'required'")
-    allowed = set()
+    allowed, recipients = set(), tools.recipients
     for index, item in enumerate(array(value.get("tools"), f"{param}.tools")):
         where = f"{param}.tools.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
         if kind in _NAMED:
-            allowed.add(_named(item, tools, where))
+            allowed.add(_named(item, recipients, where))
         elif told_kind(kind) not in tools.left_out:
             problem = f"the request has no tool of type '{told_kind(kind)}'"
             raise invalid(f"{where}.type", problem)
@@ -73,14 +82,14 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
     return ToolChoice(mode, frozenset(allowed))
 
 
-def _named(value: dict[str, Any], tools: Tools, param: str) -> str:
+def _named(value: dict[str, Any], recipients: frozenset[str], param: str) -> str:
     kind = value["type"]
     if kind in value:
         param = f"{param}.{kind}"
         value = mapping(value[kind], param)
-    name = string(value.get("name"), f"{param}.name")
+    name = label(value.get("name"), f"{param}.name")
     namespace = optional_string(value.get("namespace"), f"{param}.namespace")
     to = recipient(name, namespace)
-    if not any(tool.declared.recipient == to for tool in tools.served):
+    if to not in recipients:
         raise invalid(f"{param}.name", f"the request has no tool named '{name}'")
     return to

@@ -15,6 +15,7 @@ from harmony import names
 from harmony.messages import FunctionTool, ToolNamespace
 from server.inbound.fields import (
     array,
+    declaration,
     invalid,
     mapping,
     optional_boolean,
@@ -23,6 +24,7 @@ from server.inbound.fields import (
     string,
 )
 from server.plan import DeclaredTool
+from server.schemas.limits import MAX_LISTED, MAX_TOOLS
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +59,11 @@ class Tools:
     served: tuple[Tool, ...] = ()
     left_out: tuple[str, ...] = ()
     param: str = "tools"
+
+    @property
+    def recipients(self) -> frozenset[str]:
+        """Those that calls may go to."""
+        return frozenset(tool.declared.recipient for tool in self.served)
 
     @property
     def declared(self) -> tuple[DeclaredTool, ...]:
@@ -100,9 +107,10 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
     """
     if value is None:
         return Tools()
+    declaration(value, param)
     served: list[Tool] = []
     left_out: dict[str, None] = {}
-    for index, item in enumerate(array(value, param)):
+    for index, item in enumerate(array(value, param, MAX_TOOLS)):
         where = f"{param}.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
         if kind in ("function", "custom"):
@@ -111,6 +119,10 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
             served.extend(_read_namespace(item, where))
         else:
             left_out[told_kind(kind)] = None
+    if len(served) > MAX_TOOLS:
+        raise invalid(param, f"expected at most {MAX_TOOLS} tools, those in namespaces included")
+    if len(left_out) > MAX_LISTED:
+        raise invalid(param, f"expected tools of at most {MAX_LISTED} kinds")
     if left_out:
         logger.info("tools of these kinds are not served: %r", [*left_out])
     _refuse_equal_names(served)

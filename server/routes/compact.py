@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body, sse
+from server import body, sse, threads
 from server.auth import authenticate
 from server.compaction import ask, compacted
 from server.context import context_of
@@ -46,6 +46,7 @@ async def compact(request: Request) -> Response:
 
 async def _summarise(request: Request, owner: str, wanted: CompactResponse) -> Response:
     context = context_of(request)
-    creation = await create(context, owner, ask(wanted), constraint=answer_only(context.masking))
+    asked = await threads.run(partial(ask, wanted), small=threads.is_small(wanted.input))
+    creation = await create(context, owner, asked, constraint=answer_only(context.masking))
     fold = partial(compacted, creation.started, partial(context.sealer.seal, owner))
     return await respond(creation.run, request, stream=False, encode=sse.named, fold=fold)

@@ -12,7 +12,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body
+from server import body, threads
 from server.auth import authenticate
 from server.context import context_of
 from server.errors import NotFound
@@ -128,17 +128,22 @@ async def _items(
     """
     owner = authenticate(request).id
     context = context_of(request)
-    given = items.normalise(value, "items") if isinstance(value, list | None) else None
-    if given is None:
+    if not isinstance(value, list | None):
         raise invalid("items", "expected an array of items")
-    if len(given) > MAX_ITEMS:
+    if value is not None and len(value) > MAX_ITEMS:
         raise invalid("items", f"expected at most {MAX_ITEMS} items")
+    given = items.normalise(value, "items")
     known = await context.store.items(owner, items.ids_in(value))
-    opened = unsealed(given, partial(context.sealer.open, owner), "items")
-    policy = context.settings.unsupported_input
-    resolved = items.resolve(given, {**opened, **known}, "items", unsupported=policy)
-    items.messages(before, resolved, "items")
-    return resolved
+
+    def resolved() -> tuple[StoredItem, ...]:
+        opened = unsealed(given, partial(context.sealer.open, owner), "items")
+        policy = context.settings.unsupported_input
+        found = items.resolve(given, {**opened, **known}, "items", unsupported=policy)
+        items.messages(before, found, "items")
+        return found
+
+    gone_through = [value, *(stored.item for stored in (*before, *known.values()))]
+    return await threads.run(resolved, small=threads.is_small(gone_through))
 
 
 async def _read(request: Request, conversation_id: str) -> Read:

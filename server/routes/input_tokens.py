@@ -16,7 +16,7 @@ from server.creating import compile_request
 from server.respond import json_response
 from server.schemas.base import note_unknown
 from server.schemas.responses import CreateResponse
-from server.turn import prompt
+from server.turn import prompt_length
 
 router = APIRouter()
 
@@ -33,5 +33,5 @@ async def count_input_tokens(request: Request) -> Response:
     note_unknown(wanted, "Responses")
     context.model(wanted.model)
     draft = await compile_request(context, owner, wanted)
-    tokens = len(await asyncio.to_thread(prompt, draft.plan))
+    tokens = await asyncio.to_thread(prompt_length, draft.plan)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})

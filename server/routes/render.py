@@ -3,6 +3,7 @@
 The body is that of the request itself. Nothing is sampled and nothing is stored.
 """
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -10,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from harmony.tokenizer import decode
-from server import body
+from server import body, threads
 from server.auth import authenticate
 from server.context import context_of
 from server.creating import compile_request
@@ -52,8 +53,9 @@ async def render_response(request: Request) -> Response:
 async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
     """Text and ids, and what else the engine would be told."""
     told = (await context_of(request).gateway.prepare(plan, new_id("render"))).request
+    is_small = threads.is_small(list(told.prompt_token_ids))
     return {
-        "text": decode(told.prompt_token_ids),
+        "text": await threads.run(partial(decode, told.prompt_token_ids), small=is_small),
         "token_ids": told.prompt_token_ids,
         "count": len(told.prompt_token_ids),
         "max_tokens": told.max_tokens,

@@ -4,19 +4,22 @@ Source: https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tok
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from harmony.tokenizer import decode, encode, encode_with_control
-from server import body
+from harmony.tokenizer import decode, encode_within
+from server import body, threads
 from server.auth import authenticate
 from server.context import context_of
+from server.inbound.fields import array, invalid
 from server.inbound.prompts import read_ids
 from server.respond import json_response
 from server.schemas.base import note_unknown
+from server.schemas.limits import MAX_IDS
 from server.schemas.tokens import Detokenize, Tokenize
 
 router = APIRouter()
@@ -39,13 +42,20 @@ async def detokenize(request: Request) -> Response:
     """Token ids -> their text, control tokens spelled out."""
     authenticate(request)
     wanted = await body.parse(request, Detokenize)
+    is_small = threads.is_small(wanted.tokens)
     note_unknown(wanted, "Detokenize")
     context_of(request).model(wanted.model)
-    return json_response({"prompt": decode(read_ids(wanted.tokens, "tokens"))})
+    return json_response({"prompt": await threads.run(partial(_text, wanted), small=is_small)})
+
+
+def _text(wanted: Detokenize) -> str:
+    return decode(read_ids(array(wanted.tokens, "tokens", MAX_IDS), "tokens"))
 
 
 def _tokens(wanted: Tokenize) -> dict[str, Any]:
     """Takes seconds for megabytes."""
-    ids = (encode_with_control if wanted.control_tokens else encode)(wanted.prompt)
+    ids = encode_within(wanted.prompt, MAX_IDS, control=bool(wanted.control_tokens))
+    if len(ids) > MAX_IDS:
+        raise invalid("prompt", f"it has more than {MAX_IDS} tokens")
     strings = [decode((token,)) for token in ids] if wanted.return_token_strs else None
     return {"count": len(ids), "tokens": ids, "token_strs": strings}

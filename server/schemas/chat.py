@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from server.schemas.base import Choices, Metadata, WireModel
+from server.schemas.base import Choices, Label, Labels, Metadata, WireModel, at_most
+from server.schemas.limits import MAX_LISTED
 from server.schemas.sampling import SamplingFields
 
 ALIAS = "reasoning_content"
@@ -40,7 +41,7 @@ class UpdateChatCompletion(WireModel):
 class CreateChatCompletion(SamplingFields):
     """The body. Null means that a field is left out."""
 
-    model: str
+    model: Label
     messages: Any
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -59,8 +60,8 @@ class CreateChatCompletion(SamplingFields):
     verbosity: Literal["low", "medium", "high"] | None = None
     metadata: Metadata | None = None
     store: bool | None = None
-    prompt_cache_key: str | None = None
-    service_tier: str | None = None
+    prompt_cache_key: Label | None = None
+    service_tier: Label | None = None
 
     # OpenRouter's.
     usage: UsageOptions | None = None
@@ -68,7 +69,9 @@ class CreateChatCompletion(SamplingFields):
     include_reasoning: Any = None
 
     # As in Responses.
-    include: list[Literal["reasoning.encrypted_content"]] | None = None
+    include: Annotated[list[Literal["reasoning.encrypted_content"]], at_most(MAX_LISTED)] | None = (
+        None
+    )
 
     # vLLM's.
     return_token_ids: bool | None = None
@@ -77,12 +80,12 @@ class CreateChatCompletion(SamplingFields):
     prediction: Any = None
     prompt_cache_options: Any = None
     prompt_cache_retention: Any = None
-    safety_identifier: str | None = None
-    user: str | None = None
+    safety_identifier: Label | None = None
+    user: Label | None = None
 
     # Refused where they ask for what is not served.
     audio: Any = None
-    modalities: list[str] | None = None
+    modalities: Labels | None = None
     moderation: Any = None
     web_search_options: Any = None
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from server.schemas.base import Choices
+from server.schemas.base import Choices, Label
 from server.schemas.chat import StreamOptions
 from server.schemas.sampling import SamplingFields
 
@@ -18,7 +18,7 @@ Count = Annotated[int, Field(ge=1)]
 class CreateCompletion(SamplingFields):
     """The body. Null means that a field is left out."""
 
-    model: str
+    model: Label
     prompt: Any = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -27,14 +27,14 @@ class CreateCompletion(SamplingFields):
     echo: bool | None = None
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     max_tokens: Count | None = None
-    prompt_cache_key: str | None = None
+    prompt_cache_key: Label | None = None
 
     # This server's: text spells control tokens; the answer has the ids.
     control_tokens: bool | None = None
     return_token_ids: bool | None = None
 
     # Accepted, and without effect here.
-    user: str | None = None
+    user: Label | None = None
 
     # Refused.
     suffix: str | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from server.schemas.base import Metadata, WireModel
+from server.schemas.base import Fields, Label, Labels, Metadata, WireModel
 from server.schemas.sampling import SamplingFields
 
 
@@ -19,7 +19,7 @@ class Reasoning(WireModel):
     `max_tokens` is OpenRouter's.
     """
 
-    effort: str | None = None
+    effort: Label | None = None
     max_tokens: Any = None
     summary: Literal["auto", "concise", "detailed"] | None = None
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
@@ -29,7 +29,7 @@ class Reasoning(WireModel):
 class TextConfig(WireModel):
     """What the answer's text looks like."""
 
-    format: dict[str, Any] | None = None
+    format: Fields | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
@@ -39,10 +39,10 @@ class CreateResponse(SamplingFields):
     Of the sampling fields all but `temperature` and `top_p` are this server's extensions.
     """
 
-    model: str | None = None
+    model: Label | None = None
     input: Any = None
     instructions: str | None = None
-    previous_response_id: str | None = None
+    previous_response_id: Label | None = None
     tools: Any = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
@@ -50,17 +50,17 @@ class CreateResponse(SamplingFields):
     text: TextConfig | None = None
     reasoning: Reasoning | None = None
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
-    include: list[str] | None = None
+    include: Labels | None = None
     store: bool | None = None
     stream: bool | None = None
-    stream_options: dict[str, Any] | None = None
+    stream_options: Fields | None = None
     return_token_ids: bool | None = None
     truncation: Literal["auto", "disabled"] | None = None
     metadata: Metadata | None = None
-    service_tier: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    user: str | None = None
+    service_tier: Label | None = None
+    safety_identifier: Label | None = None
+    prompt_cache_key: Label | None = None
+    user: Label | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
 
     access_programs: Any = None
@@ -82,8 +82,8 @@ class CompactResponse(WireModel):
     Source: https://platform.openai.com/docs/api-reference/responses/compact
     """
 
-    model: str
+    model: Label
     input: Any = None
     instructions: str | None = None
-    previous_response_id: str | None = None
-    prompt_cache_key: str | None = None
+    previous_response_id: Label | None = None
+    prompt_cache_key: Label | None = None

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from server.schemas.base import WireModel
+from server.schemas.base import WireModel, at_most
+from server.schemas.limits import MAX_BIASES
 
 Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
@@ -19,7 +20,7 @@ class SamplingFields(WireModel):
     top_p: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: Annotated[dict[str, float], at_most(MAX_BIASES)] | None = None
     seed: Integer64 | None = None
     stop: Any = None
 

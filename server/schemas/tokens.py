@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from server.schemas.base import WireModel
+from server.schemas.base import Label, WireModel
 
 
 class Tokenize(WireModel):
     """control_tokens: text that spells a control token means it; without, it is only text."""
 
     prompt: str
-    model: str | None = None
+    model: Label | None = None
     control_tokens: bool | None = None
     return_token_strs: bool | None = None
 
@@ -18,4 +18,4 @@ class Detokenize(WireModel):
     """tokens: an array of token ids."""
 
     tokens: Any
-    model: str | None = None
+    model: Label | None = None

@@ -111,6 +111,7 @@ class MemoryCompletions:
 
     async def put(self, stored: StoredCompletion) -> None:
         """Keep it, and forget the oldest where there is no room."""
+        await self._weights.weigh(_parts(stored))
         self._kept[(stored.owner, stored.id)] = stored
         self._weights.hold(_parts(stored))
         self._calls |= {(stored.owner, name): said for name, said in stored.called.items()}

@@ -97,6 +97,7 @@ class MemoryConversations:
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
         """Keep it, and forget another where there is no room."""
+        await self._weights.weigh(items)
         key = (conversation.owner, conversation.id)
         self._kept[key] = Read(conversation, tuple(items), 0)
         self._weights.hold(items)
@@ -127,6 +128,7 @@ class MemoryConversations:
 
     async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
         """Add the items."""
+        await self._weights.weigh(items)
         read = await self.read(owner, conversation_id)
         if read is None:
             return False

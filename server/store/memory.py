@@ -67,10 +67,13 @@ class MemoryStore:
 
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
-        self._put(stored, await _packed(events))
+        ledger = await _packed(events)
+        await self._weights.weigh(_parts(stored))
+        self._put(stored, ledger)
 
     async def begin(self, stored: StoredResponse) -> None:
         """Keep a response in progress."""
+        await self._weights.weigh(_parts(stored))
         self._keep(stored)
         self._make_room()
         self._runs[stored.id] = _Run(stored.owner)
@@ -83,6 +86,7 @@ class MemoryStore:
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """Keep the whole response, unless it was deleted while it was made."""
         ledger = await _packed(events)
+        await self._weights.weigh(_parts(stored))
         key = (stored.owner, stored.id)
         kept = self._responses.get(key)
         if stored.id not in self._runs and kept and kept.response == stored.response:
@@ -189,9 +193,11 @@ class MemoryStore:
 
     def _keep(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)
-        self._forget(key)
-        self._responses[key] = stored = replace(stored, history=()) if stored.detached else stored
+        stored = replace(stored, history=()) if stored.detached else stored
+        # Before the old one goes: what both have need not be weighed anew.
         self._weights.hold(_parts(stored))
+        self._forget(key)
+        self._responses[key] = stored
         for position, kept in enumerate(stored.output, 1):
             self._items[(stored.owner, kept.item["id"])] = kept
             if call_id := kept.item.get("call_id"):

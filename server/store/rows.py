@@ -13,6 +13,7 @@ _LONGEST_KEY = 64
 _AT_ONCE = 10_000
 _BATCH = 1000  # events that are read in half a millisecond
 _MOST_TOKENS = 512  # deflated in some 0.15 ms
+_MOST_JSON = 1 << 19  # characters, written in as little
 
 
 def in_batches(keys: Iterable[str]) -> Iterator[list[str]]:
@@ -62,7 +63,10 @@ async def items(response_id: str, side: int, kept: Sequence[StoredItem]) -> list
         ]
 
     said = (stored.message.tokens or () for stored in kept if stored.message is not None)
-    return await threads.run(made, small=sum(map(len, said)) <= _MOST_TOKENS)
+    is_small = sum(map(len, said)) <= _MOST_TOKENS and threads.is_small(
+        [s.item for s in kept], _MOST_JSON
+    )
+    return await threads.run(made, small=is_small)
 
 
 def item(stored: StoredItem) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """How much memory takes what is kept there: roughly, for a bound."""
 
+import asyncio
+import sys
 from collections.abc import Iterable
 from itertools import chain
 from sys import getsizeof
@@ -15,6 +17,9 @@ _OBJECT_BYTES = 1000
 """What is held beside what a part says: a message's other fields, the keys to find it by."""
 
 _TOKEN_BYTES = 40
+_FEW = 100
+_LIGHT = 4096  # values that are weighed in a millisecond
+_AT_ONCE = 4096
 
 Part = StoredItem | Message | dict[str, Any] | bytes
 
@@ -28,13 +33,31 @@ class Weights:
     def __init__(self) -> None:
         self.total = 0
         self._held: dict[int, tuple[int, int]] = {}
+        self._weighed: dict[int, int] = {}
+
+    async def weigh(self, parts: Iterable[Part]) -> None:
+        """Weigh what `hold` is given right after it: many or large parts on a thread."""
+        new = [part for part in parts if id(part) not in self._held]
+        large = new if len(new) > _FEW else [part for part in new if not self._weigh(part)]
+        if large:
+            weights = await asyncio.to_thread(lambda: [_weight(part) for part in large])
+            self._weighed.update(zip(map(id, large), weights, strict=True))
+
+    def _weigh(self, part: Part) -> bool:
+        """Weigh a part, unless it is large."""
+        try:
+            self._weighed[id(part)] = _weight(part, _LIGHT)
+        except _Large:
+            return False
+        return True
 
     def hold(self, parts: Iterable[Part]) -> None:
         """Count the parts, once more for each time that they are given."""
         for part in parts:
             holders, weight = self._held.get(id(part), (0, 0))
             if not holders:
-                weight = _weight(part)
+                weighed = self._weighed.pop(id(part), None)
+                weight = _weight(part) if weighed is None else weighed
                 self.total += weight
             self._held[id(part)] = (holders + 1, weight)
 
@@ -48,30 +71,40 @@ class Weights:
                 self.total -= weight
 
 
-def _weight(part: Part) -> int:
+class _Large(Exception):
+    """It has more values than are to be looked at."""
+
+
+def _weight(part: Part, most: int = sys.maxsize) -> int:
+    """most: values that are looked at in JSON. Raises _Large where it has more."""
     match part:
         case StoredItem(item, message):
-            return _weight(item) + (0 if message is None else _weight(message))
+            return _weight(item, most) + (0 if message is None else _weight(message))
         case Message(content=content, tokens=tokens):
             return _OBJECT_BYTES + getsizeof(str(content)) + _TOKEN_BYTES * len(tokens or ())
         case bytes():
             return len(part)
         case _:
-            return _OBJECT_BYTES + _weight_of_json(part)
+            return _OBJECT_BYTES + _weight_of_json(part, most)
 
 
-def _weight_of_json(value: Any) -> int:
+def _weight_of_json(value: Any, most: int) -> int:
     """At least what the value takes: what it holds several times counts each time.
 
     The text says little: an empty array takes 2 bytes there, and 64 in memory.
     """
     total, level = 0, [value]
     while level:
-        total += sum(map(getsizeof, level))
+        # In slices, between which other threads run.
+        for first in range(0, len(level), _AT_ONCE):
+            total += sum(map(getsizeof, level[first : first + _AT_ONCE]))
+        outers = [one for one in level if isinstance(one, dict | list | tuple)]
+        most -= sum(map(len, outers))
+        if most < 0:
+            raise _Large
         level = [
             inner
-            for outer in level
-            if isinstance(outer, dict | list | tuple)
+            for outer in outers
             for inner in (chain(outer, outer.values()) if isinstance(outer, dict) else outer)
         ]
     return total

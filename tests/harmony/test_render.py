@@ -26,7 +26,7 @@ from harmony.messages import (
     SystemContent,
     ToolNamespace,
 )
-from harmony.render import render, render_message
+from harmony.render import length, render, render_message
 from harmony.tokenizer import decode, encode, encode_with_control
 from harmony.tools import BROWSER, FUNCTIONS, PYTHON
 
@@ -456,3 +456,30 @@ def test_a_message_without_a_token_is_rendered() -> None:
 def test_dropped_reasoning_is_not_replayed() -> None:
     thought = replace(says("hm", ANALYSIS), tokens=sampled("<|start|>assistant<|message|>hm"))
     assert prompt(thought, says("noon")) == prompt(says("noon"))
+
+
+def test_no_more_is_rendered_than_is_wanted() -> None:
+    user, assistant = Author(Role.USER), Author(Role.ASSISTANT)
+    whole = Conversation((Message(user, "a b c"), Message(assistant, "d", Channel.FINAL)) * 50)
+    ids = render(whole)
+    assert render(whole, len(ids)) == ids
+    first = render(whole, 100)
+    assert 100 < len(first) < 120
+    assert ids[: len(first)] == first
+    assert len(render(Conversation((Message(user, "word " * 100_000),)), 10)) < 100_000
+
+
+@pytest.mark.parametrize("all_reasoning", [True, False])
+def test_the_length_is_that_of_the_prompt(all_reasoning: bool) -> None:
+    assistant = Author(Role.ASSISTANT)
+    tools = (ToolNamespace("functions", tools=(FunctionTool("f"),)),)
+    messages = (
+        Message(Author(Role.SYSTEM), SystemContent()),
+        Message(Author(Role.DEVELOPER), DeveloperContent("Be brief.", tools)),
+        Message(Author(Role.USER, "anna"), "word " * 30_000),
+        Message(assistant, "hm", Channel.ANALYSIS),
+        Message(assistant, "{}", Channel.COMMENTARY, "functions.f", "json"),
+        Message(assistant, "Yes.", Channel.FINAL, tokens=(vocab.START, 64, vocab.RETURN)),
+    )
+    whole = Conversation(messages, all_reasoning)
+    assert length(whole) == len(render(whole))

@@ -4,14 +4,37 @@ from typing import Any
 
 import pytest
 import tiktoken
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from harmony import vocab
-from harmony.tokenizer import Utf8Decoder, decode, encode, encode_with_control, encoding
+from harmony import tokenizer, vocab
+from harmony.tokenizer import (
+    Utf8Decoder,
+    decode,
+    encode,
+    encode_with_control,
+    encode_within,
+    encoding,
+)
 
 RANKS_URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 ANY_TEXT = st.text(st.characters(codec=None, categories=None))  # lone surrogates too
+BOUNDARIES = [
+    "it's",
+    "Ünit",
+    "漢字",
+    "。",
+    ", ",
+    " (",
+    "\n",
+    "\n\n/",
+    " ",
+    "  ",
+    "12345",
+    "_",
+    "'ll",
+    ".",
+]
 HARMONY_TEXT = st.lists(st.sampled_from(list(vocab.SPECIAL_TOKENS)[:12]) | st.text()).map("".join)
 
 
@@ -35,6 +58,45 @@ def test_the_encoding_has_exactly_the_checkpoints_vocabulary() -> None:
 def test_text_is_split_as_tiktoken_splits_it(official: tiktoken.Encoding, text: str) -> None:
     assert encode(text) == official.encode_ordinary(text)
     assert encode_with_control(text) == official.encode(text, allowed_special="all")
+
+
+@given(text=HARMONY_TEXT, size=st.integers(1, 20))
+def test_a_text_that_is_read_in_slices_loses_nothing(text: str, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer, "SLICE", size)
+        patch.setattr(tokenizer, "_WINDOW", min(size, 8))
+        ids = encode(text)
+        assert tokenizer.count(text) == len(ids)
+    assert decode(ids) == text
+
+
+@given(words=st.lists(st.text(max_size=5) | st.sampled_from(BOUNDARIES), max_size=40))
+def test_a_long_text_is_cut_where_the_pattern_cuts_it(
+    official: tiktoken.Encoding, words: list[str]
+) -> None:
+    text = "".join(words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer, "SLICE", 30)
+        patch.setattr(tokenizer, "_WINDOW", 30)
+        pieces = list(tokenizer._slices(text))
+        assume(all(tokenizer._BOUNDARY.search(text, 0, len(text)) for text in pieces[:-1]))
+        whole = official.encode_ordinary(text)
+        assert [id for piece in pieces for id in official.encode_ordinary(piece)] == whole
+
+
+def test_no_more_is_tokenized_than_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    official = tokenizer._encode
+
+    def noted(text: str, *, control: bool = False) -> list[int]:
+        read.append(text)
+        return official(text, control=control)
+
+    monkeypatch.setattr(tokenizer, "_encode", noted)
+    ids = encode_within("word " * 100_000, 20_000)
+    assert len(ids) > 20_000
+    assert max(map(len, read)) <= tokenizer.SLICE
+    assert sum(map(len, read)) < 3 * tokenizer.SLICE
 
 
 @given(text=ANY_TEXT | HARMONY_TEXT)

@@ -1,13 +1,15 @@
 import json
+import threading
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 from starlette.requests import Request
 from starlette.types import Message
 
-from server.body import MAX_DEPTH, load, parse, read_json, validate
+from server.body import LARGE, load, parse, read_json, validate
 from server.errors import InvalidRequest
+from server.schemas.limits import MAX_DEPTH
 
 
 class Inner(BaseModel):
@@ -37,7 +39,7 @@ async def test_a_body_that_fits_becomes_its_schema() -> None:
 )
 async def test_a_body_that_is_no_json_is_a_400_that_says_so(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        await read_json(request(body))
+        await read_json(body)
     assert refusal.value.code == "invalid_json"
     assert refusal.value.message.startswith("We could not parse the JSON body of your request: ")
 
@@ -94,3 +96,39 @@ def test_a_body_may_be_nested_so_deep_and_no_deeper(opening: str, closing: str) 
 )
 def test_half_a_surrogate_pair_is_a_replacement_character(text: bytes, value: Any) -> None:
     assert load(text) == value
+
+
+@pytest.mark.parametrize(
+    ("size", "beside"), [(LARGE, False), (LARGE + 1, True)], ids=["small", "large"]
+)
+async def test_only_a_large_body_is_read_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, size: int, beside: bool
+) -> None:
+    seen: set[int] = set()
+
+    class Noted(BaseModel):
+        name: str
+
+        @field_validator("name")
+        @classmethod
+        def note(cls, name: str) -> str:
+            seen.add(threading.get_ident())
+            return name
+
+    text = b'{"name":"' + b"x" * (size - 11) + b'"}'
+    await parse(request(text), Noted)
+    assert len(text) == size
+    assert (seen != {threading.get_ident()}) is beside
+    assert await read_json(text) == json.loads(text)
+
+
+def test_a_lone_surrogate_in_a_long_text_is_replaced() -> None:
+    text = rb"\n\\" * 100_000
+    expected = "\n\\" * 100_000
+    assert load(b'["' + text + rb'\ud800"]') == [expected + "\N{REPLACEMENT CHARACTER}"]
+
+
+def test_a_body_over_a_limit_is_refused_before_it_is_built() -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        load(b"[" + b"{}," * 200_000 + b"no JSON")
+    assert refusal.value.code == "body_too_complex"

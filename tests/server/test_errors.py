@@ -17,6 +17,8 @@ from adapters.errors import (
 )
 from adapters.http.wire import refusal
 from server.errors import (
+    MAX_MESSAGE,
+    MAX_PARAM,
     APIError,
     AuthenticationFailed,
     BodyTooLarge,
@@ -148,3 +150,11 @@ def test_a_dead_end_is_the_clients_where_the_client_wrote_the_grammar() -> None:
 
 def test_a_full_engine_says_when_to_come_back() -> None:
     assert from_backend(Overloaded("full", 3)).headers == {"Retry-After": "3"}
+
+
+def test_what_was_sent_is_repeated_in_part_at_most() -> None:
+    error = InvalidRequest("x" * 30_000_000, param="é" * 30_000_000)
+    assert error.message == str(error) == "x" * (MAX_MESSAGE - 1) + "…"
+    assert error.param == "é" * (MAX_PARAM - 1) + "…"
+    whole = InvalidRequest("x" * MAX_MESSAGE, param="y" * MAX_PARAM)
+    assert (whole.message, whole.param) == ("x" * MAX_MESSAGE, "y" * MAX_PARAM)

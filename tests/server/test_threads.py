@@ -68,3 +68,8 @@ def test_no_more_is_looked_at_than_is_small() -> None:
             raise AssertionError("looked at")
 
     assert not is_small(Unlooked([0] * MOST_SMALL))
+
+
+def test_small_is_what_the_caller_calls_so() -> None:
+    assert is_small("x" * 100, 116)
+    assert not is_small("x" * 101, 116)

@@ -61,3 +61,8 @@ def test_as_little_as_it_takes_is_dropped(calls: list[int], limit: int) -> None:
     prompts = [render(talk(*turns[start:])) for start in range(len(turns))]
     fitting = [prompt for prompt in prompts if len(prompt) <= limit]
     assert render_within(talk(*turns), limit) == (fitting or prompts[-1:])[0]
+
+
+def test_no_more_is_rendered_than_shows_that_it_is_too_long() -> None:
+    long = Conversation((Message(Author(Role.USER), "word " * 100_000),))
+    assert 10 < len(render_within(long, 5, 10)) < 100_000

@@ -100,7 +100,7 @@ async def test_only_short_prompts_are_rendered_on_the_event_loop(
 ) -> None:
     on: list[int] = []
 
-    def rendered(_: Conversation) -> list[int]:
+    def rendered(_: Conversation, most: int) -> list[int]:
         on.append(threading.get_ident())
         return [START]
 

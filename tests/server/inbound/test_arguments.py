@@ -1,6 +1,6 @@
 import pytest
 
-from server.inbound.arguments import same_arguments
+from server.inbound.arguments import MAX_REWRITTEN, same_arguments
 
 SAME = {
     "no JSON": ("{", "{"),
@@ -50,3 +50,9 @@ def test_what_may_be_read_as_something_else_is_not(texts: tuple[str, str]) -> No
     one, other = texts
     assert not same_arguments(one, other)
     assert not same_arguments(other, one)
+
+
+def test_long_arguments_are_compared_by_their_characters() -> None:
+    space = " " * MAX_REWRITTEN
+    assert same_arguments("[1]" + space, "[1]" + space)
+    assert not same_arguments("[1]", "[1]" + space)

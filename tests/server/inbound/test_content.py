@@ -6,6 +6,7 @@ import pytest
 
 from server.errors import InvalidRequest
 from server.inbound.content import refuse_left_out, text_of
+from server.schemas.limits import MAX_ITEMS
 
 
 def test_a_string_is_its_own_text() -> None:
@@ -79,3 +80,14 @@ def test_what_would_leave_a_note_can_be_refused(field: str) -> None:
 )
 def test_what_leaves_no_note_is_not_refused(value: Any) -> None:
     refuse_left_out(value, "input")
+
+
+def test_a_note_has_the_beginning_of_a_long_name() -> None:
+    part = {"type": "input_file", "filename": "x" * 30_000_000}
+    assert len(text_of([part], "content")) < 400
+
+
+def test_content_has_so_many_parts_and_no_more() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        text_of([{}] * (MAX_ITEMS + 1), "content")
+    assert refused.value.param == "content"

@@ -7,8 +7,10 @@ import pytest
 from harmony.messages import Author, Channel, DeveloperContent, Message, Role
 from server.errors import InvalidRequest, NotFound
 from server.inbound import foreign, items
+from server.schemas.limits import MAX_ITEMS, MAX_LABEL
 from server.store.base import StoredItem
 
+LONG = "x" * (MAX_LABEL + 1)
 USER = {"role": "user", "content": "hi"}
 CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": '{"a": 1}'}
 RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "sunny"}
@@ -332,3 +334,19 @@ def test_a_long_id_is_not_repeated_in_the_error() -> None:
 def test_items_without_an_id_get_one_each() -> None:
     first, second, third = items.normalise([USER, USER | {"id": None}, USER | {"id": ""}])
     assert len({first["id"], second["id"], third["id"]}) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ([USER] * (MAX_ITEMS + 1), "input"),
+        ([{**USER, "id": LONG}], "input.0.id"),
+        ([{**CALL, "call_id": LONG}], "input.0.call_id"),
+        ([{**CALL, "name": LONG}], "input.0.name"),
+        ([CALL, {**RESULT, "call_id": LONG}], "input.1.call_id"),
+    ],
+)
+def test_items_and_their_ids_are_bounded(value: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read(value)
+    assert refused.value.param == param

@@ -27,7 +27,12 @@ def test_text_that_fits_no_context_is_refused_before_it_is_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     encoded: list[str] = []
-    monkeypatch.setattr(prompts, "encode", lambda text: encoded.append(text) or encode(text))
+
+    def encode_noted(text: str, most: int, *, control: bool) -> list[int]:
+        encoded.append(text)
+        return encode(text)
+
+    monkeypatch.setattr(prompts, "encode_within", encode_noted)
     fits = " " * longest_token()
     assert len(read_prompts(fits, 1)[0]) == 1
     with pytest.raises(ContextLengthExceeded) as refused:
@@ -51,3 +56,9 @@ def test_what_is_no_prompt_is_named(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_prompts(value, ROOMY)
     assert refused.value.param == param
+
+
+def test_there_are_so_many_prompts_and_no_more() -> None:
+    with pytest.raises(InvalidRequest, match="at most 128 prompts") as refused:
+        read_prompts([None] * 129, ROOMY)
+    assert refused.value.param == "prompt"

@@ -8,8 +8,9 @@ import pytest
 from harmony.messages import FunctionTool
 from server.errors import InvalidRequest
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
-from server.inbound.tools import Tools, read_tools, recipient
+from server.inbound.tools import Tools, called_name, read_tools, recipient
 from server.plan import DeclaredTool
+from server.schemas.limits import MAX_DECLARATION, MAX_LABEL, MAX_LISTED, MAX_TOOLS
 
 WEATHER = {
     "type": "function",
@@ -228,3 +229,37 @@ def test_a_call_cannot_be_required_without_a_tool() -> None:
 def test_names_that_the_model_context_protocol_allows_are_served(name: str) -> None:
     (tool,) = read_tools([WEATHER | {"name": name}]).served
     assert (tool.declared.recipient, tool.function.name) == (f"functions.{name}", name)
+
+
+@pytest.mark.parametrize(
+    ("tools", "param"),
+    [
+        ([{"type": "web_search"}] * (MAX_TOOLS + 1), "tools"),
+        (
+            [
+                {
+                    "type": "namespace",
+                    "name": name,
+                    "tools": [CUSTOM | {"name": f"t{n}"} for n in range(2100)],
+                }
+                for name in "ab"
+            ],
+            "tools",
+        ),
+        ([{"type": f"kind_{n}"} for n in range(MAX_LISTED + 1)], "tools"),
+        ([{**CUSTOM, "description": "x" * MAX_DECLARATION}], "tools"),
+    ],
+    ids=["tools", "tools in namespaces", "kinds", "text"],
+)
+def test_tools_are_bounded(tools: list[Any], param: str) -> None:
+    assert failing_param(read_tools, tools) == param
+
+
+def test_a_choice_is_bounded() -> None:
+    tools = read_tools([CUSTOM])
+    choice = {"type": "custom", "name": "sql", "other": "x" * MAX_DECLARATION}
+    assert failing_param(read_tool_choice, choice, tools) == "tool_choice"
+
+
+def test_a_called_name_is_no_long_text() -> None:
+    assert failing_param(called_name, "x" * (MAX_LABEL + 1), "name") == "name"

@@ -88,6 +88,7 @@ async def test_items_are_added_found_and_taken_out(open_app: OpenApp, store: Sto
     [
         ({"items": "hi"}, "items"),
         ({"items": [user("x")] * 21}, "items"),
+        ({"items": [1] * 1000}, "items"),
         ({"items": [{"role": "user"}]}, "items.0.content"),
         ({"items": [{"type": "item_reference", "id": "no"}]}, "items.0.id"),
         (

@@ -38,3 +38,10 @@ async def test_a_bad_request_is_refused(open_app: OpenApp) -> None:
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input.0.role")
         answer = await app.post(PATH, {"input": "hi", "model": "x"}, headers=headers)
         assert answer.status_code == 404
+
+
+async def test_a_prompt_that_is_too_long_for_the_context_is_counted(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        short = (await app.post(PATH, {"input": "word"})).json()["input_tokens"]
+        long = await app.post(PATH, {"input": "word" + " word" * 150_000})
+    assert long.json()["input_tokens"] == short + 150_000

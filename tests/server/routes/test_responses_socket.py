@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from server import websocket
+from server import body, websocket
+from server.body import LARGE
 from server.routes import responses_socket
 from server.store.base import StoreUnavailable
 from server.store.memory import MemoryStore
@@ -475,3 +477,28 @@ async def test_messages_count_as_bodies(open_app: Any) -> None:
             assert refusal["error"]["headers"] == {"Retry-After": "1"}
             assert (await socket.answer(input="x"))["status"] == "completed"
         assert budget.used == 2500
+
+
+@pytest.mark.parametrize("size", [1, LARGE + 1], ids=["small", "large"])
+async def test_a_large_message_is_read_beside_the_event_loop(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    seen: list[int] = []
+    plain = body.load
+
+    def noted(text: bytes) -> Any:
+        seen.append(threading.get_ident())
+        return plain(text)
+
+    monkeypatch.setattr(body, "load", noted)
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        response = await socket.answer(input="hi", note="x" * size)
+    assert response["status"] == "completed"
+    assert (seen == [threading.get_ident()]) is (size == 1)
+
+
+async def test_a_message_is_bounded_as_a_body_is(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        error = await socket.error(input=[{}] * 200_000)
+        assert (error["status"], error["error"]["code"]) == (400, "body_too_complex")
+        assert (await socket.answer(input="hi"))["status"] == "completed"

@@ -6,6 +6,7 @@ import pytest
 from harmony.tokenizer import encode, encode_with_control
 from server.inbound import prompts
 from server.routes import tokens
+from server.schemas.limits import MAX_IDS
 
 
 async def test_text_becomes_ids_and_ids_become_text(open_app: Any) -> None:
@@ -34,9 +35,12 @@ async def test_long_texts_do_not_hold_up_others(
     open_app: Any, monkeypatch: pytest.MonkeyPatch, path: str, module: Any
 ) -> None:
     threads: list[int] = []
-    monkeypatch.setattr(
-        module, "encode", lambda text: threads.append(threading.get_ident()) or encode(text)
-    )
+
+    def encode_noted(text: str, most: int, *, control: bool) -> list[int]:
+        threads.append(threading.get_ident())
+        return encode(text)
+
+    monkeypatch.setattr(module, "encode_within", encode_noted)
     async with open_app("Yes") as app:
         answer = await app.post(path, {"model": "scripted", "prompt": "a"})
     assert answer.status_code == 200
@@ -68,3 +72,18 @@ async def test_a_bad_field_is_named(
 async def test_a_key_is_needed_where_there_are_keys(open_app: Any, path: str) -> None:
     async with open_app("Yes", api_key=("secret",)) as app:
         assert (await app.post(path, {})).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/tokenize", {"prompt": "a b " * MAX_IDS}, "prompt"),
+        ("/detokenize", {"tokens": [1] * (MAX_IDS + 1)}, "tokens"),
+    ],
+)
+async def test_there_are_so_many_ids_and_no_more(
+    open_app: Any, path: str, body: dict[str, Any], param: str
+) -> None:
+    async with open_app("Yes") as app:
+        answer = await app.post(path, body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)

@@ -10,6 +10,7 @@ from server.errors import InvalidRequest
 from server.schemas.base import Metadata, WireModel, note_unknown, refuse
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.completions import CreateCompletion
+from server.schemas.limits import MAX_BIASES, MAX_FIELDS, MAX_LABEL, MAX_LISTED
 from server.schemas.responses import CreateResponse
 
 
@@ -57,3 +58,36 @@ def test_a_seed_is_an_integer_of_64_bits(schema: type[WireModel], seed: Any) -> 
     with pytest.raises(InvalidRequest) as caught:
         validate({"model": "m", "messages": [], "seed": seed}, schema)
     assert caught.value.param == "seed"
+
+
+def test_of_many_unknown_fields_a_few_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    names = [f"{'x' * 100}{number}" for number in range(8)] + [f"y{n}" for n in range(100)]
+    note_unknown(Wish.model_validate(dict.fromkeys(names)), "Wish")
+    written = [record.getMessage() for record in caplog.records]
+    assert len(written) == 2  # cut, the eight names are one
+    assert "x" * 65 not in written[0]
+    assert written[1] == "a request has 100 more fields that are not known"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        (dict.fromkeys(map(str, range(MAX_FIELDS + 1))), None),
+        ({"reasoning": dict.fromkeys(map(str, range(MAX_FIELDS + 1)))}, "reasoning"),
+        ({"text": {"format": dict.fromkeys(map(str, range(MAX_FIELDS + 1)))}}, "text.format"),
+        ({"stream_options": dict.fromkeys(map(str, range(MAX_FIELDS + 1)))}, "stream_options"),
+        ({"include": [1] * (MAX_LISTED + 1)}, "include"),
+        ({"metadata": dict.fromkeys(map(str, range(17)), 1)}, "metadata"),
+        ({"logit_bias": dict.fromkeys(map(str, range(MAX_BIASES + 1)), "x")}, "logit_bias"),
+        ({"user": "x" * (MAX_LABEL + 1)}, "user"),
+        ({"include": ["x" * (MAX_LABEL + 1)]}, "include.0"),
+        ({"metadata": {"a": "é" * (MAX_LABEL + 1)}}, "metadata.a"),
+    ],
+)
+def test_a_field_is_bounded_before_its_members_are_looked_at(
+    fields: dict[str, Any], param: str | None
+) -> None:
+    with pytest.raises(InvalidRequest, match="Input should have at most") as caught:
+        validate(fields, CreateResponse)
+    assert caught.value.param == param

@@ -1,11 +1,14 @@
 """What weighs how much in memory."""
 
+import threading
 import tracemalloc
+from typing import Any
 
 import orjson
 import pytest
 
 from harmony.messages import Author, Message, Role
+from server.store import weights as module
 from server.store.items import StoredItem
 from server.store.weights import Weights
 
@@ -50,3 +53,35 @@ def test_json_weighs_what_it_takes_in_memory(value: str) -> None:
     finally:
         tracemalloc.stop()
     assert 0.95 * taken <= weight(item) <= 8 * len(text) + 3 * taken
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[{"a": [0] * 9_000}], [{"n": n} for n in range(1_000)], [StoredItem({"a": [0] * 9_000})]],
+    ids=["large", "many", "an item"],
+)
+async def test_what_is_large_is_weighed_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch, parts: list[Any]
+) -> None:
+    weights, on = Weights(), set[int]()
+    plain = module._weight_of_json
+
+    def noted(value: Any, most: int) -> int:
+        on.add(threading.get_ident())
+        return plain(value, most)
+
+    monkeypatch.setattr(module, "_weight_of_json", noted)
+    await weights.weigh(parts)
+    weights.hold(parts)
+    assert on
+    assert on - {threading.get_ident()}
+    assert weights.total == weight(*parts)
+    weights.release(parts)
+    assert weights.total == 0
+
+
+async def test_little_is_weighed_where_it_is_held() -> None:
+    weights, parts = Weights(), ({"text": "x"}, b"x" * 10_000, SAID)
+    await weights.weigh(parts)
+    weights.hold(parts)
+    assert weights.total == weight(*parts)

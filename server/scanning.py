@@ -1,0 +1,174 @@
+"""What a JSON text holds, found in its bytes before anything of it is built.
+
+One call of a JSON parser does not let other threads run, and an empty object of two bytes takes 64
+in memory. The text is therefore checked first, in slices between which other threads run: the
+numbers of values, of containers, of levels, and of bytes that take more memory than they have.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from server.errors import InvalidRequest
+from server.schemas.limits import (
+    MAX_CONTAINERS,
+    MAX_DEPTH,
+    MAX_NAMES,
+    MAX_VALUES,
+    MAX_WIDE_BYTES,
+)
+
+SLICE = 1 << 16
+"""Bytes that are looked at in some 2 ms at most."""
+
+_MARKS = b"[]{},:"
+_NO_MARKS = bytes(set(range(256)) - set(_MARKS))
+# As signed bytes: 1 for a level more, -1 for a level less.
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+
+_PAIR, _PLACEHOLDER = b"\\\\", b"\xff\xff"  # as long, and in no UTF-8
+_HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE_HIGH = re.compile(_HIGH + rb"(?!" + _LOW + rb")")
+_LONE_LOW = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})" + _LOW)
+_HIGH_AT_END = re.compile(_HIGH + rb"\Z")
+_ESCAPE_BYTES = 6
+_REPLACEMENT = rb"\\uFFFD"
+
+
+def check(text: bytes) -> None:
+    """Pass a JSON text that is within the limits. What is no JSON may pass, too.
+
+    Raises InvalidRequest that names the limit. Takes some 10 ms for each MB of small values; texts
+    over 256 KiB are to be checked on a thread.
+    """
+    if _may_be_over(text):
+        scan = _Scan()
+        for piece in _slices(text):
+            scan.read(piece)
+
+
+def mended(text: bytes) -> bytes:
+    """A JSON text whose lone surrogates, which a cut emoji leaves, are U+FFFD."""
+    parts = []
+    start = 0
+    while start < len(text):
+        piece = text[start : start + SLICE]
+        # Now each backslash begins an escape. What has the placeholder already is no JSON.
+        plain = piece if _PLACEHOLDER in piece else piece.replace(_PAIR, _PLACEHOLDER)
+        if len(piece) == SLICE:
+            plain = plain[: _whole_escapes(plain)]
+        start += len(plain)
+        plain = _LONE_LOW.sub(_REPLACEMENT, _LONE_HIGH.sub(_REPLACEMENT, plain))
+        parts.append(plain if _PLACEHOLDER in piece else plain.replace(_PLACEHOLDER, _PAIR))
+    return b"".join(parts)
+
+
+def has_escapes(text: bytes) -> bool:
+    """Whether the text has escapes of code units, which may be surrogates."""
+    starts = range(0, len(text), SLICE)
+    return any(text.find(b"\\u", start, start + SLICE + 1) >= 0 for start in starts)
+
+
+def _whole_escapes(text: bytes) -> int:
+    """Where to cut so that no escape, and no pair of surrogates, is parted; never at 0."""
+    cut = text.rfind(b"\\", len(text) - _ESCAPE_BYTES + 1)
+    if cut < 0:
+        cut = len(text)
+    high = cut - _ESCAPE_BYTES
+    return high if _HIGH_AT_END.match(text, high, cut) else cut
+
+
+def _may_be_over(text: bytes) -> bool:
+    """Whether the text may be over a limit: strings hold brackets and commas, too."""
+    pieces = [text] if len(text) <= SLICE else _slices(text)
+    values = names = containers = 0
+    for piece in pieces:
+        opened = piece.count(b"[") + piece.count(b"{")
+        containers += opened
+        if containers > MAX_DEPTH:
+            return True
+        colons = piece.count(b":")
+        names += colons
+        values += opened + piece.count(b",") + colons
+    return values >= MAX_VALUES or names > MAX_NAMES or len(text) > MAX_WIDE_BYTES
+
+
+def _slices(text: bytes) -> Iterator[bytes]:
+    """The text in pieces that end in no escape."""
+    start = 0
+    while start < len(text):
+        piece = text[start : start + SLICE]
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+            piece = text[start : start + SLICE + 1]
+        start += len(piece)
+        yield piece
+
+
+class _Scan:
+    """What was found so far. wide: bytes of strings that have characters beyond ASCII."""
+
+    def __init__(self) -> None:
+        self._inside = False
+        self._values = 1
+        self._names = 0
+        self._containers = 0
+        self._depth = 0
+        self._wide = 0
+        self._open = 0
+        self._open_is_wide = False
+
+    def read(self, piece: bytes) -> None:
+        """Go on. Raises InvalidRequest."""
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        pieces = piece.split(b'"')
+        if _is_wide(piece) or self._open_is_wide or len(pieces) < 3:
+            self._measure(pieces)
+        else:  # many short strings of ASCII: only the last may become a wide one
+            self._open = len(pieces[-1])
+        others = pieces[self._inside :: 2]
+        self._inside ^= len(pieces) % 2 == 0
+        self._count(b"".join(others).translate(None, _NO_MARKS))
+
+    def _measure(self, pieces: Sequence[bytes]) -> None:
+        """Add the bytes of the strings that are wide; one may go on in the next piece."""
+        for number, string in enumerate(pieces):
+            if number:  # after a quote
+                self._wide += self._open if self._open_is_wide else 0
+                self._open, self._open_is_wide = 0, False
+            if self._inside ^ (number % 2 == 1):
+                self._open += len(string)
+                self._open_is_wide |= _is_wide(string)
+        if self._wide + (self._open if self._open_is_wide else 0) > MAX_WIDE_BYTES:
+            raise _over(f"more than {MAX_WIDE_BYTES} bytes of text that is not ASCII")
+
+    def _count(self, marks: bytes) -> None:
+        brackets = marks.translate(None, b",:")
+        opened = brackets.count(b"[") + brackets.count(b"{")
+        self._values += len(marks) - len(brackets) + opened
+        self._names += marks.count(b":")
+        self._containers += opened
+        if self._depth + opened > MAX_DEPTH:
+            steps = memoryview(brackets.translate(_STEPS)).cast("b")
+            if max(accumulate(steps, initial=self._depth)) > MAX_DEPTH:
+                raise InvalidRequest(
+                    "We could not parse the JSON body of your request: "
+                    f"it is nested deeper than {MAX_DEPTH} levels",
+                    code="invalid_json",
+                )
+        self._depth += 2 * opened - len(brackets)
+        if self._values > MAX_VALUES:
+            raise _over(f"more than {MAX_VALUES} values")
+        if self._names > MAX_NAMES:
+            raise _over(f"more than {MAX_NAMES} members of objects")
+        if self._containers > MAX_CONTAINERS:
+            raise _over(f"more than {MAX_CONTAINERS} arrays and objects")
+
+
+def _is_wide(text: bytes) -> bool:
+    return b"\\u" in text or not text.isascii()
+
+
+def _over(limit: str) -> InvalidRequest:
+    return InvalidRequest(f"The request body has {limit}.", code="body_too_complex")

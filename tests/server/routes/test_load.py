@@ -1,0 +1,141 @@
+"""Large bodies, drawn from the schemas, and how long they keep others waiting.
+
+How long a request kept the event loop is told in the processor's time of this process: what other
+processes take does not count, so that the bound holds on a busy machine too. A thread that computes
+hands the interpreter's lock over every 5 ms; a call that does not, or work on the loop itself, adds
+all of its time. The bound is wide of the 100 ms that `python -m benchmarks.abuse` holds from
+outside: before bodies were bounded, these requests took 0.3 to 20 s.
+"""
+
+import asyncio
+import gc
+import json
+import time
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from benchmarks.abuse.drawn import ENDPOINTS, FORMS, Drawn, all_places, draw
+from server.serve import COLLECT_AFTER
+
+MOST_SECONDS = 0.25
+DRAWS = 25
+SIZES = (300_000, 1_000_000, 3_000_000, 8_000_000)
+REFUSALS = {400, 404, 413}
+FINAL = "<|channel|>final<|message|>Yes.<|return|>"
+
+NAMED = [
+    Drawn("/v1/responses", ("input",), "empty objects"),
+    Drawn("/v1/responses", ("input",), "numbers"),
+    Drawn("/v1/responses", ("input",), "copies"),
+    Drawn("/v1/responses", ("input",), "surrogates"),
+    Drawn("/v1/responses", ("input", 0, "type"), "one word"),
+    Drawn("/v1/responses", ("include",), "numbers"),
+    Drawn("/v1/responses", ("client_metadata",), "empty objects"),
+    Drawn("/v1/responses", ("reasoning",), "names"),
+    Drawn("/v1/responses", ("tools", 0, "description"), "one word"),
+    Drawn("/v1/responses", ("prediction",), "depth"),
+    Drawn("/v1/chat/completions", ("logit_bias",), "names of texts"),
+    Drawn("/v1/chat/completions", ("messages", 2, "tool_calls"), "copies"),
+    Drawn("/v1/chat/completions", ("messages",), "copies"),
+    Drawn("/v1/completions", ("prompt",), "numbers"),
+    Drawn("/v1/conversations", ("items",), "empty objects"),
+    Drawn("/v1/conversations", ("items", 0), "names of objects"),
+    Drawn("/detokenize", ("tokens",), "ids"),
+    Drawn("/tokenize", ("prompt",), "wide"),
+]
+"""What was found in a trial."""
+
+
+class Heart:
+    """How long the event loop was kept at a time, at most, in seconds of the processor's time."""
+
+    longest = 0.0
+
+    async def beat(self) -> None:
+        last = time.process_time()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.process_time()
+            self.longest = max(self.longest, now - last)
+            last = now
+
+
+@pytest.fixture(autouse=True)
+def collections_as_served() -> Iterator[None]:
+    """What pytest holds is not looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER)
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+@pytest.fixture
+def open_warm(open_app: Any) -> Any:
+    """An application that has tokenized and compiled all once, with a heart beside it."""
+
+    @asynccontextmanager
+    async def start() -> Any:
+        async with open_app(FINAL) as app:
+            for path, (_, example) in ENDPOINTS.items():
+                await app.post(path, example)
+            heart = Heart()
+            beating = asyncio.ensure_future(heart.beat())
+            yield app, heart
+            beating.cancel()
+
+    return start
+
+
+async def kept_waiting(app: Any, heart: Heart, drawn: Drawn, size: int) -> float:
+    body = drawn.body(size)
+    gc.collect()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.002)
+    heart.longest = 0.0
+    answer = await app.client.post(drawn.path, content=body)
+    await asyncio.sleep(0.002)
+    assert answer.status_code == 200 or answer.status_code in REFUSALS, drawn
+    assert len(answer.content) < 3 * size + 1_000_000, drawn
+    return heart.longest
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_no_drawn_body_keeps_others_waiting(open_warm: Any, seed: int) -> None:
+    source = Random(seed)
+    async with open_warm() as (app, heart):
+        for _ in range(DRAWS):
+            drawn, size = draw(source), source.choice(SIZES)
+            assert await kept_waiting(app, heart, drawn, size) < MOST_SECONDS, (str(drawn), size)
+
+
+async def test_nor_does_one_that_a_trial_found(open_warm: Any) -> None:
+    async with open_warm() as (app, heart):
+        for drawn in NAMED:
+            assert await kept_waiting(app, heart, drawn, SIZES[-1]) < MOST_SECONDS, str(drawn)
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+async def test_the_examples_are_what_a_client_may_send(open_app: Any, path: str) -> None:
+    async with open_app(FINAL) as app:
+        answer = await app.post(path, ENDPOINTS[path][1])
+    stored = path.rpartition("/")[2] in ("chatcmpl_none", "conv_none", "items")
+    assert answer.status_code == (404 if stored else 200), answer.text
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_every_value_can_be_drawn_in_every_form(path: str) -> None:
+    schema, example = ENDPOINTS[path]
+    places = all_places(path)
+    assert {(name,) for name in (*schema.model_fields, *example)} <= set(places)
+    for place in places:
+        for form in FORMS:
+            body = Drawn(path, place, form).body(200)
+            if form not in ("depth", "surrogates"):
+                assert json.loads(body).keys() >= example.keys() - {place[0]}
