@@ -13,7 +13,7 @@ from adapters.base import BackendConfig, GenerationRequest, SamplingParams, Toke
 from adapters.local.backend import LocalBackend
 from demo import checkpoint
 from harmony.tokenizer import decode, encode_with_control
-from server.backends import mask_tokenizer
+from server.commands.backends import mask_tokenizer
 
 
 async def sample(backend: LocalBackend, name: str, tokens: int) -> list[TokenLogprobs]:

@@ -15,11 +15,11 @@ from typing import Any
 
 from adapters.grammars import GrammarCompiler
 from harmony.vocab import VOCAB_SIZE
-from server.backends import mask_tokenizer
+from server.commands.backends import mask_tokenizer
 from server.inbound.grammar import Masking, Wish, constrain
+from server.inbound.grammar_sandbox import shared
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import read_tools
-from server.inbound.trial import shared
 
 TOOLS = 10
 

@@ -28,7 +28,7 @@ from adapters.local.options import Options, parse_options
 from demo import checkpoint
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import END, VOCAB_SIZE
-from server.backends import mask_tokenizer
+from server.commands.backends import mask_tokenizer
 
 PROMPT_TOKENS = 32
 GREEDY = SamplingParams(temperature=0)

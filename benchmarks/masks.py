@@ -25,12 +25,12 @@ from adapters.local.backend import LocalBackend
 from demo import checkpoint
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import STOP_TOKENS
-from server.backends import mask_tokenizer
-from server.body import validate
+from server.commands.backends import mask_tokenizer
+from server.generation.turn import prompt
+from server.http.json_body import validate
 from server.inbound import chat
 from server.inbound.grammar import Masking
 from server.schemas.chat import CreateChatCompletion
-from server.turn import prompt
 
 CITIES = ("Oslo", "Lima", "Kyoto", "Perth", "Quito", "Turin", "Accra", "Minsk")
 NAMES = ("Mira", "Otto", "Lena", "Hugo", "Rosa", "Ivan", "Nora", "Emil")

@@ -19,7 +19,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.utils import run_api_server_worker_proc
 
-from server.cli import main as serve
+from server.commands.main import main as serve
 
 Client = dict[str, Any]
 """How a process reaches the engine, as vLLM says it: sockets, and which of the APIs it is."""

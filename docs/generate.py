@@ -15,7 +15,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
-from server.option_help import GROUPS, Option, option  # noqa: E402
+from server.commands.option_help import GROUPS, Option, option  # noqa: E402
 
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
 PACKAGES = ("server", "harmony", "adapters", "demo")

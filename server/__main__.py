@@ -11,9 +11,9 @@ def main() -> int:
         print("gpt-oss-server runs on Linux and macOS; on Windows, run it in WSL.", file=sys.stderr)
         return 1
     # It is loaded here so that what stands above holds for all its imports.
-    from server import cli
+    from server.commands import main
 
-    return cli.main()
+    return main.main()
 
 
 def _forget_the_working_directory() -> None:

@@ -15,26 +15,27 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from adapters.base import Backend
-from server.admission import Admission
 from server.context import Context
 from server.errors import APIError
-from server.gateway import Gateway
+from server.generation.admission import Admission
+from server.generation.gateway import Gateway
 from server.http.access import Access
+from server.http.answers import CLIENT_CLOSED_REQUEST, error_response, json_response
 from server.http.bodies import Bodies
 from server.http.budget import Budget
+from server.http.idempotency import Idempotency
+from server.http.middleware import RequestId
 from server.http.origins import Origins
 from server.http.unread import UnreadBody
-from server.idempotency import Idempotency
-from server.middleware import RequestId
-from server.readiness import Readiness
-from server.respond import CLIENT_CLOSED_REQUEST, error_response, json_response
+from server.persistence.maintenance import Upkeep
+from server.replay.sealing import Sealer
 from server.routes import (
     chat,
     compact,
-    completions,
     conversations,
     health,
     input_tokens,
+    legacy_completions,
     models,
     render,
     responses,
@@ -43,11 +44,10 @@ from server.routes import (
     stored_responses,
     tokens,
 )
-from server.sealing import Sealer
 from server.settings import Settings
-from server.store.base import Store
-from server.store.memory import MemoryStore
-from server.upkeep import Upkeep
+from server.store.responses.base import Store
+from server.store.responses.memory import MemoryStore
+from server.telemetry.readiness import Readiness
 
 SECONDS_A_DAY = 86_400
 
@@ -105,7 +105,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         input_tokens,
         compact,
         conversations,
-        completions,
+        legacy_completions,
         render,
         stored_chat,
         tokens,

@@ -7,14 +7,14 @@ from typing import cast
 from starlette.requests import HTTPConnection
 
 from server.errors import NotFound
-from server.gateway import Gateway
+from server.generation.gateway import Gateway
 from server.http.budget import Budget
 from server.inbound.grammar import Masking
-from server.retrying import RetryPolicy
-from server.sealing import Sealer
+from server.persistence.retrying import RetryPolicy
+from server.replay.recall import Recall
+from server.replay.sealing import Sealer
 from server.settings import Settings
-from server.store.base import Store
-from server.store.recall import Recall
+from server.store.responses.base import Store
 
 
 @dataclass(frozen=True, slots=True)

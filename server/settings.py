@@ -180,7 +180,7 @@ class Settings(BaseSettings):
     def _known_store(cls, value: str | None) -> str | None:
         if value is not None and value != MEMORY:
             # SQLAlchemy takes longer to load than all that `--help` needs.
-            from server.store.engine import parse_url
+            from server.store.sqlalchemy_engine import parse_url
 
             parse_url(value)
         return value
@@ -190,7 +190,7 @@ class Settings(BaseSettings):
     def _encryption_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
             return value
-        from server.sealing import check_key
+        from server.replay.sealing import check_key
 
         return tuple(map(check_key, value))
 

@@ -19,10 +19,11 @@ from adapters.base import BackendConfig
 from adapters.http import options as http_options
 from adapters.local import options as local_options
 from adapters.scripted import ScriptedBackend
-from server import errors, serve
+from server import errors
 from server.app import create_app
-from server.cli import main
-from server.option_help import option
+from server.commands import serve
+from server.commands.main import main
+from server.commands.option_help import option
 from server.schemas.responses import CreateResponse
 from server.settings import Settings
 from tests.documentation import PAGES, README, ROOT, blocks, commands, inline, section, table, text
@@ -195,7 +196,7 @@ def is_fine(words: list[str]) -> bool:
 @pytest.mark.parametrize("page", PROSE, ids=named)
 def test_commands_are_understood(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "serve", lambda settings: None)
-    monkeypatch.setattr("server.terminal.Chat.run", lambda chat: None)
+    monkeypatch.setattr("server.commands.chat.Chat.run", lambda chat: None)
     assert [" ".join(words) for words in commands(page) if not is_fine(words)] == []
 
 

@@ -22,28 +22,65 @@ FORBIDDEN = {
 }
 # What every part of the server may know of adapters; the rest are concrete backends.
 SEAM = {"adapters", "adapters.base", "adapters.errors", "adapters.registry"}
-KNOWS_BACKENDS = {"server/app.py", "server/backends.py", "server/cli.py"}
+KNOWS_BACKENDS = {"server/app.py", "server/commands/backends.py", "server/commands/main.py"}
 
-# The folders of server/ and what each may know of the server beside itself. Modules beside the
-# folders put these together.
-LAYERS = {
-    "generation": set[str](),
+# The folders of server/ and what each may know of the server beside itself. The order is that of
+# the layers: none knows one that stands after it.
+LAYERS: dict[str, set[str]] = {
     "schemas": {"errors"},
     "store": {"errors", "ids", "threads"},
-    "http": {"auth", "decoding", "errors", "respond"},
-    "inbound": {"errors", "ids", "joining", "plan", "schemas", "sealing", "store", "threads"},
-    "outbound": {
-        "completion",
+    "generation": {"errors", "schemas", "threads"},
+    "http": {"context", "errors", "generation", "schemas", "threads"},
+    "replay": {"errors", "ids", "schemas", "store"},
+    "inbound": {"context", "errors", "generation", "replay", "schemas", "store", "threads"},
+    "outbound": {"errors", "generation", "ids", "replay", "schemas", "settings", "store"},
+    "persistence": {"errors", "generation", "outbound", "store"},
+    "telemetry": {"store"},
+    "responses": {
+        "context",
         "errors",
+        "generation",
+        "http",
         "ids",
-        "joining",
-        "plan",
-        "runs",
+        "inbound",
+        "outbound",
+        "persistence",
+        "replay",
         "schemas",
-        "sse",
         "store",
+        "threads",
+    },
+    "routes": {
+        "context",
+        "errors",
+        "generation",
+        "http",
+        "ids",
+        "inbound",
+        "outbound",
+        "persistence",
+        "replay",
+        "responses",
+        "schemas",
+        "store",
+        "telemetry",
+        "threads",
+    },
+    "commands": {
+        "app",
+        "context",
+        "errors",
+        "generation",
+        "http",
+        "inbound",
+        "replay",
+        "schemas",
+        "settings",
+        "store",
+        "threads",
     },
 }
+MOST_ROOT_FILES = 8
 
 MOST_FILE_LINES = 500
 MOST_FUNCTION_LINES = 60
@@ -108,6 +145,19 @@ def test_a_folder_of_the_server_imports_only_what_it_may(layer: str) -> None:
         for line, module in imported_modules(path)
         if module.startswith("server.") and module.split(".")[1] not in {layer, *LAYERS[layer]}
     ] == []
+
+
+def test_every_folder_of_the_server_is_a_layer() -> None:
+    folders = {path.parent.name for path in (ROOT / "server").glob("*/__init__.py")}
+    assert folders == set(LAYERS)
+    assert len(list((ROOT / "server").glob("*.py"))) <= MOST_ROOT_FILES
+
+
+def test_no_layer_knows_one_above_it() -> None:
+    below: set[str] = set()
+    for layer, known in LAYERS.items():
+        assert known & set(LAYERS) <= below, layer
+        below.add(layer)
 
 
 def test_only_the_application_knows_routes() -> None:

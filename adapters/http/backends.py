@@ -2,7 +2,7 @@
 
 from adapters.base import Backend, BackendConfig
 from adapters.http.engine import VOCAB_SIZE, HTTPEngine
-from adapters.http.held import Held
+from adapters.http.grammar_guard import Held
 from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options, parse_options
 from adapters.http.sglang import SGLangWire

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
-from adapters.apart import run_apart
 from adapters.base import (
     FEATURES,
     BackendConfig,
@@ -13,6 +12,7 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.bounds import bounded
+from adapters.daemon_thread import run_apart
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine import Engine

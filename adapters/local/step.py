@@ -14,9 +14,9 @@ from torch import Tensor
 from adapters.base import TokenLogprobs
 from adapters.errors import BackendFailed
 from adapters.grammars import TokenMask
-from adapters.local.choice import Choice, Scratch
 from adapters.local.masks import MaskWorker
 from adapters.local.row import Row, Sampled
+from adapters.local.step_sampler import Choice, Scratch
 
 logger = logging.getLogger(__name__)
 

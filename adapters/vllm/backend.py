@@ -15,7 +15,6 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.outputs import LogprobsLists
 
-from adapters.apart import run_apart
 from adapters.base import (
     FEATURES,
     BackendConfig,
@@ -25,6 +24,7 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.bounds import bounded
+from adapters.daemon_thread import run_apart
 from adapters.errors import (
     BackendError,
     BackendFailed,

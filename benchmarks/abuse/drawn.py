@@ -14,8 +14,8 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from server.schemas.chat import CreateChatCompletion, UpdateChatCompletion
-from server.schemas.completions import CreateCompletion
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
+from server.schemas.legacy_completions import CreateCompletion
 from server.schemas.responses import CompactResponse, CreateResponse
 from server.schemas.tokens import Detokenize, Tokenize
 

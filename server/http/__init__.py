@@ -1,1 +1,1 @@
-"""Connections and their limits, and which requests may come in."""
+"""Connections and their limits, authentication, reading bodies, and writing answers and streams."""

@@ -8,16 +8,16 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from server.auth import PRINCIPAL, check_key
 from server.errors import AuthenticationFailed
-from server.respond import error_response
+from server.http.answers import error_response
+from server.http.authentication import PRINCIPAL, check_key
 
 
 class Access:
     """Lets no body be read but for a route, by a client whose key is known.
 
     open_to_all: the endpoints that need no key; all others do. The principal is left in the
-    request's state, for `server.auth.authenticate`.
+    request's state, for `server.http.authentication.authenticate`.
 
     What no route takes, such as an unknown path or a wrong method, goes on without its body: the
     application answers it as it does, and nothing that it is made of can read what the client sent.

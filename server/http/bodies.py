@@ -6,10 +6,10 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server import decoding
-from server.decoding import Decoder
 from server.errors import APIError, BodyTooLarge
+from server.http import decompression
 from server.http.budget import Budget, Lease
+from server.http.decompression import Decoder
 from server.http.freed import Freed, trimmer
 
 SLICE = 1024 * 1024
@@ -99,7 +99,7 @@ class _Body:
     async def _read(self) -> bytes | None:
         """The body; None where the client left before it was sent."""
         if self._encoding != "identity":
-            decoding.check(self._encoding)
+            decompression.check(self._encoding)
         self._refuse_over_limit(self._promised)
         self._lease.require(self._promised)
         pieces = []

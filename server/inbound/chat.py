@@ -4,12 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from server.errors import InvalidRequest
-from server.inbound.content import Policy, refuse_left_out
-from server.inbound.conversation import conversation
-from server.inbound.fields import array, invalid, mapping
+from server.generation.plan import TurnPlan
 from server.inbound.formats import read_format
 from server.inbound.grammar import Masking, Wish, constrained
-from server.inbound.messages import NOTHING, Known, read_messages
 from server.inbound.options import (
     derived_seed,
     read_priority,
@@ -19,13 +16,16 @@ from server.inbound.options import (
     system_content,
     verbosity_hint,
 )
-from server.inbound.sealed import Unseal
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
-from server.plan import TurnPlan
+from server.replay.content import Policy, refuse_left_out
+from server.replay.conversation import conversation
+from server.replay.messages import NOTHING, Known, read_messages
+from server.replay.sealed_items import Unseal
+from server.replay.sealing import refuse_seal
 from server.schemas.base import refuse
 from server.schemas.chat import CreateChatCompletion
-from server.sealing import refuse_seal
+from server.schemas.fields import array, invalid, mapping
 
 
 @dataclass(frozen=True, slots=True)

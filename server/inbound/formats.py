@@ -8,7 +8,7 @@ from typing import Any
 
 from harmony import names
 from harmony.messages import ResponseFormat
-from server.inbound.fields import (
+from server.schemas.fields import (
     declaration,
     invalid,
     mapping,

@@ -26,12 +26,12 @@ from harmony.grammar import (
 )
 from harmony.messages import Effort
 from server.errors import InvalidRequest
-from server.inbound.bodies import Wanted, compiling, wanted_answer, wanted_input
-from server.inbound.fields import invalid
+from server.generation.plan import TurnPlan
+from server.inbound.constraints import Wanted, compiling, wanted_answer, wanted_input
 from server.inbound.formats import AnswerFormat
 from server.inbound.tool_choice import ToolChoice
 from server.inbound.tools import Tool, Tools
-from server.plan import TurnPlan
+from server.schemas.fields import invalid
 
 SETTLE_SECONDS = 2.0
 """How long may be spent on finding out which of a request's schemas does not compile."""

@@ -12,7 +12,7 @@ from typing import Any
 from adapters.base import SamplingParams
 from harmony.messages import Effort, SystemContent
 from harmony.vocab import VOCAB_SIZE
-from server.inbound.fields import digits, invalid, mapping, optional_boolean, string
+from server.schemas.fields import digits, invalid, mapping, optional_boolean, string
 from server.schemas.sampling import SamplingFields
 
 TEMPERATURE = 1.0

@@ -7,7 +7,7 @@ from typing import Literal
 
 from starlette.datastructures import QueryParams
 
-from server.inbound.fields import digits, invalid
+from server.schemas.fields import digits, invalid
 from server.schemas.paging import Paging
 
 DEFAULT_LIMIT = 20

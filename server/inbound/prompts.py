@@ -8,8 +8,8 @@ from typing import Any
 from harmony.tokenizer import encode_within
 from harmony.vocab import VOCAB_SIZE, longest_token
 from server.errors import ContextLengthExceeded
-from server.inbound.fields import invalid
 from server.schemas.base import MAX_CHOICES
+from server.schemas.fields import invalid
 
 
 def read_prompts(

@@ -7,9 +7,7 @@ from itertools import chain
 from typing import Any
 
 from server import threads
-from server.inbound import items
-from server.inbound.content import Policy
-from server.inbound.conversation import SEPARATOR, conversation
+from server.generation.plan import TurnPlan
 from server.inbound.formats import read_format
 from server.inbound.grammar import Masking, Wish, constrained
 from server.inbound.options import (
@@ -21,16 +19,18 @@ from server.inbound.options import (
     system_content,
     verbosity_hint,
 )
-from server.inbound.past import Past, read_past
-from server.inbound.recalled import LedTo, as_said, call_ids
-from server.inbound.sealed import unsealed
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
-from server.plan import TurnPlan
+from server.replay import items
+from server.replay.content import Policy
+from server.replay.conversation import SEPARATOR, conversation
+from server.replay.prior_turns import Past, read_past
+from server.replay.response_turns import LedTo, as_said, call_ids
+from server.replay.sealed_items import unsealed
+from server.replay.sealing import Sealer
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
-from server.sealing import Sealer
-from server.store.base import (
+from server.store.responses.base import (
     Item,
     Store,
     StoredItem,

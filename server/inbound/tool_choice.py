@@ -6,7 +6,9 @@ Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from server.inbound.fields import (
+from server.inbound.tools import Tools, told_kind
+from server.replay.tool_names import recipient
+from server.schemas.fields import (
     array,
     declaration,
     invalid,
@@ -15,7 +17,6 @@ from server.inbound.fields import (
     optional_string,
     string,
 )
-from server.inbound.tools import Tools, recipient, told_kind
 
 _NAMED = ("function", "custom")
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harmony import names
 from harmony.messages import FunctionTool, ToolNamespace
-from server.inbound.fields import (
+from server.generation.plan import DeclaredTool
+from server.replay.tool_names import NAMESPACE, recipient
+from server.schemas.fields import (
     array,
     declaration,
     invalid,
@@ -23,12 +24,10 @@ from server.inbound.fields import (
     optional_string,
     string,
 )
-from server.plan import DeclaredTool
 from server.schemas.limits import MAX_LISTED, MAX_TOOLS
 
 logger = logging.getLogger(__name__)
 
-NAMESPACE = "functions"
 # OpenAI's rule has neither dots nor more than 64 characters; the Model Context Protocol's has.
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 _MAX_KIND = 64
@@ -75,29 +74,6 @@ class Tools:
         """What the developer message declares: `functions`, or nothing without tools."""
         functions = tuple(tool.function for tool in self.served)
         return (ToolNamespace(NAMESPACE, tools=functions),) if functions else ()
-
-
-def recipient(name: str, namespace: str | None = None) -> str:
-    """The harmony recipient of a tool as the client names it.
-
-    A namespace is a prefix of the name, so that equal names in two namespaces stay apart and a
-    call in the history needs no declaration to be rendered.
-    """
-    if namespace is None:
-        return f"{NAMESPACE}.{name}"
-    joint = "" if namespace.endswith("_") else "__"
-    return f"{NAMESPACE}.{namespace}{joint}{name}"
-
-
-def called_name(value: Any, param: str) -> str:
-    """The name that a call in the history goes by: any that a header can hold.
-
-    Raises InvalidRequest for any other.
-    """
-    name = string(value, param)
-    if not names.is_name(name):
-        raise invalid(param, names.RULE)
-    return name
 
 
 def read_tools(value: Any, param: str = "tools") -> Tools:

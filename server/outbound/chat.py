@@ -12,7 +12,10 @@ from typing import Any
 
 from harmony.events import Header
 from harmony.messages import Channel, Message
-from server.completion import (
+from server.errors import APIError
+from server.generation.plan import TurnPlan
+from server.generation.runs import WireEvent
+from server.generation.turn_events import (
     MessageClosed,
     MessageOpened,
     TextDelta,
@@ -20,7 +23,6 @@ from server.completion import (
     TurnFinished,
     Usage,
 )
-from server.errors import APIError
 from server.outbound.deltas import (
     Content,
     Delta,
@@ -31,8 +33,6 @@ from server.outbound.deltas import (
     seal_detail,
 )
 from server.outbound.logprobs import entries
-from server.plan import TurnPlan
-from server.runs import WireEvent
 
 
 @dataclass(frozen=True, slots=True)

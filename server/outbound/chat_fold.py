@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from server.generation.runs import WireEvent
 from server.outbound.deltas import reasoning_detail
-from server.runs import WireEvent
 from server.schemas.chat import ALIAS
 
 _END = ("finish_reason", "token_ids")

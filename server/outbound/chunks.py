@@ -7,10 +7,10 @@ see it (`encoder`), but a fold does.
 from collections.abc import Sequence
 from typing import Any
 
-from server import sse
-from server.completion import Usage
+from server.generation.runs import Encode, WireEvent
+from server.generation.turn_events import Usage
+from server.outbound.encoding import unnamed
 from server.outbound.usage import usage_object
-from server.runs import WireEvent
 
 
 def head(
@@ -33,10 +33,10 @@ def usage_chunk(shared: dict[str, Any], usages: Sequence[Usage], *, per_prompt: 
     return {**shared, "choices": [], "usage": usage_object(usages[::per_prompt], usages)}
 
 
-def encoder(*, include_usage: bool) -> sse.Encode:
+def encoder(*, include_usage: bool) -> Encode:
     """How the chunks of a stream are written."""
-    return sse.unnamed if include_usage else _without_usage
+    return unnamed if include_usage else _without_usage
 
 
 def _without_usage(chunk: WireEvent) -> bytes:
-    return b"" if chunk.get("choices") == [] else sse.unnamed(chunk)
+    return b"" if chunk.get("choices") == [] else unnamed(chunk)

@@ -6,7 +6,7 @@ Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-to
 from typing import Any, Protocol
 
 from server.ids import new_id
-from server.joining import BETWEEN_MESSAGES
+from server.replay.joining import BETWEEN_MESSAGES
 from server.schemas.chat import ALIAS, SEAL_FORMAT
 
 Delta = dict[str, Any]

@@ -1,7 +1,7 @@
 """The event that tells of an error inside a stream of Responses' events."""
 
 from server.errors import APIError
-from server.runs import WireEvent
+from server.generation.runs import WireEvent
 
 
 def error_event(error: APIError) -> WireEvent:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from server.runs import WireEvent
+from server.generation.runs import WireEvent
 
 ENDED = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _SHOWS_RESPONSE = ENDED | {"response.created", "response.queued", "response.in_progress"}

@@ -10,10 +10,10 @@ from typing import Any, Literal, Protocol
 from adapters.base import TokenLogprobs
 from harmony.events import Header
 from harmony.messages import Channel
+from server.generation.plan import DeclaredTool
+from server.generation.runs import WireEvent
 from server.ids import new_id
 from server.outbound.logprobs import entries
-from server.plan import DeclaredTool
-from server.runs import WireEvent
 
 Status = Literal["in_progress", "completed", "incomplete"]
 

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from harmony.messages import Message
-from server.completion import (
+from server.errors import APIError, InvalidRequest, RateLimited
+from server.generation.plan import TurnPlan
+from server.generation.runs import WireEvent
+from server.generation.turn_events import (
     MessageClosed,
     MessageOpened,
     TextDelta,
@@ -17,12 +20,9 @@ from server.completion import (
     TurnFinished,
     Usage,
 )
-from server.errors import APIError, InvalidRequest, RateLimited
 from server.outbound.failure import error_event
 from server.outbound.fold import fold
 from server.outbound.items import OutputItem, Status, output_item
-from server.plan import TurnPlan
-from server.runs import WireEvent
 
 
 class ResponsesOutbound:

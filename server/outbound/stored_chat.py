@@ -6,8 +6,8 @@ Source: https://platform.openai.com/docs/api-reference/chat/list
 from typing import Any
 
 from server.schemas.chat import CreateChatCompletion
-from server.store.completions import StoredCompletion
-from server.store.recall import Said
+from server.store.chat_completions.base import StoredCompletion
+from server.store.items import SampledMessages
 
 _ECHOED = (
     "frequency_penalty",
@@ -24,7 +24,7 @@ _ECHOED = (
 def stored_completion(
     request: CreateChatCompletion,
     completion: dict[str, Any],
-    called: dict[str, Said],
+    called: dict[str, SampledMessages],
     owner: str,
 ) -> StoredCompletion:
     """A completion with what the request asked for, as it is kept."""

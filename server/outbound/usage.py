@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from server.completion import Usage
+from server.generation.turn_events import Usage
 
 
 def usage_object(prompts: Iterable[Usage], choices: Iterable[Usage]) -> dict[str, Any]:

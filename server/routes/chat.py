@@ -13,27 +13,28 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body, choices
-from server.auth import authenticate
-from server.completion_journal import CompletionJournal
 from server.context import Context, context_of
-from server.drafting import compile_chat
-from server.envelope import LEFT_OUT
-from server.hidden import refuse_where_hidden
+from server.generation import parallel_samples
+from server.generation.runs import WireEvent
+from server.http import json_body
+from server.http.answers import respond
+from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound.chat import ChatDraft
+from server.inbound.drafting import compile_chat
 from server.inbound.options import effective_tier
-from server.inbound.sealed import INCLUDE
 from server.outbound.chat import ChatOutbound, Manner
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import encoder, head, usage_chunk
+from server.outbound.hidden import refuse_where_hidden
 from server.outbound.stored_chat import stored_completion
-from server.respond import respond
-from server.runs import WireEvent
+from server.persistence.completion_journal import CompletionJournal
+from server.replay.sealed_items import INCLUDE
+from server.responses.response_object import LEFT_OUT
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
-from server.store.completions import StoredCompletion
-from server.store.recall import Said
+from server.store.chat_completions.base import StoredCompletion
+from server.store.items import SampledMessages
 
 router = APIRouter()
 
@@ -43,7 +44,7 @@ async def create_chat_completion(request: Request) -> Response:
     """Sample a completion; streamed where the request says so."""
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await body.parse(request, CreateChatCompletion)
+    wanted = await json_body.parse(request, CreateChatCompletion)
     note_unknown(wanted, "Chat")
     model = context.model(wanted.model)
     if wanted.return_token_ids:
@@ -77,7 +78,7 @@ async def create_chat_completion(request: Request) -> Response:
         return stored_completion(wanted, completion, _called(outbounds), owner)
 
     journal = CompletionJournal(context.store.completions, complete, retry=context.retry)
-    run = await choices.start(
+    run = await parallel_samples.start(
         context.gateway,
         draft.plans,
         outbounds,
@@ -111,5 +112,5 @@ def _manner(wanted: CreateChatCompletion, draft: ChatDraft, context: Context, ow
     )
 
 
-def _called(outbounds: Iterable[ChatOutbound]) -> dict[str, Said]:
+def _called(outbounds: Iterable[ChatOutbound]) -> dict[str, SampledMessages]:
     return dict(chain.from_iterable(each.called.items() for each in outbounds))

@@ -11,14 +11,16 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body, sse, threads
-from server.auth import authenticate
-from server.compaction import ask, compacted
+from server import threads
 from server.context import context_of
-from server.creating import create
 from server.errors import NoSummary
+from server.http import json_body
+from server.http.answers import respond
+from server.http.authentication import authenticate
 from server.inbound.grammar import answer_only
-from server.respond import respond
+from server.outbound.encoding import named
+from server.responses.compaction import ask, compacted
+from server.responses.creating import create
 from server.schemas.base import note_unknown
 from server.schemas.responses import CompactResponse
 
@@ -34,7 +36,7 @@ async def compact(request: Request) -> Response:
     A 502 if the model, asked twice, writes none; nothing is stored.
     """
     owner = authenticate(request).id
-    wanted = await body.parse(request, CompactResponse)
+    wanted = await json_body.parse(request, CompactResponse)
     note_unknown(wanted, "Compaction")
     try:
         return await _summarise(request, owner, wanted)
@@ -49,4 +51,4 @@ async def _summarise(request: Request, owner: str, wanted: CompactResponse) -> R
     asked = await threads.run(partial(ask, wanted), small=threads.is_small(wanted.input))
     creation = await create(context, owner, asked, constraint=answer_only(context.masking))
     fold = partial(compacted, creation.started, partial(context.sealer.seal, owner))
-    return await respond(creation.run, request, stream=False, encode=sse.named, fold=fold)
+    return await respond(creation.run, request, stream=False, encode=named, fold=fold)

@@ -12,26 +12,27 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body, threads
-from server.auth import authenticate
+from server import threads
 from server.context import context_of
 from server.errors import NotFound
-from server.hidden import shown_by
+from server.http import json_body
+from server.http.answers import json_response
+from server.http.authentication import authenticate
 from server.ids import new_id
-from server.inbound import items
-from server.inbound.fields import invalid
 from server.inbound.options import today
 from server.inbound.paging import read_paging
-from server.inbound.past import conversation_not_found
-from server.inbound.sealed import unsealed
-from server.outbound.concealed import concealed_item
+from server.outbound.hidden import shown_by
 from server.outbound.listing import full, page
-from server.respond import json_response
+from server.outbound.redacted import concealed_item
+from server.replay import items
+from server.replay.prior_turns import conversation_not_found
+from server.replay.sealed_items import unsealed
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
+from server.schemas.fields import invalid
 from server.schemas.paging import Paging
-from server.store.base import StoredItem
-from server.store.conversations import Conversation, ConversationStore, Read
+from server.store.conversations.base import Conversation, ConversationStore, Read
+from server.store.responses.base import StoredItem
 
 router = APIRouter(prefix="/v1/conversations")
 
@@ -43,7 +44,7 @@ async def create_conversation(request: Request) -> Response:
     """A new conversation, with up to 20 items to begin with."""
     owner = authenticate(request).id
     # The SDK sends no body where nothing is given.
-    wanted = await body.parse_or_none(request, CreateConversation) or CreateConversation()
+    wanted = await json_body.parse_or_none(request, CreateConversation) or CreateConversation()
     note_unknown(wanted, "Conversations")
     given = await _items(request, wanted.items, ())
     conversation = Conversation(
@@ -64,7 +65,7 @@ async def retrieve_conversation(request: Request, conversation_id: str) -> Respo
 async def update_conversation(request: Request, conversation_id: str) -> Response:
     """Give a conversation other metadata."""
     owner = authenticate(request).id
-    wanted = await body.parse(request, UpdateConversation)
+    wanted = await json_body.parse(request, UpdateConversation)
     changed = await _store(request).annotate(owner, conversation_id, wanted.metadata or {})
     return _shown(conversation_id, changed)
 
@@ -82,7 +83,7 @@ async def delete_conversation(request: Request, conversation_id: str) -> Respons
 async def create_items(request: Request, conversation_id: str) -> Response:
     """Add up to 20 items at the end."""
     owner = authenticate(request).id
-    wanted = await body.parse(request, CreateItems)
+    wanted = await json_body.parse(request, CreateItems)
     read = await _read(request, conversation_id)
     given = await _items(request, wanted.items, read.items)
     if not given:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from adapters.errors import BackendFailed
 from server.context import context_of
 from server.errors import EngineDown
-from server.readiness import Readiness
-from server.respond import json_response
+from server.http.answers import json_response
+from server.telemetry.readiness import Readiness
 
 router = APIRouter()
 

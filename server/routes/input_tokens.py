@@ -9,14 +9,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body
-from server.auth import authenticate
 from server.context import context_of
-from server.creating import compile_request
-from server.respond import json_response
+from server.generation.turn import prompt_length
+from server.http import json_body
+from server.http.answers import json_response
+from server.http.authentication import authenticate
+from server.responses.creating import compile_request
 from server.schemas.base import note_unknown
 from server.schemas.responses import CreateResponse
-from server.turn import prompt_length
 
 router = APIRouter()
 
@@ -29,7 +29,7 @@ async def count_input_tokens(request: Request) -> Response:
     """
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await body.parse(request, CreateResponse)
+    wanted = await json_body.parse(request, CreateResponse)
     note_unknown(wanted, "Responses")
     context.model(wanted.model)
     draft = await compile_request(context, owner, wanted)

@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.auth import authenticate
 from server.context import Context, context_of
-from server.respond import json_response
+from server.http.answers import json_response
+from server.http.authentication import authenticate
 
 router = APIRouter()
 

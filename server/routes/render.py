@@ -11,15 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from harmony.tokenizer import decode
-from server import body, threads
-from server.auth import authenticate
+from server import threads
 from server.context import context_of
-from server.creating import compile_request
-from server.drafting import compile_chat
-from server.hidden import refuse_where_hidden
+from server.generation.plan import TurnPlan
+from server.http import json_body
+from server.http.answers import json_response
+from server.http.authentication import authenticate
 from server.ids import new_id
-from server.plan import TurnPlan
-from server.respond import json_response
+from server.inbound.drafting import compile_chat
+from server.outbound.hidden import refuse_where_hidden
+from server.responses.creating import compile_request
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
 
@@ -31,7 +32,7 @@ async def render_chat_completion(request: Request) -> Response:
     """The prompt of a chat completion, which repeats the reasoning before calls, hidden or not."""
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await body.parse(request, CreateChatCompletion)
+    wanted = await json_body.parse(request, CreateChatCompletion)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
     draft = await compile_chat(context, owner, wanted)
@@ -43,7 +44,7 @@ async def render_response(request: Request) -> Response:
     """The prompt of a response; it repeats stored reasoning, hidden or not."""
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await body.parse(request, CreateResponse)
+    wanted = await json_body.parse(request, CreateResponse)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
     draft = await compile_request(context, owner, wanted)

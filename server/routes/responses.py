@@ -9,13 +9,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body, sse
-from server.auth import authenticate
 from server.context import context_of
-from server.creating import create
-from server.following import stream_stored
+from server.http import json_body
+from server.http.answers import json_response, respond
+from server.http.authentication import authenticate
+from server.outbound.encoding import named
 from server.outbound.fold import fold
-from server.respond import json_response, respond
+from server.persistence.following import stream_stored
+from server.responses.creating import create
 from server.schemas.base import note_unknown
 from server.schemas.responses import CreateResponse
 
@@ -30,7 +31,7 @@ async def create_response(request: Request) -> Response:
     """
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await body.parse(request, CreateResponse)
+    wanted = await json_body.parse(request, CreateResponse)
     note_unknown(wanted, "Responses")
     creation = await create(context, owner, wanted)
     if wanted.background and not wanted.stream:
@@ -40,7 +41,7 @@ async def create_response(request: Request) -> Response:
         creation.run,
         request,
         stream=bool(wanted.stream),
-        encode=sse.named,
+        encode=named,
         fold=fold,
         limit=context.settings.max_unread,
         stored=stored if creation.run.is_kept else None,

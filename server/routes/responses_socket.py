@@ -6,9 +6,9 @@ Source: the Open Responses specification (2026-04-24), "WebSocket transport".
 from fastapi import APIRouter
 from starlette.websockets import WebSocket
 
-from server.auth import authenticate
 from server.context import context_of
-from server.websocket import Connection
+from server.http.authentication import authenticate
+from server.responses.websocket import Connection
 
 router = APIRouter()
 

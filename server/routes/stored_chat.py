@@ -9,17 +9,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import body
-from server.auth import authenticate
 from server.context import context_of
 from server.errors import NotFound
-from server.hidden import shown_by
+from server.http import json_body
+from server.http.answers import json_response
+from server.http.authentication import authenticate
 from server.inbound.paging import read_metadata, read_model, read_paging
-from server.outbound.concealed import concealed_completion, concealed_message
+from server.outbound.hidden import shown_by
 from server.outbound.listing import page, whole_page
-from server.respond import json_response
+from server.outbound.redacted import concealed_completion, concealed_message
 from server.schemas.chat import UpdateChatCompletion
-from server.store.completions import StoredCompletion, Wanted
+from server.store.chat_completions.base import StoredCompletion, Wanted
 
 router = APIRouter(prefix="/v1/chat/completions")
 
@@ -49,7 +49,7 @@ async def retrieve_chat_completion(request: Request, completion_id: str) -> Resp
 async def update_chat_completion(request: Request, completion_id: str) -> Response:
     """Give a stored completion other metadata."""
     owner = authenticate(request).id
-    wanted = await body.parse(request, UpdateChatCompletion)
+    wanted = await json_body.parse(request, UpdateChatCompletion)
     completions = context_of(request).store.completions
     changed = await completions.annotate(owner, completion_id, wanted.metadata or {})
     if changed is None:

@@ -11,19 +11,20 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server import sse
-from server.auth import authenticate
 from server.context import Context, context_of
 from server.errors import InvalidRequest, NotFound
-from server.following import finished, shown, stream_stored
-from server.hidden import shown_by
-from server.inbound.fields import invalid
+from server.generation.runs import WireEvent
+from server.http import sse
+from server.http.answers import json_response
+from server.http.authentication import authenticate
 from server.inbound.paging import read_paging
-from server.outbound.concealed import concealed_event, concealed_item, concealed_response
+from server.outbound.encoding import named
+from server.outbound.hidden import shown_by
 from server.outbound.listing import full, page
-from server.respond import json_response
-from server.runs import WireEvent
-from server.store.base import UNFINISHED
+from server.outbound.redacted import concealed_event, concealed_item, concealed_response
+from server.persistence.following import finished, shown, stream_stored
+from server.schemas.fields import invalid
+from server.store.responses.base import UNFINISHED
 
 router = APIRouter(prefix="/v1/responses/{response_id}")
 
@@ -43,7 +44,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     show = shown_by(context.settings, concealed_event)
 
     def encode(event: WireEvent) -> bytes:
-        return sse.named(show(event))
+        return named(show(event))
 
     stored = partial(stream_stored, context.store, owner, response_id)
     if run := context.gateway.runs.find(response_id):

@@ -12,13 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from harmony.tokenizer import decode, encode_within
-from server import body, threads
-from server.auth import authenticate
+from server import threads
 from server.context import context_of
-from server.inbound.fields import array, invalid
+from server.http import json_body
+from server.http.answers import json_response
+from server.http.authentication import authenticate
 from server.inbound.prompts import read_ids
-from server.respond import json_response
 from server.schemas.base import note_unknown
+from server.schemas.fields import array, invalid
 from server.schemas.limits import MAX_IDS
 from server.schemas.tokens import Detokenize, Tokenize
 
@@ -30,7 +31,7 @@ async def tokenize(request: Request) -> Response:
     """Text -> its token ids, and on request each token's text."""
     authenticate(request)
     context = context_of(request)
-    wanted = await body.parse(request, Tokenize)
+    wanted = await json_body.parse(request, Tokenize)
     note_unknown(wanted, "Tokenize")
     context.model(wanted.model)
     length = context.gateway.backend.info.context_length
@@ -41,7 +42,7 @@ async def tokenize(request: Request) -> Response:
 async def detokenize(request: Request) -> Response:
     """Token ids -> their text, control tokens spelled out."""
     authenticate(request)
-    wanted = await body.parse(request, Detokenize)
+    wanted = await json_body.parse(request, Detokenize)
     is_small = threads.is_small(wanted.tokens)
     note_unknown(wanted, "Detokenize")
     context_of(request).model(wanted.model)

@@ -6,7 +6,7 @@ from sqlalchemy import delete, exists, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
-from server.store.base import StoredItem, StoredResponse
+from server.store.responses.base import StoredItem, StoredResponse
 from server.store.tables import INPUT, conversation_items, items, responses, runs
 
 

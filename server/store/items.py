@@ -7,6 +7,9 @@ from harmony.messages import Message
 
 Item = dict[str, Any]
 
+SampledMessages = tuple[Message, ...]
+"""What the model said in a turn up to a call, and the call itself, in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:

@@ -7,7 +7,7 @@ from typing import Any
 
 from server import threads
 from server.store import codec
-from server.store.base import Event, Item, StoredItem, StoredResponse
+from server.store.responses.base import Event, Item, StoredItem, StoredResponse
 
 _LONGEST_KEY = 64
 _AT_ONCE = 10_000

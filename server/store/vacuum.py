@@ -7,8 +7,8 @@ import shutil
 
 import aiosqlite
 
-from server.store.base import StoreUnavailable
 from server.store.database import Database
+from server.store.responses.base import StoreUnavailable
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.upkeep import SILENT_SECONDS
+from server.persistence.maintenance import SILENT_SECONDS
 
 Start = Callable[..., Any]
 

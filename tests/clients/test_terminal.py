@@ -10,7 +10,7 @@ import openai
 import pytest
 from rich.console import Console
 
-from server.terminal import Chat, ChatOptions
+from server.commands.chat import Chat, ChatOptions
 
 THINKING = "<|channel|>analysis<|message|>They greet me.<|end|>"
 HELLO = f"{THINKING}<|start|>assistant<|channel|>final<|message|>Hello [bold]you[/bold].<|return|>"

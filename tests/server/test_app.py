@@ -263,7 +263,7 @@ async def _forever(_: Any) -> None:
 async def test_logs_hold_neither_prompts_nor_keys_nor_answers(
     start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Other packages' debug lines are turned off where the server starts (server.serve)."""
+    """Debug lines of other packages are turned off in `server.commands.serve`."""
     for package in ("adapters", "harmony", "server"):
         caplog.set_level(logging.DEBUG, package)
     engine = await start_engine(

@@ -4,13 +4,13 @@ import pytest
 
 from adapters.base import BackendConfig
 from adapters.scripted import ScriptedBackend
-from server.admission import Admission
 from server.context import Context
 from server.errors import NotFound
-from server.gateway import Gateway
+from server.generation.admission import Admission
+from server.generation.gateway import Gateway
 from server.http.budget import Budget
 from server.settings import Settings
-from server.store.memory import MemoryStore
+from server.store.responses.memory import MemoryStore
 
 
 @pytest.fixture

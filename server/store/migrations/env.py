@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the steps on the connection that `server.store.engine` hands over."""
+"""Alembic's entry: runs the steps on the connection of `server.store.sqlalchemy_engine`."""
 
 from alembic import context
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from adapters.base import GenerationRequest, SamplingParams
-from adapters.local import choice
+from adapters.local import step_sampler
 from adapters.local.backend import LocalBackend
 from adapters.local.sampling import Warp
 from server.app import create_app
@@ -107,7 +107,7 @@ async def test_a_row_that_fails_in_a_step_ends_alone(
     small: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the fault is: what a batch cannot take, each row is asked for itself."""
-    warp_of = choice.sampling.warp_of
+    warp_of = step_sampler.sampling.warp_of
 
     def strict(params: list[SamplingParams], device: Any) -> Warp:
         if any(one.min_p == 0.25 for one in params):
@@ -124,7 +124,7 @@ async def test_a_row_that_fails_in_a_step_ends_alone(
 
     requests = [ask(0), ask(1, presence_penalty=2.0), ask(2, temperature=0.0)]
     alone = [await run(request) for request in requests]
-    monkeypatch.setattr(choice.sampling, "warp_of", strict)
+    monkeypatch.setattr(step_sampler.sampling, "warp_of", strict)
     *beside, guilty = await asyncio.gather(
         *map(run, (*requests, ask(3, min_p=0.25))), return_exceptions=True
     )

@@ -324,7 +324,7 @@ def test_a_row_that_ended_is_told_nothing_more(bench: Bench) -> None:
 
 
 def test_many_rows_are_chosen_in_portions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.local.choice._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("adapters.local.step_sampler._ROWS_AT_ONCE", 2)
     logits = noise(5)
     for seed in range(5):
         bench.add(sampling=SamplingParams(temperature=0.5), seed=seed)

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server import sse
 from server.app import create_app
+from server.http import sse
 from server.settings import Settings
 
 ANSWER = "<|channel|>final<|message|>Hello<|return|>"

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from server import decoding
 from server.errors import APIError
+from server.http import decompression
+from server.http.answers import error_response, json_response
 from server.http.bodies import SLICE, Bodies, read_body, take_body
 from server.http.budget import Budget
-from server.respond import error_response, json_response
 
 LIMIT = 1000
 MEMORY = 4 * 1024 * 1024
@@ -175,9 +175,9 @@ async def test_a_body_that_decodes_to_too_many_times_its_size_is_refused(
     compress: Callable[[bytes], bytes], encoding: str
 ) -> None:
     server = Server(limit=64 * 1024 * 1024, memory=256 * 1024 * 1024)
-    free = compress(b"a" * decoding.FREE_BYTES)
+    free = compress(b"a" * decompression.FREE_BYTES)
     assert (await server.post(free, encoding)).status_code == 200
-    answer = await server.post(compress(b"a" * (decoding.FREE_BYTES + 1)), encoding)
+    answer = await server.post(compress(b"a" * (decompression.FREE_BYTES + 1)), encoding)
     assert (answer.status_code, answer.json()["error"]["code"]) == (
         413,
         "compression_ratio_too_high",
@@ -192,7 +192,7 @@ async def test_a_bomb_is_refused_before_it_is_in_memory() -> None:
         most = max(most, server.budget.used)
         await asyncio.sleep(0)
     assert answer.result().status_code == 413
-    assert 0 < most <= decoding.FREE_BYTES + 2 * SLICE
+    assert 0 < most <= decompression.FREE_BYTES + 2 * SLICE
     assert server.budget.used == 0
 
 

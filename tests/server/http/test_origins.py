@@ -6,8 +6,8 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from server.http.answers import json_response
 from server.http.origins import Origins
-from server.respond import json_response
 
 CHAT = "https://chat.example"
 LINK = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}

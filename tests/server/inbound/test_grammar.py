@@ -21,8 +21,9 @@ from harmony.grammar import (
 )
 from harmony.messages import Conversation, Effort
 from server.errors import InvalidRequest
-from server.inbound import bodies, grammar
-from server.inbound.bodies import MAX_CHARACTERS
+from server.generation.plan import TurnPlan
+from server.inbound import constraints, grammar
+from server.inbound.constraints import MAX_CHARACTERS
 from server.inbound.formats import read_format
 from server.inbound.grammar import (
     Constraint,
@@ -34,7 +35,6 @@ from server.inbound.grammar import (
 )
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import read_tools
-from server.plan import TurnPlan
 
 SCHEMA = {
     "type": "object",
@@ -448,7 +448,7 @@ def test_a_wish_that_takes_too_long_costs_no_promise(monkeypatch: pytest.MonkeyP
         return "it takes too long"
 
     monkeypatch.setattr(grammar, "time", SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(bodies, "shared", lambda: SimpleNamespace(problem=problem))
+    monkeypatch.setattr(constraints, "shared", lambda: SimpleNamespace(problem=problem))
     slow = F | {"name": "slow", "parameters": {"type": "object", "patternProperties": {"a": {}}}}
     calls = (call("slow", AnyObject()), call("f", SchemaJson(SCHEMA)))
     assert_spec(wish([slow, F | {"strict": True}]), GrammarSpec(tools=calls))

@@ -17,15 +17,15 @@ from harmony.messages import (
 )
 from harmony.tokenizer import encode_with_control
 from server import threads
-from server.body import validate
 from server.errors import InvalidRequest, NotFound
+from server.http.json_body import validate
 from server.inbound import responses
 from server.inbound.grammar import Masking
 from server.inbound.responses import Draft, read
+from server.replay.sealing import Sealer
 from server.schemas.responses import CreateResponse
-from server.sealing import Sealer
-from server.store.base import StoredItem, StoredResponse
-from server.store.memory import MemoryStore
+from server.store.responses.base import StoredItem, StoredResponse
+from server.store.responses.memory import MemoryStore
 
 NEEDED = Masking("needed")
 SEALER = Sealer()

@@ -7,9 +7,10 @@ import pytest
 
 from harmony.messages import FunctionTool
 from server.errors import InvalidRequest
+from server.generation.plan import DeclaredTool
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
-from server.inbound.tools import Tools, called_name, read_tools, recipient
-from server.plan import DeclaredTool
+from server.inbound.tools import Tools, read_tools
+from server.replay.tool_names import called_name, recipient
 from server.schemas.limits import MAX_DECLARATION, MAX_LABEL, MAX_LISTED, MAX_TOOLS
 
 WEATHER = {

@@ -11,7 +11,10 @@ from adapters.base import TokenLogprobs
 from harmony.events import Header
 from harmony.messages import Author, Channel, Conversation, Message, Role
 from harmony.tokenizer import encode
-from server.completion import (
+from server.errors import ServerFailed
+from server.generation.plan import DeclaredTool, TurnPlan
+from server.generation.runs import WireEvent
+from server.generation.turn_events import (
     MessageClosed,
     MessageOpened,
     TextDelta,
@@ -19,12 +22,9 @@ from server.completion import (
     TurnFinished,
     Usage,
 )
-from server.errors import ServerFailed
 from server.outbound.chat import ChatOutbound, Manner
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import encoder, head, usage_chunk
-from server.plan import DeclaredTool, TurnPlan
-from server.runs import WireEvent
 
 TOOLS = (
     DeclaredTool("functions.f", "f"),

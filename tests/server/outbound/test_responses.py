@@ -9,7 +9,9 @@ from pydantic import TypeAdapter
 from adapters.base import TokenLogprobs
 from harmony.events import Header
 from harmony.messages import Author, Channel, Conversation, Message, Role
-from server.completion import (
+from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
+from server.generation.plan import DeclaredTool, TurnPlan
+from server.generation.turn_events import (
     MessageClosed,
     MessageOpened,
     TextDelta,
@@ -17,10 +19,8 @@ from server.completion import (
     TurnFinished,
     Usage,
 )
-from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
 from server.outbound.fold import fold
 from server.outbound.responses import ResponsesOutbound
-from server.plan import DeclaredTool, TurnPlan
 
 TOOLS = (
     DeclaredTool("functions.f", "f"),

@@ -12,11 +12,11 @@ from adapters.base import GenerationChunk
 from harmony.messages import Conversation
 from harmony.parser import Parser
 from harmony.tokenizer import encode_with_control
-from server.completion import CompletionReader
 from server.errors import ServerFailed
+from server.generation.plan import DeclaredTool, TurnPlan
+from server.generation.turn_events import CompletionReader
 from server.outbound.fold import fold
 from server.outbound.responses import ResponsesOutbound
-from server.plan import DeclaredTool, TurnPlan
 
 PLAN = TurnPlan(
     Conversation(()),

@@ -16,9 +16,9 @@ from adapters.scripted import ScriptedBackend
 from harmony.tokenizer import decode, encode_with_control
 from server.app import create_app
 from server.settings import Settings
-from server.store.base import Store
-from server.store.memory import MemoryStore
-from server.store.sql import SqlStore
+from server.store.responses.base import Store
+from server.store.responses.memory import MemoryStore
+from server.store.responses.sql import SqlStore
 
 
 class RecordingBackend(ScriptedBackend):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from server.schemas.chat import CreateChatCompletion
-from server.schemas.completions import CreateCompletion
+from server.schemas.legacy_completions import CreateCompletion
 from server.schemas.responses import CompactResponse, CreateResponse
 from server.schemas.tokens import Detokenize, Tokenize
 

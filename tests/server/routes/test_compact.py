@@ -9,9 +9,9 @@ import pytest
 from openai.types.responses import CompactedResponse
 
 from adapters.base import GenerationRequest
-from server.compaction import NOTE
 from server.inbound.grammar import Masking, answer_only
-from server.store.memory import MemoryStore
+from server.responses.compaction import NOTE
+from server.store.responses.memory import MemoryStore
 
 ANSWER = "<|channel|>final<|message|>Lyon it is.<|return|>"
 SUMMARY = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai.types.conversations import Conversation, ConversationItemList
 
-from server.store.base import Store
+from server.store.responses.base import Store
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
 CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"

@@ -83,7 +83,7 @@ async def test_without_a_default_the_limit_is_the_context(open_app: OpenApp) -> 
 async def test_a_response_whose_reasoning_loops_has_its_answer(
     open_app: OpenApp, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "server.gateway")
+    caplog.set_level(logging.WARNING, "server.generation.gateway")
     async with open_app(*LOOPS) as app:
         response = await ask(app, return_token_ids=True)
         assert app.app.state.context.gateway.loops == {"analysis": 1}
@@ -152,7 +152,7 @@ async def test_a_raw_prompt_is_never_cut(open_app: OpenApp) -> None:
 async def test_a_loop_in_an_answer_is_logged_and_not_cut(
     open_app: OpenApp, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.WARNING, "server.gateway")
+    caplog.set_level(logging.WARNING, "server.generation.gateway")
     zeros = "0," * 2_000
     async with open_app(f"<|channel|>final<|message|>{zeros}<|return|>") as app:
         completion = await chat(app)

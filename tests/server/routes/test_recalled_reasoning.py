@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from server.store.base import Store
+from server.store.responses.base import Store
 
 THOUGHT = "<|channel|>analysis<|message|>Ask f.<|end|>"
 CALL = (

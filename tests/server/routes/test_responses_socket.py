@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from server import body, websocket
-from server.body import LARGE
+from server.http import json_body
+from server.http.json_body import LARGE
+from server.responses import websocket
+from server.responses.websocket import Connection
 from server.routes import responses_socket
-from server.store.base import StoreUnavailable
-from server.store.memory import MemoryStore
-from server.store.sql import SqlStore
-from server.websocket import Connection
+from server.store.responses.base import StoreUnavailable
+from server.store.responses.memory import MemoryStore
+from server.store.responses.sql import SqlStore
 
 ANSWER = (
     "<|channel|>analysis<|message|>Greet.<|end|>"
@@ -320,7 +321,7 @@ async def test_a_turn_that_breaks_is_an_error_and_the_connection_goes_on(
 async def test_each_turn_is_a_line_in_the_log(
     open_app: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "server.websocket")
+    caplog.set_level("INFO", "server.responses.websocket")
     async with open_app(ANSWER) as app, connect(app) as socket:
         response = await socket.answer(input="secret")
         await socket.error(input=[])
@@ -484,13 +485,13 @@ async def test_a_large_message_is_read_beside_the_event_loop(
     open_app: Any, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     seen: list[int] = []
-    plain = body.load
+    plain = json_body.load
 
     def noted(text: bytes) -> Any:
         seen.append(threading.get_ident())
         return plain(text)
 
-    monkeypatch.setattr(body, "load", noted)
+    monkeypatch.setattr(json_body, "load", noted)
     async with open_app(ANSWER) as app, connect(app) as socket:
         response = await socket.answer(input="hi", note="x" * size)
     assert response["status"] == "completed"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from server.store.sql import SqlStore
+from server.store.responses.sql import SqlStore
 
 CALL = (
     "<|channel|>analysis<|message|>A secret plan.<|end|>"

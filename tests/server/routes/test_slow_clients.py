@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from server.store.base import Store
+from server.store.responses.base import Store
 
 WORDS = "".join(f" {number}" for number in range(200))
 LONG = {"completion": f"<|channel|>final<|message|>{WORDS}<|return|>"}

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionDeleted
 
-from server.store.base import StoreUnavailable
-from server.store.memory import MemoryStore
+from server.store.responses.base import StoreUnavailable
+from server.store.responses.memory import MemoryStore
 
 PATH = "/v1/chat/completions"
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"

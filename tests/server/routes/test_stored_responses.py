@@ -13,8 +13,8 @@ from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
 from starlette.types import Message
 
-from server.store.base import Store
-from server.store.sql import SqlStore
+from server.store.responses.base import Store
+from server.store.responses.sql import SqlStore
 
 ANSWER = (
     "<|channel|>analysis<|message|>Greet.<|end|>"
@@ -339,7 +339,7 @@ async def test_a_response_that_its_gateway_left_behind_ends_as_failed(
     open_app: OpenApp, new_store: Callable[[], SqlStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No gateway has been heard of for long enough: as when it was killed.
-    monkeypatch.setattr("server.upkeep.SILENT_SECONDS", 0.05)
+    monkeypatch.setattr("server.persistence.maintenance.SILENT_SECONDS", 0.05)
     dead, alive = new_store(), new_store()
     await dead.start()
     await alive.start()

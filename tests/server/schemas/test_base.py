@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from server.body import validate
 from server.errors import InvalidRequest
+from server.http.json_body import validate
 from server.schemas.base import Metadata, WireModel, note_unknown, refuse
 from server.schemas.chat import CreateChatCompletion
-from server.schemas.completions import CreateCompletion
+from server.schemas.legacy_completions import CreateCompletion
 from server.schemas.limits import MAX_BIASES, MAX_FIELDS, MAX_LABEL, MAX_LISTED
 from server.schemas.responses import CreateResponse
 

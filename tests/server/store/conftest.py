@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from server.store.base import Store
-from server.store.memory import MemoryStore
-from server.store.sql import SqlStore
+from server.store.responses.base import Store
+from server.store.responses.memory import MemoryStore
+from server.store.responses.sql import SqlStore
 from tests.postgres import Postgres
 
 KINDS = ("sqlite", "postgresql")

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from harmony.messages import Author, Channel, Message, Role
-from server.store.base import CANCELS, Event, Ledger, RunLost, Store, StoredItem, StoredResponse
-from server.store.conversations import Conversation
+from server.store.conversations.base import Conversation
+from server.store.responses.base import (
+    CANCELS,
+    Event,
+    Ledger,
+    RunLost,
+    Store,
+    StoredItem,
+    StoredResponse,
+)
 
 THOUGHT = Message(Author(Role.ASSISTANT), "Hm.", Channel.ANALYSIS, tokens=(200006, 0, 199998))
 CALL = Message(

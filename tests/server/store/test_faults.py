@@ -10,18 +10,18 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.server.store.test_sql import limit_pages
 
 from adapters.base import BackendConfig
 from adapters.scripted import ScriptedBackend
 from harmony.tokenizer import decode, encode_with_control
 from server.app import create_app
-from server.auth import ANYONE
+from server.http.authentication import ANYONE
 from server.settings import Settings
-from server.store.base import Event, Ledger, Store, StoredResponse, StoreUnavailable
-from server.store.memory import MemoryStore
-from server.store.sql import SqlStore
+from server.store.responses.base import Event, Ledger, Store, StoredResponse, StoreUnavailable
+from server.store.responses.memory import MemoryStore
+from server.store.responses.sql import SqlStore
 from tests.postgres import Postgres
-from tests.server.store.test_sql import limit_pages
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
 SLOW = "at length"
@@ -120,7 +120,7 @@ class Followed(SqlStore):
 async def test_a_server_that_is_lost_while_a_response_is_followed(
     start_postgres: Callable[[], Postgres], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.store.sql._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("server.store.responses.sql._PATIENCE_SECONDS", 0.05)
     server = await asyncio.to_thread(start_postgres)
     store = Followed(await asyncio.to_thread(server.new_database))
     await store.start()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event
-
-from server.store.base import StoreDamaged, StoreUnavailable
-from server.store.sql import SqlStore
-from tests.server.store.test_contract import numbered, running, turn
 from tests.server.store.test_sql import limit_pages
+
+from server.store.responses.base import StoreDamaged, StoreUnavailable
+from server.store.responses.sql import SqlStore
+from tests.server.store.test_contract import numbered, running, turn
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from server.store import vacuum
-from server.store.base import StoreUnavailable
-from server.store.sql import SqlStore
+from server.store.responses.base import StoreUnavailable
+from server.store.responses.sql import SqlStore
 from tests.server.store.test_contract import turn
 
 OLD = -1.0
@@ -112,7 +112,7 @@ async def test_a_small_file_of_an_earlier_version_learns_to_shrink(
 async def test_a_file_that_another_writes_is_converted_later(
     old_file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("server.store.engine._BUSY_SECONDS", 0)
+    monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0)
     store = SqlStore(f"sqlite:///{old_file}")
     await store.database.migrate()
     with closing(sqlite3.connect(old_file)) as other:

@@ -1,0 +1,145 @@
+"""`gpt-oss-server`: serve, chat, render a request's prompt, parse a completion."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from server.commands.option_help import GROUPS, Option, flag, option, variable
+from server.settings import Settings
+
+INTERRUPTED = 130
+"""The exit status of what Ctrl-C ended, as shells have it."""
+
+
+class CommandFailed(Exception):
+    """A command could not do its work; the message is one line for the person who gave it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; its exit status: 0, 1 where it failed, 2 for a bad option."""
+    options = vars(_parser().parse_args(argv))
+    command, run = options.pop("command"), options.pop("run")
+    try:
+        run(**options)
+    except ValidationError as error:
+        return _fail(command, _first(error), status=2)
+    except CommandFailed as error:
+        return _fail(command, str(error), status=1)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+# Each command imports what it needs when it runs: `--help` would wait a second for all of it.
+
+
+def _serve(**options: Any) -> None:
+    settings = Settings(**options)
+
+    from server.commands.serve import CannotServe, serve
+
+    try:
+        serve(settings)
+    except CannotServe as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _chat(**options: Any) -> None:
+    from openai import OpenAIError
+    from rich.console import Console
+
+    from server.commands.chat import Chat, ChatOptions
+
+    try:
+        Chat(ChatOptions(**options), Console()).run()
+    except (OpenAIError, ValueError, OSError) as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _render(file: str) -> None:
+    from server.commands.inspect import render_file
+
+    _show(render_file, file)
+
+
+def _parse(file: str) -> None:
+    from server.commands.inspect import parse_file
+
+    _show(parse_file, file)
+
+
+def _show(view: Callable[[str], str], file: str) -> None:
+    from server.errors import APIError
+
+    try:
+        print(view(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")))
+    except (APIError, ValueError, OSError) as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpt-oss-server", description="OpenAI-compatible server for gpt-oss models."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    serving = commands.add_parser(
+        "serve",
+        help="serve a checkpoint",
+        description="Serve a checkpoint. Each option is also an environment variable.",
+        allow_abbrev=False,
+    )
+    serving.set_defaults(run=_serve)
+    for title, names in GROUPS.items():
+        group = serving.add_argument_group(title)
+        for each in map(option, names):
+            group.add_argument(
+                each.flag,
+                action="append" if each.repeatable else "store",
+                default=argparse.SUPPRESS,
+                metavar=each.metavar,
+                help=_help(each).replace("%", "%%"),
+            )
+    _chat_command(commands)
+    _file_command(commands, "render", _render, "request JSON -> the prompt's text and ids")
+    _file_command(commands, "parse", _parse, "token ids (JSON) or harmony text -> messages")
+    return parser
+
+
+def _help(each: Option) -> str:
+    default = "" if each.default is None else f" (default: {each.default})"
+    return f"{each.description}{default} [{each.variable}]"
+
+
+def _chat_command(commands: Any) -> None:
+    chat = commands.add_parser("chat", help="talk to a server", description="Talk to a server.")
+    chat.set_defaults(run=_chat)
+    for name, kind, text in (
+        ("--base-url", str, "the API's address, default that of `serve`"),
+        ("--api-key", str, "the server's key"),
+        ("--model", str, "a served name, default the server's first"),
+        ("--effort", str, "reasoning effort: none, low, medium or high"),
+        ("--instructions", str, "what the developer message says"),
+        ("--tools", Path, "JSON file with a list of tools; you type their results"),
+    ):
+        chat.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
+
+
+def _file_command(commands: Any, name: str, run: Callable[[str], None], text: str) -> None:
+    command = commands.add_parser(name, help=text, description=f"{name.capitalize()}: {text}.")
+    command.set_defaults(run=run)
+    command.add_argument("file", metavar="FILE", help="a file, or - for standard input")
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False)[0]
+    option = "".join(f"{flag(name)} ({variable(name)}): " for name in map(str, first["loc"][:1]))
+    return option + first["msg"].removeprefix("Value error, ")
+
+
+def _fail(command: str, message: str, *, status: int) -> int:
+    print(f"gpt-oss-server {command}: {message}", file=sys.stderr)
+    return status

@@ -1,0 +1,313 @@
+"""`gpt-oss-server serve`: a process that takes its port, loads, serves, drains and stops."""
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import socket
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from ipaddress import ip_address
+from types import FrameType
+
+import uvicorn
+from sse_starlette.sse import AppStatus
+from uvloop import new_event_loop
+
+from adapters.base import Backend
+from adapters.errors import BackendError, EngineDied
+from server.app import create_app
+from server.commands.backends import open_backend
+from server.commands.stores import open_store
+from server.context import Context
+from server.http.protocol import Config
+from server.inbound.grammar_sandbox import shared
+from server.settings import Settings
+from server.store.responses.base import Store, StoreDamaged, StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+OUR_PACKAGES = ("adapters", "demo", "harmony", "server")
+THREADS = 128
+"""More than cores: threads that wait for grammars on trial must not keep others from theirs."""
+
+COLLECT_AFTER = 50_000
+"""Objects made and not freed. After 700, the default, collections took 8 % of this process's time
+with 64 streams through vLLM."""
+
+GRACE_SECONDS = 1.0
+"""How long clients may take to read the end of their answers once these were cancelled."""
+
+DEAD_SECONDS = 30.0
+"""How long a process whose engine died says so, by `/health` and every answer, until it ends."""
+
+OTHER_FILES = 1024
+"""Files that a process may need beside its clients' connections: engines, the store, helpers."""
+
+WATCH_SECONDS = 1.0
+"""Between two looks at whether the engine still lives."""
+
+TICK_SECONDS = 1.0
+"""Between two settings of the `date` header, which tells whole seconds."""
+
+
+class CannotServe(Exception):
+    """The server cannot run, or no more; the message is one line for the person who started it."""
+
+
+def serve(settings: Settings) -> None:
+    """Serve until interrupted. Raises CannotServe, and KeyboardInterrupt while still loading.
+
+    An engine of this process that died ends the process too, a while later: only a new one helps,
+    and whoever keeps services running starts that when this one ends.
+
+    The port is taken before the model loads, so that a port in use shows at once, and listened on
+    after it. An interrupt (Ctrl-C or SIGTERM) lets running answers finish for `drain_seconds`; a
+    second one ends them.
+    """
+    _log_to_stderr(settings.log_level.upper())
+    # A shell's background jobs begin with interrupts ignored, and SIGTERM would be with them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
+    with (
+        _bind(settings.host, settings.port) as listener,
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
+        try:
+            _refuse_an_open_door(settings, listener)
+            _allow_open_files(settings.max_connections)
+            backend = open_backend(settings, Progress())
+            store = _open_store(settings)
+            with ExitStack() as opened:
+                opened.callback(lambda: runner.run(store.stop()))
+                runner.run(store.start())
+                opened.callback(lambda: runner.run(backend.stop()))
+                runner.run(backend.start())
+                _listen(runner, settings, backend, store, listener)
+        except BackendError as error:
+            raise CannotServe(str(error)) from error
+        except StoreDamaged as error:
+            raise CannotServe(f"cannot open the store: {error.advice}") from error
+        except StoreUnavailable as error:
+            raise CannotServe(f"cannot open the store: {error.__cause__}") from error
+
+
+def _open_store(settings: Settings) -> Store:
+    try:
+        return open_store(settings)
+    except OSError as error:
+        raise CannotServe(f"cannot open the store: {error}") from error
+
+
+def _listen(
+    runner: asyncio.Runner,
+    settings: Settings,
+    backend: Backend,
+    store: Store,
+    listener: socket.socket,
+) -> None:
+    app = create_app(settings, backend, store)
+    config = Config(
+        app,
+        settings.limits,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws_max_size=settings.max_body_bytes,
+        ws_max_queue=1,
+    )
+    # sse-starlette would cut streams off at the first signal; here they are drained.
+    AppStatus.disable_automatic_graceful_drain()
+    server = Server(config, app.state.context, runner.get_loop())
+    shared().start()
+    runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS, "server"))
+    try:
+        # Two servers may both have bound the port while they loaded.
+        listener.listen()
+    except OSError as error:
+        raise _cannot_listen(settings.host, listener.getsockname()[1], error) from error
+    _spare_the_collector()
+    try:
+        runner.run(server.serve(sockets=[listener]))
+    except KeyboardInterrupt:
+        # uvicorn has shut down, and then raises the signal that made it do so again.
+        return
+    if server.death is not None:
+        raise server.death
+
+
+def _spare_the_collector() -> None:
+    """Keep what is loaded by now out of garbage collections, and collect seldom.
+
+    Each would look at all of it again: with transformers these are some 450,000 objects, and a stop
+    of a quarter of a second. Answers free themselves.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
+
+
+class Server(uvicorn.Server):
+    """Says where it listens; ends what is still running in good order."""
+
+    def __init__(
+        self, config: uvicorn.Config, context: Context, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        super().__init__(config)
+        self._context = context
+        self._gateway = context.gateway
+        self._loop = loop
+        self._exiting = asyncio.Event()
+        self._watch: asyncio.Task[None] | None = None
+        self.death: EngineDied | None = None
+        """Why it ended by itself."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Print the address once connections are accepted, and watch the engine from then on."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            print(f"Serving {', '.join(self._context.models)} on {_url(listener)}", flush=True)
+        self._watch = self._loop.create_task(self._end_with_the_engine())
+
+    async def _end_with_the_engine(self) -> None:
+        error = await self._engine_dies()
+        logger.error("%s; the server ends in %.0f s", error, DEAD_SECONDS)
+        await asyncio.sleep(DEAD_SECONDS)
+        self.death = error
+        self.should_exit = True
+        self._exiting.set()
+
+    async def _engine_dies(self) -> EngineDied:
+        """Return when that is so; an engine that fails otherwise may come back."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                await self._gateway.backend.check()
+            except EngineDied as error:
+                return error
+            except BackendError:
+                continue
+
+    async def main_loop(self) -> None:
+        """Return when the server is to exit.
+
+        It is told so: uvicorn's looks ten times a second, all the time that nobody asks anything.
+        """
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._exiting.wait(), TICK_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let running answers finish for the drain's time, then end them."""
+        if admitted := self._gateway.admission.admitted:
+            logger.info("answers to finish first: %d; Ctrl-C ends them", admitted)
+        self._context.draining.set()
+        drained = self._loop.call_later(self._context.settings.drain_seconds, self._end_answers)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            drained.cancel()
+            if self._watch is not None:
+                self._watch.cancel()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal starts the drain; one that comes while it lasts ends it."""
+        if self.should_exit:
+            self._loop.call_soon_threadsafe(self._end_answers)
+        else:
+            super().handle_exit(sig, frame)
+            self._loop.call_soon_threadsafe(self._exiting.set)
+
+    def _end_answers(self) -> None:
+        self._gateway.runs.cancel()
+        self._loop.call_later(GRACE_SECONDS, self._close_connections)
+
+    def _close_connections(self) -> None:
+        for connection in self.server_state.connections:
+            connection.transport.abort()
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for package in OUR_PACKAGES:
+        logging.getLogger(package).setLevel(level)
+    # Other packages' debug lines may hold what clients and the model say; ours never do.
+    logging.getLogger().setLevel("INFO" if level == "DEBUG" else level)
+    logging.getLogger("alembic").setLevel("WARNING")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            on_failure.pop_all()
+    except OSError as error:
+        raise _cannot_listen(host, port, error) from error
+    return listener
+
+
+def _refuse_an_open_door(settings: Settings, listener: socket.socket) -> None:
+    """Raises CannotServe where other machines could use the server without a key."""
+    if settings.api_key or settings.allow_anonymous:
+        return
+    address = listener.getsockname()[0]
+    if not ip_address(address.partition("%")[0]).is_loopback:
+        raise CannotServe(
+            f"without a key, anybody who reaches {address} could use this server: set --api-key"
+            " (GPT_OSS_API_KEY), or listen on 127.0.0.1 (--host), or allow it with"
+            " --allow-anonymous true"
+        )
+
+
+def _allow_open_files(connections: int) -> None:
+    """Raise this process's limit on open files as far as it may, towards what connections need."""
+    needed = connections + OTHER_FILES
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    reachable = needed if most == resource.RLIM_INFINITY else min(needed, most)
+    if allowed != resource.RLIM_INFINITY and allowed < reachable:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, most))
+    if reachable < needed:
+        logger.warning(
+            "at most %d files may be open (ulimit -n), fewer than --max-connections %d needs",
+            most,
+            connections,
+        )
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> CannotServe:
+    return CannotServe(f"cannot listen on {host}:{port}: {error.strerror}")
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Progress:
+    """Shows how far loading is: a line on standard error a stage, rewritten on a terminal."""
+
+    def __init__(self) -> None:
+        self._shown: tuple[str, int] | None = None
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        """`fraction` of the stage is done, in [0, 1]."""
+        steps = 100 if sys.stderr.isatty() else 4
+        shown = (stage, int(fraction * steps))
+        if shown == self._shown:
+            return
+        self._shown = shown
+        end = "\n" if fraction >= 1 or not sys.stderr.isatty() else ""
+        start = "\r\x1b[K" if sys.stderr.isatty() else ""
+        print(f"{start}{stage}: {fraction:.0%}", end=end, file=sys.stderr, flush=True)

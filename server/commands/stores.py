@@ -1,0 +1,39 @@
+"""The store that the settings name."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy.engine import URL
+
+from server.settings import MEMORY, Settings
+from server.store.responses.base import Store
+from server.store.responses.memory import MemoryStore
+from server.store.responses.sql import SqlStore
+from server.store.sqlalchemy_engine import parse_url
+
+
+def open_store(settings: Settings) -> Store:
+    """The settings' store, not yet started; by default a file in the user's data folder.
+
+    Raises ValueError for a bad URL, OSError where the folder or the file cannot be made.
+    """
+    if settings.store == MEMORY:
+        return MemoryStore()
+    url = settings.store or f"sqlite:///{_default_file()}"
+    _make_private(parse_url(url))
+    return SqlStore(url)
+
+
+def _default_file() -> Path:
+    base = os.environ.get("XDG_DATA_HOME")
+    folder = (Path(base) if base else Path.home() / ".local" / "share") / "gpt-oss-server"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / "store.db"
+
+
+def _make_private(url: URL) -> None:
+    """What people said is nobody else's to read. SQLite's other files get the mode of this one."""
+    if url.get_backend_name() == "sqlite" and "uri" not in url.query:
+        with suppress(FileExistsError):
+            Path(url.database or "").touch(mode=0o600, exist_ok=False)

@@ -1,0 +1,134 @@
+"""Several answers to one request: a run for each choice, and one run that merges them.
+
+Each choice is admitted, sampled and cancelled like any other request, so that neither the queue
+nor the engine needs to know of choices. A lone one is spared the merging.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from typing import NoReturn
+
+from server.errors import APIError
+from server.generation.gateway import Gateway, LastEvents, Reason, stopped
+from server.generation.outbound import Outbound
+from server.generation.plan import RawPlan, TurnPlan
+from server.generation.runs import Emit, Journal, Run, WireEvent
+from server.schemas.fields import invalid
+
+Followers = list[AsyncGenerator[Sequence[WireEvent], None]]
+
+
+async def start(
+    gateway: Gateway,
+    plans: Sequence[TurnPlan | RawPlan],
+    outbounds: Sequence[Outbound],
+    request_id: str,
+    last_events: LastEvents,
+    *,
+    param: str = "n",
+    journal: Journal | None = None,
+) -> Run:
+    """Admit and start all choices: a plan and an outbound for each, at least one.
+
+    last_events: asked for when all choices have finished, and emitted last. The run fails with the
+    first choice that does. param: the field that asks for so many. Raises APIError for all that
+    can be known before sampling.
+    """
+    if len(plans) > gateway.admission.limit:
+        # Not a 429: however long the client waits, there will be no room.
+        at_most = f"expected at most {gateway.admission.limit} choices in all"
+        raise invalid(param, f"{at_most}, which is what the server can hold")
+    if len(plans) == 1:
+        return await gateway.start(
+            plans[0], outbounds[0], request_id, journal=journal, last_events=last_events
+        )
+    runs: list[Run] = []
+    try:
+        for index, (plan, outbound) in enumerate(zip(plans, outbounds, strict=True)):
+            runs.append(await gateway.start(plan, outbound, f"{request_id}-{index}"))
+        if journal is not None:
+            await journal.begin()
+    except BaseException:
+        _cancel(runs)
+        raise
+    merged = _Merged(
+        runs,
+        last_events,
+        outbounds[0],
+        lambda: stopped() if gateway.runs.ending else gateway.runs.reason(request_id),
+    )
+    return gateway.runs.start(merged, request_id, journal=journal)
+
+
+class _Merged:
+    """The producer of all choices' events: each choice's in order, and their first ones first.
+
+    outbound: makes the event of an error that no choice has emitted. reason: asked when it is
+    cancelled; the error to end with, None where nobody wants the rest.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        last_events: LastEvents,
+        outbound: Outbound,
+        reason: Reason,
+    ) -> None:
+        self._runs = runs
+        self._last_events = last_events
+        self._outbound = outbound
+        self._reason = reason
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, emit: Emit) -> None:
+        try:
+            await self._merge(emit)
+            await self._end(emit)
+        except asyncio.CancelledError:
+            if (reason := self._reason()) is None:
+                raise
+            await self._fail(emit, reason)
+        finally:
+            _cancel(self._runs)
+
+    async def _fail(self, emit: Emit, error: APIError) -> NoReturn:
+        await emit(self._outbound.fail(error))
+        raise error
+
+    async def _merge(self, emit: Emit) -> None:
+        async with AsyncExitStack() as stack:
+            opened = [aclosing(run.follow(forgetting=True)) for run in self._runs]
+            followers = [await stack.enter_async_context(each) for each in opened]
+            for follower in followers:
+                # The SDK counts choices in the order in which it first sees them.
+                await emit(await anext(follower, ()))
+            await self._forward_all(followers, emit)
+
+    async def _end(self, emit: Emit) -> None:
+        try:
+            await emit(self._last_events())
+        except APIError as error:
+            await self._fail(emit, error)
+
+    async def _forward_all(self, followers: Followers, emit: Emit) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for run, follower in zip(self._runs, followers, strict=True):
+                    tasks.create_task(self._forward(run, follower, emit))
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _forward(
+        self, run: Run, follower: AsyncGenerator[Sequence[WireEvent], None], emit: Emit
+    ) -> None:
+        async for batch in follower:
+            async with self._turn:
+                await emit(batch)
+        if run.error is not None:
+            raise run.error
+
+
+def _cancel(runs: Sequence[Run]) -> None:
+    for run in runs:
+        run.cancel()

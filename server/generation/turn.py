@@ -1,0 +1,287 @@
+"""One turn: render, generate, read.
+
+`prepare` refuses all that can be refused before a token is sampled. A turn is one sampling, unless
+what was read asks for another: then that one is given up, tokens of the server's are put after what
+was sampled, and the next sampling goes on from there.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from adapters.base import (
+    Backend,
+    BackendInfo,
+    FinishReason,
+    GenerationChunk,
+    GenerationRequest,
+    SamplingParams,
+    SamplingPhase,
+)
+from adapters.errors import BackendError, ContextTooLong, Unsupported
+from harmony.events import Repair
+from harmony.grammar import final_headers
+from harmony.messages import DeveloperContent
+from harmony.parser import ASSISTANT, Parser
+from harmony.render import length, render
+from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
+from server import threads
+from server.errors import APIError, from_backend
+from server.generation.affinity import conversation_key
+from server.generation.plan import RawPlan, SamplingPlan, TurnPlan
+from server.generation.raw_text import RawText
+from server.generation.repetition import RepetitionGuard
+from server.generation.truncation import render_within
+from server.generation.turn_events import CompletionReader, TokenParser, TurnEvent, TurnFinished
+
+LEAST_ROOM = 8
+"""The part of the context that a truncated prompt leaves for the answer is one of so many."""
+
+_AFTER_FINAL = frozenset({END, RETURN, CALL, START})
+_NEXT_MESSAGE = (END, *ASSISTANT)
+
+
+class Turn:
+    """A prepared turn: what the engine is asked, and what its chunks say.
+
+    request: the sampling's, the first at first. ended: why, once `read` has seen the last chunk
+    that is wanted. resumes: whether the turn goes on with another sampling: what comes of this one
+    is not wanted, and `chunks` has to be asked again.
+    guard: closes reasoning that loops; None where nothing does.
+    """
+
+    def __init__(
+        self,
+        plan: SamplingPlan,
+        parser: TokenParser,
+        backend: Backend,
+        request: GenerationRequest,
+        guard: RepetitionGuard | None = None,
+    ) -> None:
+        self.request = request
+        self.ended: FinishReason | None = None
+        self.resumes = False
+        self._plan = plan
+        self._backend = backend
+        self._guard = guard
+        self._first = request
+        self._reader = CompletionReader(parser, len(request.prompt_token_ids), plan.stop)
+        self._tokens: list[int] = []
+        self._inserted = 0
+
+    def chunks(self) -> AsyncGenerator[GenerationChunk, None]:
+        """Sample, once. Closing the generator frees the engine's slot. Raises BackendError."""
+        self.resumes = False
+        return self._backend.generate(self.request)
+
+    def read(self, chunk: GenerationChunk) -> list[TurnEvent]:
+        """The events that the next chunk completes."""
+        guard = self._guard
+        if guard is None or len(self._tokens) + len(chunk.token_ids) < guard.look:
+            return self._take(chunk)
+        events: list[TurnEvent] = []
+        rest: GenerationChunk | None = chunk
+        while rest is not None and self.ended is None:
+            piece, rest = rest.split(guard.look - len(self._tokens))
+            events += self._take(piece)
+            if len(self._tokens) == guard.look and guard.closes(self._tokens, self._reader.header):
+                events += self._close_reasoning(guard)
+                if self.resumes:
+                    break
+        return events
+
+    def _take(self, chunk: GenerationChunk) -> list[TurnEvent]:
+        self._tokens += chunk.token_ids
+        if self._inserted and chunk.cached_tokens is not None:
+            # Only what the first sampling had cached is of the turn's own prompt.
+            chunk = replace(chunk, cached_tokens=None)
+        events = self._reader.push(chunk)
+        self.ended = "stop" if self._reader.stopped else chunk.finish_reason
+        return events
+
+    def _close_reasoning(self, guard: RepetitionGuard) -> list[TurnEvent]:
+        """End the open message and have the next one sampled, where anything can follow."""
+        first, plan = self._first, self._plan
+        grammar = plan.reasoned_grammar if isinstance(plan, TurnPlan) else None
+        tokens = (*self._tokens, *_NEXT_MESSAGE)
+        room = self._backend.info.context_length - len(first.prompt_token_ids) - len(tokens)
+        left = min(first.max_tokens - len(self._tokens) + self._inserted, room)
+        if self.ended or left < 1 or (first.grammar is not None and grammar is None):
+            return []
+        self.resumes = True
+        self.request = replace(first.after(tokens, max_tokens=left), grammar=grammar)
+        self._tokens += _NEXT_MESSAGE
+        self._inserted += len(_NEXT_MESSAGE)
+        guard.closed(len(self._tokens))
+        return self._reader.insert(_NEXT_MESSAGE, Repair.REPETITION)
+
+    def finish(self) -> list[TurnEvent]:
+        """The events that the turn's end completes; `TurnFinished` is the last."""
+        assert self.ended is not None
+        *others, finished = self._reader.finish(self.ended)
+        assert isinstance(finished, TurnFinished)
+        prompt_ids = self._first.prompt_token_ids
+        whole = replace(finished, prompt_token_ids=prompt_ids, token_ids=tuple(self._tokens))
+        return [*others, whole]
+
+    def api_error(self, error: BackendError) -> APIError:
+        """What the engine raised, for the client."""
+        plan = self._plan
+        return from_backend(
+            error,
+            prompt_param=plan.prompt_param,
+            own_grammar=plan.own_grammar,
+            has_sampled=bool(self._tokens),
+        )
+
+
+async def prepare(
+    plan: TurnPlan,
+    backend: Backend,
+    request_id: str,
+    report_loop: Callable[[str], None] | None = None,
+) -> Turn:
+    """Render the plan's prompt and fit it to the engine.
+
+    report_loop: as `RepetitionGuard` has it; None closes no reasoning.
+    Raises ContextLengthExceeded when the prompt leaves no room for a token, InvalidRequest when
+    the engine lacks what the plan needs.
+    """
+    features = backend.info.features
+    leaky = plan.answer_grammar is not None and "structure" not in features
+    sampling, phases = _scope_to_final(plan, split=leaky and "phases" in features)
+    work = partial(_fitting_prompt, plan, backend.info.context_length)
+    ids = await threads.run(work, small=_is_short(plan))
+    recipients = [tool.recipient for tool in plan.tools]
+    parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
+    request = _fit(plan, ids, backend.info, request_id, phases)
+    stops = STOP_TOKENS - {CALL} if plan.parallel_calls else STOP_TOKENS
+    affinity = plan.affinity or conversation_key(ids)
+    request = replace(request, sampling=sampling, stop_token_ids=stops, affinity=affinity)
+    guard = None if report_loop is None else RepetitionGuard(report_loop)
+    return Turn(plan, parser, backend, request, guard)
+
+
+async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:
+    """Fit the plan's ids to the engine. Raises as `prepare` does."""
+    request = _fit(plan, plan.prompt, backend.info, request_id)
+    return Turn(plan, RawText(), backend, request)
+
+
+def prompt(plan: TurnPlan) -> tuple[int, ...]:
+    """The ids that the plan's sampling goes on from, however many they are."""
+    return (*render(plan.conversation), *plan.prefill)
+
+
+def prompt_length(plan: TurnPlan) -> int:
+    """How many ids the plan's sampling goes on from, also where the context is shorter."""
+    return length(plan.conversation) + len(plan.prefill)
+
+
+def _is_short(plan: TurnPlan) -> bool:
+    rendered: list[Any] = []
+    for message in plan.conversation.messages:
+        rendered += (message.author.name, message.recipient)
+        match message.content:
+            case str() as text:
+                rendered.append(text)
+            case DeveloperContent(instructions, _, formats):
+                rendered.append(instructions)
+                for form in formats:
+                    rendered += (form.name, form.description, form.schema)
+    return not plan.tools and threads.is_small(rendered)
+
+
+def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:
+    """The ids to go on from; where the plan says so, without oldest turns that leave no room.
+
+    Of a prompt that is too long for the context, only as many as show that.
+    """
+    if not plan.truncate:
+        return (*render(plan.conversation, context_length), *plan.prefill)
+    wanted = context_length if plan.max_tokens is None else plan.max_tokens
+    limit = context_length - min(wanted, context_length // LEAST_ROOM) - len(plan.prefill)
+    return (*render_within(plan.conversation, limit, context_length), *plan.prefill)
+
+
+def _fit(
+    plan: SamplingPlan,
+    ids: tuple[int, ...],
+    info: BackendInfo,
+    request_id: str,
+    phases: tuple[SamplingPhase, ...] = (),
+) -> GenerationRequest:
+    room = info.context_length - len(ids)
+    try:
+        _refuse_unsupported(plan, info, scoped=bool(phases))
+        if room < 1:
+            raise ContextTooLong(len(ids), info.context_length)
+    except BackendError as error:
+        raise from_backend(error, prompt_param=plan.prompt_param) from error
+    return GenerationRequest(
+        request_id=request_id,
+        prompt_token_ids=ids,
+        max_tokens=room if plan.max_tokens is None else min(plan.max_tokens, room),
+        stop_token_ids=STOP_TOKENS,
+        sampling=plan.sampling,
+        phases=phases,
+        seed=plan.seed,
+        logprobs=plan.top_logprobs,
+        grammar=plan.grammar,
+        affinity=plan.affinity,
+        priority=plan.priority,
+    )
+
+
+def _scope_to_final(
+    plan: TurnPlan, *, split: bool
+) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
+    """What holds for every token, and the phases in which the plan's own sampling does.
+
+    split: whether the answer needs a phase, and with it a grammar, of its own anyway.
+    """
+    scoped = plan.sampling
+    free = replace(
+        scoped,
+        presence_penalty=0.0,
+        frequency_penalty=0.0,
+        repetition_penalty=1.0,
+        logit_bias={},
+    )
+    prefill, headers = plan.prefill, final_headers()
+    if (scoped == free and not split) or any(
+        prefill[-len(header) :] == header for header in headers
+    ):
+        return scoped, ()
+    # A header that the prompt has begun is sampled only from there on.
+    begin = tuple(
+        header[given:]
+        for header in headers
+        for given in range(len(header))
+        if prefill[len(prefill) - given :] == header[:given]
+    )
+    return free, (SamplingPhase(begin, _AFTER_FINAL, scoped, plan.answer_grammar),)
+
+
+def _refuse_unsupported(plan: SamplingPlan, info: BackendInfo, *, scoped: bool) -> None:
+    """Raises Unsupported with the name of an option that the engine cannot follow.
+
+    scoped: penalties and logit bias have to begin half-way.
+    """
+    sampling = plan.sampling
+    phases = {"phases"} if scoped else set()
+    options: tuple[tuple[str, bool, set[str]], ...] = (
+        ("logit_bias", bool(sampling.logit_bias), {"logit_bias", *phases}),
+        ("presence_penalty", sampling.presence_penalty != 0, {"penalties", *phases}),
+        ("frequency_penalty", sampling.frequency_penalty != 0, {"penalties", *phases}),
+        ("repetition_penalty", sampling.repetition_penalty != 1, {"penalties", *phases}),
+        ("top_k", sampling.top_k > 0, {"top_k"}),
+        ("min_p", sampling.min_p > 0, {"min_p"}),
+        ("seed", plan.seed is not None, {"seed"}),
+        (plan.logprobs_param, plan.top_logprobs is not None, {"logprobs"}),
+        ("grammar", plan.grammar is not None, {"grammar"}),
+    )
+    for option, used, features in options:
+        if used and not features <= info.features:
+            raise Unsupported(option, info.name)

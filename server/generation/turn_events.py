@@ -1,0 +1,221 @@
+"""Reads one completion as it is sampled: tokens in; text, messages and usage out."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
+from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageStarted, Repair
+from harmony.messages import Author, Channel, Message, Role
+from server.generation.stop_strings import StopStrings
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one sampling; `cached` is part of `input`, `reasoning` of `output`."""
+
+    input: int
+    cached: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOpened:
+    """A message's header is known; `index` counts the turn's messages from 0."""
+
+    index: int
+    header: Header
+
+
+# Not frozen, though nobody changes one: each token makes one, which would take three times as long.
+@dataclass(slots=True)
+class TextDelta:
+    """More text of an open message, with its tokens' logprobs where the plan asked for them."""
+
+    index: int
+    text: str
+    logprobs: tuple[TokenLogprobs, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageClosed:
+    """A message is whole, or was cut off by the token budget (`complete` is False).
+
+    `message.tokens` is set where the sampled ids can be replayed as they were.
+    """
+
+    index: int
+    header: Header
+    message: Message
+    complete: bool
+    repairs: tuple[Repair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The last event of a sampling. `length` means that the token budget cut it off.
+
+    prompt_token_ids, token_ids: the prompt, and all that followed it: what the engine sampled, and
+    what the server put between.
+    """
+
+    reason: FinishReason
+    usage: Usage
+    prompt_token_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+
+
+TurnEvent = MessageOpened | TextDelta | MessageClosed | TurnFinished
+
+
+class TokenParser(Protocol):
+    """What tells messages from sampled ids; `harmony.parser.Parser` says how."""
+
+    def push(self, token: int) -> Sequence[Event]: ...
+
+    def push_many(self, tokens: Sequence[int]) -> Sequence[Event]: ...
+
+    def finish(self) -> Sequence[Event]: ...
+
+
+class CompletionReader:
+    """Folds one generation's chunks into turn events.
+
+    prompt_tokens: the prompt's length, for usage. stop: strings that end the final channel.
+    `stopped` turns True when one of them came: the rest of the generation is not wanted.
+    `header` is the open message's, None where none is open.
+    """
+
+    def __init__(self, parser: TokenParser, prompt_tokens: int, stop: tuple[str, ...] = ()) -> None:
+        self._parser = parser
+        self._prompt_tokens = prompt_tokens
+        self._stop = stop
+        self._logprobs: list[TokenLogprobs] = []
+        self._sampled = 0
+        self._reasoning = 0
+        self._cached = 0
+        self._message: _OpenMessage
+        self.stopped = False
+        self.header: Header | None = None
+
+    def push(self, chunk: GenerationChunk) -> list[TurnEvent]:
+        """The events that a chunk's tokens complete."""
+        self._sampled += len(chunk.token_ids)
+        self._cached = chunk.cached_tokens or self._cached
+        if chunk.logprobs is None:
+            return self._read(self._parser.push_many(chunk.token_ids))
+        self._logprobs.extend(chunk.logprobs)
+        # Token by token, so that each text comes with the logprobs of its own tokens.
+        return self._read(event for token in chunk.token_ids for event in self._parser.push(token))
+
+    def insert(self, tokens: Sequence[int], repair: Repair) -> list[TurnEvent]:
+        """The events of tokens that the server puts in; `repair` says why they end a message.
+
+        They are no sampled tokens: usage does not count them, and their logprobs are nobody's.
+        """
+        if self._logprobs:
+            self._logprobs += [TokenLogprobs(token, 0.0) for token in tokens]
+        return self._read(_repaired(event, repair) for event in self._parser.push_many(tokens))
+
+    def finish(self, reason: FinishReason) -> list[TurnEvent]:
+        """The events that the generation's end completes; `TurnFinished` is the last."""
+        events = [] if self.stopped else self._read(self._parser.finish())
+        usage = Usage(self._prompt_tokens, self._cached, self._sampled, self._reasoning)
+        return [*events, TurnFinished("stop" if self.stopped else reason, usage)]
+
+    def _read(self, parsed: Iterable[Event]) -> list[TurnEvent]:
+        events: list[TurnEvent] = []
+        for event in parsed:
+            match event:
+                case ContentDelta():
+                    events += self._delta(event)
+                case MessageStarted(index, header):
+                    self._message = _OpenMessage(index, header, self._stop)
+                    self.header = header
+                    events.append(MessageOpened(index, header))
+                case MessageEnded():
+                    events += self._ended(event)
+            if self.stopped:
+                break
+        return events
+
+    def _delta(self, event: ContentDelta) -> list[TurnEvent]:
+        if not self._message.may_stop:
+            logprobs = tuple(self._logprobs[slice(*event.span)]) if self._logprobs else ()
+            return [TextDelta(event.index, event.text, logprobs)] if event.text else []
+        text, self.stopped = self._message.push(event)
+        events = self._message.send(text, self._logprobs)
+        if self.stopped:
+            events.append(self._message.close_at_stop())
+        return events
+
+    def _ended(self, event: MessageEnded) -> list[TurnEvent]:
+        if event.header.channel is Channel.ANALYSIS and event.header.recipient is None:
+            self._reasoning += event.body_tokens
+        self.header = None
+        events = self._message.send(self._message.flush(), self._logprobs)
+        return [*events, self._message.close(event)]
+
+
+def _repaired(event: Event, repair: Repair) -> Event:
+    if isinstance(event, MessageEnded):
+        return replace(event, repairs=(*event.repairs, repair))
+    return event
+
+
+class _OpenMessage:
+    """The message that is being sampled: what was sent of it, and what is still held back.
+
+    may_stop: whether a stop string may end it; else nothing is held back, and `push` is not to be
+    called.
+    """
+
+    def __init__(self, index: int, header: Header, stop: tuple[str, ...]) -> None:
+        answers = header.channel is Channel.FINAL and header.recipient is None
+        self.may_stop = answers and bool(stop)
+        self._index = index
+        self._header = header
+        self._stops = StopStrings(stop)
+        self._sent: list[str] = []
+        self._unsent = (0, 0)
+
+    def push(self, delta: ContentDelta) -> tuple[str, bool]:
+        """The text that can be sent now, and whether a stop string came right after it."""
+        first, last = self._unsent
+        start, end = delta.span
+        self._unsent = (start if first == last else first, end)
+        return self._stops.push(delta.text)
+
+    def flush(self) -> str:
+        """What was held back: no stop string came."""
+        return self._stops.flush()
+
+    def send(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[TurnEvent]:
+        """The text, unless it is empty, with the logprobs of the tokens that begin in it."""
+        if not text:
+            return []
+        first, last = self._unsent
+        self._unsent = (last, last)
+        self._sent.append(text)
+        return [TextDelta(self._index, text, tuple(logprobs[first:last]))]
+
+    def close(self, event: MessageEnded) -> MessageClosed:
+        """The message as the parser read it, with its ids where they are worth repeating."""
+        replayable = event.complete and not event.repairs
+        message = self._said(event.content, event.tokens if replayable else None)
+        return MessageClosed(self._index, self._header, message, event.complete, event.repairs)
+
+    def close_at_stop(self) -> MessageClosed:
+        """The message up to the stop string."""
+        return MessageClosed(self._index, self._header, self._said("".join(self._sent)), True)
+
+    def _said(self, content: str, tokens: tuple[int, ...] | None = None) -> Message:
+        return Message(
+            author=Author(Role.ASSISTANT),
+            content=content,
+            channel=self._header.channel,
+            recipient=self._header.recipient,
+            content_type=self._header.content_type,
+            tokens=tokens,
+        )

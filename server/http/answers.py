@@ -1,0 +1,77 @@
+"""A run's answer over HTTP: a stream of its events, or their fold."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server.errors import APIError
+from server.generation.runs import Encode, Run, WireEvent
+from server.http import sse
+from server.http.backlog import MAX_UNREAD, Stored
+from server.http.disconnect import left
+
+Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
+
+CLIENT_CLOSED_REQUEST = 499
+"""The status of an answer that nobody gets, as proxies log it."""
+
+
+def json_response(body: Any, status: int = 200) -> Response:
+    """`body` as compact UTF-8 JSON."""
+    return Response(orjson.dumps(body), status_code=status, media_type="application/json")
+
+
+def error_response(error: APIError) -> Response:
+    """The error as a client gets it: OpenAI's body, the status, and what headers belong to it."""
+    response = json_response(error.body(), error.status)
+    response.headers.update(error.headers)
+    return response
+
+
+async def respond(
+    run: Run,
+    request: Request,
+    *,
+    stream: bool,
+    encode: Encode,
+    fold: Fold,
+    limit: int = MAX_UNREAD,
+    stored: Stored | None = None,
+) -> Response:
+    """The answer that the client asked for.
+
+    Raises the run's APIError when a whole answer was asked for and the run failed. A client that
+    disconnects takes its run with it. The run is left in the request's state, since an answer's
+    status does not tell how a stream ended. limit, stored: as in RunStream.
+    """
+    request.state.run = run
+    if stream:
+        return sse.RunStream(run, encode, limit=limit, stored=stored)
+    if not await _finish_unless_disconnected(run, request):
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    if run.error is not None:
+        raise run.error
+    return json_response(fold(run.events))
+
+
+async def _finish_unless_disconnected(run: Run, request: Request) -> bool:
+    finish = asyncio.ensure_future(_drain(run))
+    disconnect = asyncio.ensure_future(left(request.receive))
+    try:
+        await asyncio.wait({finish, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        return finish.done()
+    finally:
+        finish.cancel()
+        disconnect.cancel()
+        await asyncio.wait({finish, disconnect})
+
+
+async def _drain(run: Run) -> None:
+    async with aclosing(run.follow()) as batches:
+        async for _ in batches:
+            continue

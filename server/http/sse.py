@@ -1,0 +1,210 @@
+"""Server-sent events: what has piled up while the socket was busy goes out in one write."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from sse_starlette import EventSourceResponse
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from server.generation.runs import Encode, Run
+from server.http.backlog import MAX_UNREAD, Backlog, Batches, Stored, reading
+from server.http.disconnect import left
+from server.http.eager import Begun, begin
+
+DONE = b"data: [DONE]\n\n"
+PING = b": ping\n\n"
+PING_SECONDS = 15.0
+
+SEND_BODY = "send_body"
+"""Where the request's state has the `send` for what follows the answer's head.
+
+Most of what wraps `send` looks at heads alone. What looks at bodies puts its own here.
+"""
+
+_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"connection", b"keep-alive"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class RunStream(Response):
+    """A run's events from position `start` on, then `[DONE]`; each is written as it is made.
+
+    limit: bytes of events that may wait for the client. stored: the same events in the store, None
+    if they are not there. A comment every PING_SECONDS keeps the connection open. Who leaves it
+    leaves the run.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        encode: Encode,
+        start: int = 0,
+        *,
+        limit: int = MAX_UNREAD,
+        stored: Stored | None = None,
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.raw_headers = list(_HEADERS)
+        self._run = run
+        self._encode = encode
+        self._start = start
+        self._limit = limit
+        self._stored = stored
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        leaving = asyncio.ensure_future(left(receive))
+        send_body = scope.get("state", {}).get(SEND_BODY, send)
+        writer = _Writer(self._run, send_body, leaving)
+        head = {
+            "type": "http.response.start",
+            "status": self.status_code,
+            "headers": self.raw_headers,
+        }
+        try:
+            with reading(
+                self._run,
+                self._encode,
+                writer.push,
+                self._start,
+                limit=self._limit,
+                stored=self._stored,
+            ) as backlog:
+                await writer.write_all(send, head, backlog)
+                if backlog.cut_off is not None and not leaving.done():
+                    await self._write_rest(backlog, scope, send_body, leaving)
+                    return
+            if not leaving.done():
+                await send({"type": "http.response.body", "body": DONE})
+        finally:
+            leaving.cancel()
+
+    async def _write_rest(
+        self, backlog: Backlog, scope: Scope, send: Send, leaving: "asyncio.Future[None]"
+    ) -> None:
+        """Go on from the store. The run is not left before: it may still be sampling."""
+
+        async def receive() -> Message:
+            await asyncio.wait({leaving})
+            return {"type": "http.disconnect"}
+
+        async def send_bodies(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await send(message)
+
+        await stream_batches(backlog.rest(), self._encode)(scope, receive, send_bodies)
+
+
+class _Writer:
+    """Writes a run's events to one client. send: for them; their head has one of its own.
+
+    As long as the client takes them at once, the run's own task writes them: no other has to be
+    woken for each stream and token.
+    """
+
+    def __init__(self, run: Run, send: Send, leaving: "asyncio.Future[None]") -> None:
+        self._run = run
+        self._send = send
+        self._leaving = leaving
+        self._backlog: Backlog
+        self._blocked: Begun | None = None
+        self._failure: BaseException | None = None
+        self._called = asyncio.Event()
+
+    async def write_all(self, send: Send, head: Message, backlog: Backlog) -> None:
+        """Return when all is written, the rest is to be read from the store, or the client left.
+
+        Raises what writing does.
+        """
+        self._backlog = backlog
+        self._leaving.add_done_callback(lambda _: self._called.set())
+        self._ping_later()
+        try:
+            self._write(send, head)
+            self.push()
+            await self._attend()
+        finally:
+            self._next_ping.cancel()
+            if self._blocked is not None:
+                self._blocked.close()
+
+    async def _attend(self) -> None:
+        """Do what the run's task cannot: wait for the client, fail, and end."""
+        while not self._leaving.done():
+            if self._failure is not None:
+                raise self._failure
+            if self._blocked is not None:
+                await self._go_on(self._blocked)
+            elif self._backlog.cut_off is not None:
+                return
+            elif self._backlog.has_more:
+                await asyncio.sleep(0)
+                self.push()
+            elif self._run.done:
+                return
+            else:
+                await self._called.wait()
+                self._called.clear()
+
+    async def _go_on(self, blocked: Begun) -> None:
+        writing = asyncio.ensure_future(blocked)
+        try:
+            await asyncio.wait({writing, self._leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                writing.result()
+                self._blocked = None
+                self.push()
+        finally:
+            writing.cancel()
+            await asyncio.wait({writing})
+
+    def push(self, comment: bytes = b"") -> None:
+        """Write what has come since the last time, or hold it while the client does not read."""
+        try:
+            if self._blocked is not None:
+                self._backlog.hold()
+            elif self._failure is None:
+                body = b"".join(self._backlog.take()) + comment
+                if body:
+                    message = {"type": "http.response.body", "body": body, "more_body": True}
+                    self._write(self._send, message)
+                if not body or self._backlog.has_more:
+                    # Called without news: the run may be done.
+                    self._called.set()
+        except Exception as error:
+            self._failure = error
+        if self._blocked is not None or self._failure is not None:
+            self._called.set()
+
+    def _write(self, send: Send, message: Message) -> None:
+        try:
+            self._blocked = begin(send(message))
+        except (Exception, asyncio.CancelledError) as error:
+            # It is this client's alone: the run and its other readers go on.
+            self._failure = error
+
+    def _ping_later(self) -> None:
+        self._next_ping = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
+
+    def _ping(self) -> None:
+        self.push(PING)
+        self._ping_later()
+
+
+def stream_batches(events: Batches, encode: Encode) -> Response:
+    """The events, then `[DONE]`; leaving it closes the generator."""
+    return EventSourceResponse(_write(events, encode), sep="\n")
+
+
+async def _write(events: Batches, encode: Encode) -> AsyncGenerator[bytes, None]:
+    try:
+        async for batch in events:
+            yield b"".join(map(encode, batch))
+        yield DONE
+    finally:
+        await events.aclose()

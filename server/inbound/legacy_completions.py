@@ -1,0 +1,69 @@
+"""A legacy completion request as plans."""
+
+from dataclasses import dataclass, replace
+
+from harmony.tokenizer import decode
+from server.generation.plan import RawPlan
+from server.inbound.options import derived_seed, read_priority, read_sampling, read_stop
+from server.inbound.prompts import read_prompts
+from server.schemas.base import MAX_CHOICES, refuse
+from server.schemas.fields import invalid
+from server.schemas.legacy_completions import CreateCompletion
+
+DEFAULT_MAX_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionDraft:
+    """A request that can be sampled.
+
+    plans: `best_of` for each prompt, in order; of those the best `n` are the answer. echoes: the
+    text that each of the plans' answers begins with. logprobs: those to show, None for none.
+    """
+
+    plans: tuple[RawPlan, ...]
+    echoes: tuple[str, ...]
+    n: int
+    best_of: int
+    logprobs: int | None
+
+
+def read(request: CreateCompletion, *, context_length: int) -> CompletionDraft:
+    """Compile a request. Raises InvalidRequest naming the field.
+
+    Long prompts take a while: call it off the event loop.
+    """
+    refuse("suffix", request.suffix)
+    n = request.n or 1
+    best_of = request.best_of or n
+    if best_of < n:
+        raise invalid("best_of", f"expected at least 'n', which is {n}")
+    if request.stream and best_of > n:
+        raise invalid("best_of", "the best can be told only when all have ended: do not stream")
+    if request.echo and request.logprobs is not None:
+        raise invalid("logprobs", "with 'echo' the prompt would need logprobs, and has none")
+    prompts = read_prompts(
+        request.prompt, context_length, control_tokens=bool(request.control_tokens)
+    )
+    if len(prompts) * best_of > MAX_CHOICES:
+        raise invalid("prompt", f"expected at most {MAX_CHOICES} choices in all")
+    ranked = best_of > n
+    plan = RawPlan(
+        prompts[0],
+        sampling=read_sampling(request),
+        max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
+        stop=read_stop(request.stop),
+        # The best are those with the highest logprobs.
+        top_logprobs=0 if ranked and request.logprobs is None else request.logprobs,
+        affinity=request.prompt_cache_key,
+        priority=read_priority(request.priority),
+        prompt_param="prompt",
+        logprobs_param="best_of" if request.logprobs is None else "logprobs",
+    )
+    plans = tuple(
+        replace(plan, prompt=prompt, seed=derived_seed(request.seed, choice))
+        for prompt in prompts
+        for choice in range(best_of)
+    )
+    echoes = tuple(decode(plan.prompt) if request.echo else "" for plan in plans)
+    return CompletionDraft(plans, echoes, n, best_of, request.logprobs)

@@ -1,0 +1,141 @@
+"""History items of kinds that this server does not make, as items that it reads.
+
+Calls that a client ran, or that come with their results, are told as calls of a function named
+for the kind, with their outputs. Of what another server ran on its own a note is left.
+
+Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from server.replay.content import unread
+from server.replay.tool_names import called_name
+from server.schemas.fields import array, mapping, optional_string, string
+from server.store.responses.base import Item
+
+_Reader = Callable[[Item, str], list[Item]]
+
+
+def readable(item: Item, param: str) -> list[Item]:
+    """`item` as items of the kinds that the model's own turns have; others are as they were.
+
+    Raises InvalidRequest whose `param` is under the one given.
+    """
+    if item["type"] in LEFT_OUT:
+        return [_note(item)]
+    return _READERS[item["type"]](item, param) if item["type"] in _READERS else [item]
+
+
+def refuse_left_out(items: Sequence[Item], param: str) -> None:
+    """Raises InvalidRequest naming the first item of which a note alone would be told."""
+    for index, item in enumerate(items):
+        if item["type"] in LEFT_OUT or item["type"] == "computer_call_output":
+            raise unread(item["type"], f"{param}.{index}")
+
+
+def _call(tool: str, field: str) -> _Reader:
+    def read(item: Item, param: str) -> list[Item]:
+        asked = mapping(item.get(field), f"{param}.{field}")
+        return [_function_call(string(item.get("call_id"), f"{param}.call_id"), tool, asked)]
+
+    return read
+
+
+def _output(item: Item, param: str) -> list[Item]:
+    # The API's own name for it: local_shell_call_output answers by `id` in older clients.
+    call_id = item.get("call_id") or item.get("id")
+    return [_function_output(call_id, item.get("output") or item.get("status") or "")]
+
+
+def _shell_output(item: Item, param: str) -> list[Item]:
+    chunks = array(item.get("output"), f"{param}.output")
+    texts = [_shell_chunk(chunk, f"{param}.output.{n}") for n, chunk in enumerate(chunks)]
+    return [_function_output(item.get("call_id"), "\n".join(filter(None, texts)))]
+
+
+def _shell_chunk(value: Any, param: str) -> str:
+    chunk = mapping(value, param)
+    texts = [optional_string(chunk.get(name), f"{param}.{name}") for name in ("stdout", "stderr")]
+    outcome = mapping(chunk.get("outcome", {}), f"{param}.outcome")
+    if outcome.get("type") == "timeout":
+        texts.append("[timed out]")
+    elif outcome.get("exit_code"):
+        texts.append(f"[exit code {outcome['exit_code']}]")
+    return "\n".join(text for text in texts if text)
+
+
+def _mcp_call(item: Item, param: str) -> list[Item]:
+    call = {
+        "type": "function_call",
+        "call_id": item["id"],
+        "name": string(item.get("name"), f"{param}.name"),
+        "namespace": called_name(item.get("server_label"), f"{param}.server_label"),
+        "arguments": string(item.get("arguments"), f"{param}.arguments"),
+    }
+    error = item.get("error")
+    told = item.get("output") or (error if isinstance(error, str | None) else _json(error))
+    return [call, _function_output(item["id"], told or "")]
+
+
+def _computer_call(item: Item, param: str) -> list[Item]:
+    actions = item.get("actions") or [item.get("action")]
+    call_id = string(item.get("call_id"), f"{param}.call_id")
+    return [_function_call(call_id, "computer", {"actions": array(actions, f"{param}.actions")})]
+
+
+def _computer_output(item: Item, param: str) -> list[Item]:
+    mapping(item.get("output"), f"{param}.output")
+    return [_function_output(item.get("call_id"), [{"type": "input_image"}])]
+
+
+def _note(item: Item) -> Item:
+    text = f"[{item['type']} left out: this model cannot be shown it]"
+    return {"type": "message", "role": "developer", "content": text}
+
+
+def _function_call(call_id: str, name: str, arguments: Any) -> Item:
+    told = _json(arguments)
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": told}
+
+
+def _function_output(call_id: Any, output: Any) -> Item:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+_READERS: dict[str, _Reader] = {
+    "apply_patch_call": _call("apply_patch", "operation"),
+    "apply_patch_call_output": _output,
+    "computer_call": _computer_call,
+    "computer_call_output": _computer_output,
+    "local_shell_call": _call("local_shell", "action"),
+    "local_shell_call_output": _output,
+    "mcp_call": _mcp_call,
+    "shell_call": _call("shell", "action"),
+    "shell_call_output": _shell_output,
+}
+LEFT_OUT = frozenset(
+    {
+        "code_interpreter_call",
+        "file_search_call",
+        "image_generation_call",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_list_tools",
+        "tool_search_call",
+        "tool_search_output",
+        "web_search_call",
+    }
+)
+"""Kinds that leave a note: what they found is not in them, or means nothing here."""
+
+STATUSES = ("searching", "interpreting", "generating", "calling", "failed")
+"""What only items of these kinds may say of themselves, each kind some of it."""
+
+KINDS = LEFT_OUT | _READERS.keys()

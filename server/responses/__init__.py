@@ -1,0 +1,1 @@
+"""What HTTP and WebSocket share of the Responses API: creating, compaction, WebSocket turns."""

@@ -1,0 +1,1 @@
+"""Stored chat completions: the protocol with its memory, and a database."""

@@ -1,0 +1,1 @@
+"""Conversations: the protocol with its memory, and a database."""

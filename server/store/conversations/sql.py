@@ -1,0 +1,147 @@
+"""Conversations in a database."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from server.store import codec, rows
+from server.store.conversations.base import Conversation, Read
+from server.store.database import Database
+from server.store.items import StoredItem
+from server.store.tables import conversation_items, conversations
+
+
+class SqlConversations:
+    """Conversations of all gateways that share the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
+        """Keep a conversation."""
+        row = {
+            "id": conversation.id,
+            "owner": conversation.owner,
+            "created_at": conversation.created_at,
+            "touched_at": self._database.clock,
+            "start_date": conversation.start_date,
+            "metadata": codec.dump(dict(conversation.metadata)),
+        }
+        async with self._database.writing() as connection:
+            await connection.execute(insert(conversations).values(row))
+            await _add(connection, conversation.id, items)
+
+    async def get(self, owner: str, conversation_id: str) -> Conversation | None:
+        """The conversation's row."""
+        async with self._database.reading() as connection:
+            return await _one(connection, owner, conversation_id)
+
+    async def read(self, owner: str, conversation_id: str) -> Read | None:
+        """The conversation and its items, in one snapshot."""
+        async with self._database.reading() as connection:
+            conversation = await _one(connection, owner, conversation_id)
+            if conversation is None:
+                return None
+            found = await connection.execute(
+                select(conversation_items)
+                .where(conversation_items.c.conversation_id == conversation.id)
+                .order_by(conversation_items.c.place)
+            )
+            kept = found.all()
+        seen = kept[-1].place if kept else 0
+        return Read(conversation, tuple(map(rows.stored_item, kept)), seen)
+
+    async def annotate(
+        self, owner: str, conversation_id: str, metadata: Mapping[str, str]
+    ) -> Conversation | None:
+        """Replace the metadata."""
+        async with self._database.writing() as connection:
+            await connection.execute(
+                update(conversations)
+                .where(_is(owner, conversation_id))
+                .values(metadata=codec.dump(dict(metadata)))
+            )
+            return await _one(connection, owner, conversation_id)
+
+    async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
+        """Add items."""
+        async with self._database.writing() as connection:
+            return await self.add_within(connection, owner, conversation_id, items)
+
+    async def add_within(
+        self,
+        connection: AsyncConnection,
+        owner: str,
+        conversation_id: str,
+        items: Sequence[StoredItem],
+    ) -> bool:
+        """Add items in a transaction that does more.
+
+        The row is locked until it ends: items get their places in the order of transactions.
+        """
+        touched = await connection.execute(
+            update(conversations)
+            .where(_is(owner, conversation_id))
+            .values(touched_at=self._database.clock)
+        )
+        if touched.rowcount == 0:
+            return False
+        await _add(connection, conversation_id, items)
+        return True
+
+    async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
+        """Take an item out."""
+        async with self._database.writing() as connection:
+            if await _one(connection, owner, conversation_id) is None:
+                return False
+            removed = await connection.execute(
+                delete(conversation_items).where(
+                    conversation_items.c.conversation_id == conversation_id,
+                    conversation_items.c.item_id == rows.key(item_id),
+                )
+            )
+        return removed.rowcount > 0
+
+    async def delete(self, owner: str, conversation_id: str) -> bool:
+        """Forget a conversation; its items go with it."""
+        async with self._database.writing() as connection:
+            removed = await connection.execute(
+                delete(conversations).where(_is(owner, conversation_id))
+            )
+        return removed.rowcount > 0
+
+    async def sweep(self, age: float) -> int:
+        """Forget those to which nothing was added for `age` seconds; how many."""
+        async with self._database.writing() as connection:
+            removed = await connection.execute(
+                delete(conversations).where(conversations.c.touched_at < self._database.clock - age)
+            )
+        return removed.rowcount
+
+
+def _is(owner: str, conversation_id: str) -> ColumnElement[bool]:
+    return (conversations.c.id == rows.key(conversation_id)) & (conversations.c.owner == owner)
+
+
+async def _one(
+    connection: AsyncConnection, owner: str, conversation_id: str
+) -> Conversation | None:
+    row = (
+        await connection.execute(select(conversations).where(_is(owner, conversation_id)))
+    ).first()
+    if row is None:
+        return None
+    metadata: dict[str, Any] = codec.load(row.metadata)
+    return Conversation(row.owner, row.id, int(row.created_at), row.start_date, metadata)
+
+
+async def _add(
+    connection: AsyncConnection, conversation_id: str, items: Sequence[StoredItem]
+) -> None:
+    if items:
+        await connection.execute(
+            insert(conversation_items),
+            [{"conversation_id": conversation_id, **rows.item(stored)} for stored in items],
+        )

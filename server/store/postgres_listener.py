@@ -1,0 +1,136 @@
+"""This gateway's own connection to PostgreSQL: notices of changes, and a lock that says it lives.
+
+The lock is an advisory one of the session: PostgreSQL lets go of it when the connection ends, which
+is at once where the process ends.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import asyncpg
+from sqlalchemy.engine import URL
+
+from server.store.change_signal import Bells
+
+logger = logging.getLogger(__name__)
+
+GATEWAY = "gw"
+"""The prefix of the ids of gateways that hold a lock. Those of earlier versions hold none."""
+
+_RETRY_SECONDS = 1.0
+_CONNECT_SECONDS = 5.0
+_STATEMENT_SECONDS = 5.0
+
+_MISSING_SECONDS = 1.5
+"""How long a gateway's lock is missing before the gateway has ended. A living one that lost its
+connection makes a new one within that time, unless PostgreSQL itself was away."""
+
+_SETTLE_SECONDS = 10.0
+"""How long after an outage no gateway is said to have ended: the others connect again, too."""
+
+_START_SECONDS = 15.0
+"""The same after a start of PostgreSQL, for a gateway that knows of none."""
+
+_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+# Shared: a session that PostgreSQL does not know to be dead may hold it still.
+_LOCK = "SELECT pg_advisory_lock_shared(hashtextextended($1, 0))"
+_MISSING = """
+SELECT DISTINCT gateway FROM runs
+WHERE gateway <> $1 AND starts_with(gateway, $2)
+AND pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => $3)
+AND NOT EXISTS (
+    SELECT FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND (classid::bigint << 32 | objid::bigint) = hashtextextended(gateway, 0)
+)
+"""
+
+
+class Notices:
+    """A connection of its own that listens and holds the lock; a lost one is made anew.
+
+    gateway: this gateway's id. now: seconds of a monotonic clock.
+    """
+
+    CHANNEL = "gpt_oss_server"
+
+    def __init__(
+        self, url: URL, bells: Bells, gateway: str, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._url = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._bells = bells
+        self._gateway = gateway
+        self._now = now
+        self._task: asyncio.Task[None] | None = None
+        self._attempted = asyncio.Event()
+        self._connection: asyncpg.Connection | None = None
+        self._settled = 0.0
+        self._missing: dict[str, float] = {}
+
+    async def start(self) -> None:
+        """Listen from now on until `stop`, or from soon on where PostgreSQL is away."""
+        self._task = asyncio.create_task(self._keep_listening())
+        await self._attempted.wait()
+
+    async def stop(self) -> None:
+        """Close the connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def ended(self) -> frozenset[str]:
+        """The gateways that have runs and have ended; none while that is not known."""
+        if self._connection is None:
+            return frozenset()
+        wanted = (self._gateway, f"{GATEWAY}_", _START_SECONDS)
+        try:
+            found = await self._connection.fetch(_MISSING, *wanted, timeout=_STATEMENT_SECONDS)
+        except _ERRORS as error:
+            logger.debug("cannot look for the locks of gateways: %s", error)
+            return frozenset()
+        now = self._now()
+        self._missing = {name: self._missing.get(name, now) for (name,) in found}
+        if now < self._settled:
+            return frozenset()
+        return frozenset(
+            name for name, since in self._missing.items() if now - since >= _MISSING_SECONDS
+        )
+
+    def forget(self, gateway: str) -> None:
+        """Nothing: a gateway without runs is not looked for."""
+
+    async def _keep_listening(self) -> None:
+        while True:
+            try:
+                await self._listen()
+            except _ERRORS as error:
+                logger.warning("cannot listen to the store's notices: %s", error)
+            self._settled = self._now() + _SETTLE_SECONDS
+            self._attempted.set()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _listen(self) -> None:
+        connection = await asyncpg.connect(self._url, timeout=_CONNECT_SECONDS)
+        lost = asyncio.Event()
+        connection.add_termination_listener(lambda _: lost.set())
+        try:
+            await connection.execute(_LOCK, self._gateway, timeout=_STATEMENT_SECONDS)
+            await connection.add_listener(self.CHANNEL, self._heard)
+            # What was said while nobody listened was missed.
+            self._bells.ring_all()
+            self._missing = {}
+            if self._attempted.is_set():
+                self._settled = self._now() + _SETTLE_SECONDS
+            self._connection = connection
+            self._attempted.set()
+            await lost.wait()
+        finally:
+            self._connection = None
+            connection.terminate()
+
+    def _heard(self, _: object, __: int, ___: str, topic: object) -> None:
+        self._bells.ring(str(topic))

@@ -1,0 +1,1 @@
+"""Responses and their events: the protocol, in memory, and in a database."""

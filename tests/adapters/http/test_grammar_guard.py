@@ -1,0 +1,106 @@
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+
+import pytest
+from llguidance import LLTokenizer
+
+from adapters.base import FEATURES, BackendInfo, GenerationChunk, GenerationRequest
+from adapters.errors import BackendFailed, InvalidGrammar
+from adapters.http.grammar_guard import Held
+
+LETTERS = (64, 65)  # a, b
+MUCH = 's: s s s | s s | /[c-z]/ | " " | ""'
+NOTHING = "s: s <[1]>"
+INFO = BackendInfo("deaf", None, 2048, 201_088, FEATURES)
+
+
+class Deaf:
+    """Says `a`, then `b`, whatever the grammar. asked: how often; ended: whether it was let end."""
+
+    def __init__(self) -> None:
+        self.info = INFO
+        self.asked = 0
+        self.ended = False
+        self.stopped = False
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+    async def check(self) -> None:
+        raise BackendFailed("checked")
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        self.asked += 1
+        try:
+            for token_id in LETTERS:
+                yield GenerationChunk((token_id,))
+        finally:
+            self.ended = True
+
+
+@pytest.fixture
+def deaf() -> Deaf:
+    return Deaf()
+
+
+@pytest.fixture
+async def held(deaf: Deaf, mask_tokenizer: LLTokenizer) -> AsyncIterator[Held]:
+    held = Held(deaf, lambda: mask_tokenizer, 201_088)
+    await held.start()
+    yield held
+    await held.stop()
+
+
+def ask(grammar: str | None) -> GenerationRequest:
+    return GenerationRequest("r", (1,), 2, frozenset(), grammar=grammar)
+
+
+async def said(held: Held, grammar: str | None) -> list[int]:
+    return [one async for chunk in held.generate(ask(grammar)) for one in chunk.token_ids]
+
+
+@pytest.mark.parametrize("grammar", ['start: "a" "b"', None])
+async def test_what_is_allowed_passes(held: Held, grammar: str | None) -> None:
+    assert await said(held, grammar) == [*LETTERS]
+
+
+async def test_nothing_follows_a_token_that_the_grammar_forbids(held: Held, deaf: Deaf) -> None:
+    chunks = held.generate(ask('start: "a" "c"'))
+    assert (await anext(chunks)).token_ids == (64,)
+    with pytest.raises(BackendFailed, match="did not keep to"):
+        await anext(chunks)
+    assert deaf.ended
+
+
+@pytest.mark.parametrize("rest", [MUCH, NOTHING])
+async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(held: Held, rest: str) -> None:
+    chunks = held.generate(ask(f'start: "a" s\n{rest}'))
+    await anext(chunks)
+    with pytest.raises(InvalidGrammar, match="too complex"):
+        await anext(chunks)
+
+
+async def test_a_grammar_that_does_not_compile_reaches_no_engine(held: Held, deaf: Deaf) -> None:
+    with pytest.raises(InvalidGrammar):
+        await said(held, "start: nonsense(")
+    assert deaf.asked == 0
+
+
+async def test_an_engine_without_masks_answers_for_itself(
+    deaf: Deaf, mask_tokenizer: LLTokenizer
+) -> None:
+    deaf.info = replace(INFO, features=FEATURES - {"grammar"})
+    held = Held(deaf, lambda: mask_tokenizer, 201_088)
+    await held.start()
+    assert await said(held, 'start: "c"') == [*LETTERS]
+    await held.stop()
+
+
+async def test_all_else_is_the_engines(held: Held, deaf: Deaf) -> None:
+    assert held.info == INFO
+    with pytest.raises(BackendFailed, match="checked"):
+        await held.check()
+    await held.stop()
+    assert deaf.stopped

@@ -1,0 +1,313 @@
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.__main__ import main as main_of_the_module
+from server.commands import chat, serve
+from server.commands.main import main
+from server.commands.option_help import GROUPS
+from server.commands.serve import CannotServe
+from server.settings import Settings
+
+ROOT = Path(__file__).parents[3]
+ANSWER = "<|channel|>final<|message|>Hello<|return|>"
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """What `serve` was told to serve; nothing is served."""
+    told: list[Settings] = []
+    monkeypatch.setattr(serve, "serve", told.append)
+    return told
+
+
+def test_the_modules_main_is_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["gpt-oss-server", "parse", "/nowhere"])
+    assert main_of_the_module() == 1
+    assert capsys.readouterr().err.startswith("gpt-oss-server parse: ")
+
+
+@pytest.mark.parametrize("command", ["serve", "chat"])
+def test_on_windows_one_sentence_says_where_it_runs(command: str) -> None:
+    program = (
+        "import sys; sys.platform = 'win32'; from server.__main__ import main; sys.exit(main())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, command], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "gpt-oss-server runs on Linux and macOS; on Windows, run it in WSL.\n"
+
+
+# serve
+
+
+def test_every_option_is_a_flag(served: list[Settings]) -> None:
+    flags = {
+        "--model": "m",
+        "--backend": "plug-in",
+        "--host": "::1",
+        "--port": "0",
+        "--raw-reasoning": "hide",
+        "--max-running": "2",
+        "--max-waiting": "3",
+        "--max-body-bytes": "4",
+        "--max-connections": "6",
+        "--max-connections-per-address": "7",
+        "--limit-concurrency": "8",
+        "--allow-anonymous": "true",
+        "--drain-seconds": "5",
+        "--log-level": "debug",
+    }
+    several = [
+        "--served-model-name",
+        "--backend-option",
+        "--api-key",
+        "--allowed-host",
+        "--cors-origin",
+    ]
+    arguments = [part for pair in flags.items() for part in pair]
+    arguments += [part for flag in several for part in (flag, "a=1", flag, "b=2,3")]
+    assert main(["serve", *arguments]) == 0
+    (settings,) = served
+    assert settings == Settings(
+        model="m",
+        served_model_name=("a=1", "b=2,3"),
+        backend="plug-in",
+        backend_option=("a=1", "b=2,3"),
+        host="::1",
+        port=0,
+        api_key=("a=1", "b=2,3"),
+        allowed_host=("a=1", "b=2,3"),
+        allow_anonymous=True,
+        cors_origin=("a=1", "b=2,3"),
+        raw_reasoning="hide",
+        max_running=2,
+        max_waiting=3,
+        max_body_bytes=4,
+        max_connections=6,
+        max_connections_per_address=7,
+        limit_concurrency=8,
+        drain_seconds=5,
+        log_level="debug",
+    )
+
+
+def test_a_flag_wins_over_the_variable(
+    served: list[Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPT_OSS_PORT", "1")
+    monkeypatch.setenv("GPT_OSS_HOST", "::1")
+    assert main(["serve", "--port", "2"]) == 0
+    assert (served[0].port, served[0].host) == (2, "::1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--port", "x"], "--port (GPT_OSS_PORT): Input should be a valid integer, "),
+        (["--max-running", "0"], "--max-running (GPT_OSS_MAX_RUNNING): Input should be greater"),
+        (["--backend-option", "x"], "--backend-option (GPT_OSS_BACKEND_OPTION): 'x' is not NAME"),
+        (["--backend", "scripted"], "--backend scripted and --script FILE go together"),
+    ],
+)
+def test_a_bad_value_is_one_clear_line(
+    served: list[Settings],
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    told: str,
+) -> None:
+    assert main(["serve", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"gpt-oss-server serve: {told}")
+    assert served == []
+
+
+def test_a_bad_variable_is_told_in_the_same_way(
+    served: list[Settings],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GPT_OSS_RAW_REASONING", "maybe")
+    assert main(["serve"]) == 2
+    assert "--raw-reasoning (GPT_OSS_RAW_REASONING): " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "err"),
+    [
+        (CannotServe("no port"), 1, "gpt-oss-server serve: no port\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_a_server_that_cannot_start_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    raised: BaseException,
+    status: int,
+    err: str,
+) -> None:
+    def fail(_: Settings) -> None:
+        raise raised
+
+    monkeypatch.setattr(serve, "serve", fail)
+    assert main(["serve"]) == status
+    assert capsys.readouterr() == ("", err)
+
+
+def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Settings) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(serve, "serve", fail)
+    with pytest.raises(ValueError, match="a bug"):
+        main(["serve"])
+
+
+@pytest.mark.parametrize("command", [[], ["serve"], ["chat"], ["render"], ["parse"]])
+def test_help_is_shown(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: gpt-oss-server")
+
+
+def test_the_help_names_each_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    shown = re.findall(r"\[(GPT_OSS_\w+)\]", re.sub(r"\s", "", capsys.readouterr().out))
+    assert sorted(shown) == sorted(f"GPT_OSS_{name.upper()}" for name in Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "--raw-reasoning {show,hide}",
+        "--port N port to listen on; 0 takes a free one (default: 8000)",
+        "--drain-seconds NUMBER",
+        "(default: info) [GPT_OSS_LOG_LEVEL]",
+    ],
+)
+def test_the_help_shows_defaults_and_choices(
+    capsys: pytest.CaptureFixture[str], shown: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    assert shown in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_help_is_grouped(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    headings = re.findall(r"^(\S.*):$", capsys.readouterr().out, re.MULTILINE)
+    assert headings == ["options", *GROUPS]
+
+
+HEAVY = {"torch", "transformers", "vllm", "sqlalchemy", "alembic", "openai", "uvicorn"}
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--help"], ["render", "FILE"], ["parse", "FILE"]])
+def test_a_command_loads_neither_engine_nor_database(tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "FILE").write_text('{"model": "m", "input": "Hello"}')
+    program = (
+        "import sys\nfrom contextlib import suppress\nfrom server.commands.main import main\n"
+        "with suppress(SystemExit):\n    main(sys.argv[1:])\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout
+    assert HEAVY.isdisjoint(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["dance"], ["serve", "--prot", "1"], ["serve", "--por", "1"]]
+)
+def test_what_is_no_option_is_refused(
+    served: list[Settings], arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert served == []
+
+
+# render and parse
+
+
+def test_a_requests_prompt_is_rendered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "request.json"
+    file.write_text('{"model": "m", "input": "Grüße"}', encoding="utf-8")
+    assert main(["render", str(file)]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["text"].endswith("<|start|>user<|message|>Grüße<|end|><|start|>assistant")
+    assert all(isinstance(token, int) for token in shown["token_ids"])
+
+
+def test_a_completion_from_standard_input_is_parsed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(ANSWER))
+    assert main(["parse", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["content"] == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"{}", "has no input"), (b"\xff", "can't decode"), (None, "No such file")],
+)
+def test_a_file_that_cannot_be_rendered_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, told: str
+) -> None:
+    file = tmp_path / "request.json"
+    if content is not None:
+        file.write_bytes(content)
+    assert main(["render", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("gpt-oss-server render: ")
+    assert told in err
+
+
+# chat
+
+
+def test_a_chat_with_a_server_that_is_not_there_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["chat", "--base-url", "http://127.0.0.1:9/v1"]) == 1
+    assert capsys.readouterr().err == "gpt-oss-server chat: Connection error.\n"
+
+
+def test_a_chat_gets_its_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    class Silent:
+        def __init__(self, options: chat.ChatOptions, _: Any) -> None:
+            told.append(options)
+
+        def run(self) -> None:
+            """Say nothing."""
+
+    monkeypatch.setattr(chat, "Chat", Silent)
+    tools = tmp_path / "tools.json"
+    options = {"base-url": "u", "api-key": "k", "model": "m", "effort": "low", "instructions": "i"}
+    arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+    assert main(["chat", *arguments, "--tools", str(tools)]) == 0
+    assert told == [chat.ChatOptions("u", "k", "m", "low", "i", tools)]

@@ -1,0 +1,664 @@
+"""The server as a process: how it starts, what it prints, how it stops."""
+
+import asyncio
+import io
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from adapters.base import BackendInfo
+from adapters.errors import BackendFailed, EngineDied
+from harmony.vocab import VOCAB_SIZE
+from server.commands.main import INTERRUPTED
+from server.commands.serve import (
+    CannotServe,
+    Progress,
+    Server,
+    _allow_open_files,
+    _bind,
+    _listen,
+    _url,
+    serve,
+)
+from server.settings import Settings
+from server.store.responses.memory import MemoryStore
+
+ROOT = Path(__file__).parents[3]
+WORDS = "one two three four five six seven eight nine ten"
+ANSWER = f"<|channel|>final<|message|>{WORDS}<|return|>"
+CHAT = {
+    "model": "scripted",
+    "messages": [{"role": "user", "content": "A secret question"}],
+    "stream": True,
+}
+SLOW = 100
+NEVER = 600_000
+PATIENCE = 60
+"""Seconds after which a process that should have ended is taken for one that hangs."""
+
+
+MODULE = (sys.executable, "-m", "server")
+SCRIPT = (str(Path(sys.executable).with_name("gpt-oss-server")),)
+
+
+class Process:
+    """A server process; `url` is read from what it prints."""
+
+    def __init__(
+        self, *arguments: str, program: Sequence[str] = MODULE, folder: Path = ROOT
+    ) -> None:
+        command = [*program, "serve", *arguments]
+        self._process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def url(self) -> str:
+        assert self._process.stdout is not None
+        self.ready = self._process.stdout.readline()
+        return self.ready.split()[-1]
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> tuple[int, str]:
+        """The exit status, and all of standard error."""
+        out, err = self._process.communicate(timeout=PATIENCE)
+        assert out == ""
+        return self._process.returncode, err
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    processes: list[Process] = []
+
+    def run(*arguments: str, **options: Any) -> Process:
+        processes.append(Process(*arguments, **options))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.kill()
+
+
+@pytest.fixture
+def scripted(start: Start, tmp_path: Path) -> Start:
+    """Starts a server whose engine says ANSWER, a token every `delay_ms`."""
+
+    def run(*arguments: str, delay_ms: int = 0, host: str = "127.0.0.1", **options: Any) -> Process:
+        script = tmp_path / "script.jsonl"
+        line = {"prompt_contains": "question", "completion": ANSWER, "delay_ms": delay_ms}
+        script.write_text(json.dumps(line))
+        where = ("--host", host, "--port", "0")
+        script_options = ("--backend", "scripted", "--script", str(script))
+        return start(*script_options, *where, *arguments, **options)
+
+    return run
+
+
+class Stream:
+    """A streamed chat completion whose first event has come."""
+
+    def __init__(self, url: str) -> None:
+        self._client = httpx.Client(timeout=PATIENCE)
+        self._response = self._client.send(
+            self._client.build_request("POST", f"{url}/v1/chat/completions", json=CHAT),
+            stream=True,
+        )
+        self._lines = self._response.iter_lines()
+        self.begun = next(self._lines)
+
+    def rest(self) -> list[str]:
+        lines = [self.begun, *filter(None, self._lines)]
+        self._client.close()
+        return [line.removeprefix("data: ") for line in lines]
+
+
+def await_closed(url: str) -> None:
+    """Return when no new connection is accepted."""
+    for _ in range(10_000):
+        try:
+            httpx.get(f"{url}/version")
+        except httpx.TransportError:
+            return
+    raise AssertionError("the server still answers")
+
+
+def text(events: list[str]) -> str:
+    chunks: list[dict[str, Any]] = [json.loads(event) for event in events if event != "[DONE]"]
+    deltas = [choice["delta"] for chunk in chunks for choice in chunk.get("choices", ())]
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+# Starting
+
+
+def test_the_printed_address_answers_at_once(scripted: Start) -> None:
+    process = scripted("--served-model-name", "a", "--served-model-name", "b")
+    url = process.url()
+    assert process.ready == f"Serving a, b on {url}\n"
+    models = httpx.get(f"{url}/v1/models").json()
+    assert [model["id"] for model in models["data"]] == ["a", "b"]
+    process.send(signal.SIGINT)
+    assert process.end()[0] == 0
+
+
+STRICT = {
+    "type": "object",
+    "properties": {"a": {"type": "string", "pattern": "^a+$"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "modules"),
+    [
+        (SCRIPT, ("server", "harmony", "adapters", "tools", "json", "llguidance")),
+        # With -m, Python looks for `server` itself in the working directory.
+        (MODULE, ("harmony", "adapters", "tools", "llguidance")),
+        ((sys.executable, "-P", "-m", "server"), ("server", "harmony", "tools", "llguidance")),
+    ],
+    ids=["script", "module", "module with -P"],
+)
+def test_nothing_is_imported_from_the_folder_that_it_runs_in(
+    scripted: Start, tmp_path: Path, program: Sequence[str], modules: Sequence[str]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in modules:
+        imported = f"open({str(tmp_path / 'imported')!r}, 'a').write({name + ' '!r})\n"
+        (folder / f"{name}.py").write_text(f"{imported}raise ImportError({name!r})\n")
+    process = scripted(program=program, folder=folder)
+    form = {"type": "json_schema", "json_schema": {"name": "a", "strict": True, "schema": STRICT}}
+    body = {**CHAT, "stream": False, "response_format": form}
+    answer = httpx.post(f"{process.url()}/v1/chat/completions", json=body, timeout=PATIENCE)
+    assert not (tmp_path / "imported").exists()
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_port_in_use_is_one_line(scripted: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        status, err = scripted("--port", str(port)).end()
+    assert status == 1
+    assert err == (
+        f"gpt-oss-server serve: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    )
+
+
+def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
+    start_engine: Callable[[str], Coroutine[Any, Any, Any]],
+) -> None:
+    settings = Settings(backend="scripted", script="unused")
+    with asyncio.Runner() as runner, _bind("127.0.0.1", 0) as ours:
+        engine = runner.run(start_engine(ANSWER))
+        port = ours.getsockname()[1]
+        with _bind("127.0.0.1", port) as other:
+            other.listen()
+            with pytest.raises(CannotServe, match=f":{port}: Address already in use"):
+                _listen(runner, settings, engine, MemoryStore(), ours)
+
+
+def test_a_host_that_is_none_is_one_line(start: Start) -> None:
+    status, err = start("--host", "256.0.0.1").end()
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("gpt-oss-server serve: cannot listen on 256.0.0.1:8000: ")
+
+
+def test_an_address_that_others_reach_needs_a_key_or_leave(scripted: Start) -> None:
+    status, err = scripted(host="0.0.0.0").end()
+    assert (status, err.count("\n")) == (1, 1)
+    assert "without a key, anybody who reaches 0.0.0.0 could use this server" in err
+    assert "--api-key (GPT_OSS_API_KEY)" in err
+    assert "--allow-anonymous true" in err
+
+
+@pytest.mark.parametrize("options", [("--api-key", "k"), ("--allow-anonymous", "true")])
+def test_with_either_it_is_served(scripted: Start, options: tuple[str, ...]) -> None:
+    port = httpx.URL(scripted(*options, host="0.0.0.0").url()).port
+    assert httpx.get(f"http://127.0.0.1:{port}/version").status_code == 200
+
+
+def test_as_many_files_may_be_open_as_connections_need(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = []
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 3000))
+    monkeypatch.setattr("resource.setrlimit", lambda _, pair: limits.append(pair))
+    _allow_open_files(1000)
+    assert (limits, caplog.records) == ([(2024, 3000)], [])
+    _allow_open_files(4096)
+    assert limits[1:] == [(3000, 3000)]
+    assert "at most 3000 files may be open" in caplog.text
+
+
+def test_a_limit_on_open_files_is_never_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for pair in ((5000, 5000), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, pair=pair: pair)
+        monkeypatch.setattr("resource.setrlimit", lambda *_: pytest.fail("it was set"))
+        _allow_open_files(1000)
+
+
+def test_an_engine_that_cannot_start_is_one_line(start: Start) -> None:
+    arguments = ("--backend", "scripted", "--script", "/nowhere/script", "--port", "0")
+    status, err = start(*arguments).end()
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("gpt-oss-server serve: /nowhere/script: ")
+
+
+def test_an_unknown_engine_is_one_line(start: Start) -> None:
+    status, err = start("--backend", "steam", "--port", "0", "--model", "m").end()
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("gpt-oss-server serve: unknown backend 'steam'; known are ")
+
+
+def test_an_address_of_version_6_stands_in_brackets() -> None:
+    class Listener:
+        def getsockname(self) -> tuple[str, int, int, int]:
+            return ("::1", 8000, 0, 0)
+
+    assert _url(Listener()) == "http://[::1]:8000"  # type: ignore[arg-type]
+
+
+# Stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_idle_server_stops_at_a_signal(scripted: Start, number: signal.Signals) -> None:
+    process = scripted("--log-level", "warning")
+    process.url()
+    process.send(number)
+    assert process.end() == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_running_answer_is_finished_first(scripted: Start, number: signal.Signals) -> None:
+    process = scripted(delay_ms=SLOW)
+    stream = Stream(process.url())
+    process.send(number)
+    events = stream.rest()
+    assert text(events) == WORDS
+    assert events[-1] == "[DONE]"
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+    assert "answers to finish first: 1; Ctrl-C ends them" in err
+
+
+def test_while_it_drains_no_one_else_is_let_in(scripted: Start) -> None:
+    process = scripted(delay_ms=SLOW)
+    url = process.url()
+    stream = Stream(url)
+    process.send(signal.SIGINT)
+    await_closed(url)
+    assert text(stream.rest()) == WORDS
+    assert process.end()[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_running_answers(scripted: Start, number: signal.Signals) -> None:
+    process = scripted(delay_ms=NEVER)
+    url = process.url()
+    stream = Stream(url)
+    process.send(number)
+    await_closed(url)
+    process.send(number)
+    assert stream.rest()[-1] == "[DONE]"
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+
+
+def test_after_the_drain_running_answers_are_ended(scripted: Start) -> None:
+    process = scripted("--drain-seconds", "0.2", delay_ms=NEVER)
+    stream = Stream(process.url())
+    process.send(signal.SIGINT)
+    assert stream.rest()[-1] == "[DONE]"
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+
+
+def background(url: str) -> str:
+    """Start an answer that nobody follows; its id."""
+    body = {"input": "A question", "background": True}
+    answer = httpx.post(f"{url}/v1/responses", json=body, timeout=PATIENCE)
+    assert answer.json()["status"] == "queued"
+    return str(answer.json()["id"])
+
+
+def retrieved(process: Process, response_id: str) -> dict[str, Any]:
+    answer = httpx.get(f"{process.url()}/v1/responses/{response_id}", timeout=PATIENCE)
+    return dict(answer.json())
+
+
+def test_an_answer_that_nobody_follows_is_finished_first(scripted: Start, tmp_path: Path) -> None:
+    store = ("--store", f"sqlite:///{tmp_path}/store.db")
+    process = scripted(*store, delay_ms=SLOW)
+    response_id = background(process.url())
+    process.send(signal.SIGTERM)
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+    kept = retrieved(scripted(*store), response_id)
+    assert kept["status"] == "completed"
+    assert kept["output"][0]["content"][0]["text"] == WORDS
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_an_answer_that_nobody_follows_is_ended_with_the_drain(
+    scripted: Start, tmp_path: Path, signals: int
+) -> None:
+    store = ("--store", f"sqlite:///{tmp_path}/store.db")
+    drain = "0" if signals == 1 else "3600"
+    process = scripted(*store, "--drain-seconds", drain, delay_ms=NEVER)
+    url = process.url()
+    response_id = background(url)
+    process.send(signal.SIGTERM)
+    if signals == 2:
+        await_closed(url)
+        process.send(signal.SIGTERM)
+    assert process.end()[0] == 0
+    assert retrieved(scripted(*store), response_id)["status"] == "failed"
+
+
+def begin_turn(url: str) -> ClientConnection:
+    """A WebSocket on which a turn is in progress."""
+    socket = connect(f"ws{url.removeprefix('http')}/v1/responses")
+    socket.send(json.dumps({"type": "response.create", "input": "A secret question"}))
+    socket.recv(PATIENCE)
+    return socket
+
+
+def rest_of_turn(socket: ClientConnection) -> tuple[dict[str, Any], int | None]:
+    """The turn's last event, and the code that the server closes the connection with."""
+    event: dict[str, Any] = {}
+    try:
+        while True:
+            event = json.loads(socket.recv(PATIENCE))
+    except ConnectionClosed as closed:
+        return event, closed.rcvd and closed.rcvd.code
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_running_turn_of_a_websocket_is_finished_first(
+    scripted: Start, number: signal.Signals
+) -> None:
+    process = scripted(delay_ms=SLOW)
+    url = process.url()
+    socket = begin_turn(url)
+    process.send(number)
+    await_closed(url)
+    event, code = rest_of_turn(socket)
+    assert event["type"] == "response.completed"
+    assert event["response"]["output"][0]["content"][0]["text"] == WORDS
+    assert code == 1001
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+    assert "answers to finish first: 1; Ctrl-C ends them" in err
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_after_the_drain_or_a_second_signal_a_running_turn_is_ended(
+    scripted: Start, signals: int
+) -> None:
+    drain = "0.2" if signals == 1 else "3600"
+    process = scripted("--drain-seconds", drain, delay_ms=NEVER)
+    url = process.url()
+    socket = begin_turn(url)
+    idle = connect(f"ws{url.removeprefix('http')}/v1/responses")
+    process.send(signal.SIGINT)
+    assert rest_of_turn(idle) == ({}, 1001)
+    if signals == 2:
+        process.send(signal.SIGINT)
+    event, code = rest_of_turn(socket)
+    assert (event["response"]["status"], code) == ("cancelled", 1001)
+    status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+
+
+def test_a_client_that_sends_half_a_request_cannot_keep_the_server(scripted: Start) -> None:
+    process = scripted("--drain-seconds", "0", "--log-level", "error")
+    url = httpx.URL(process.url())
+    with socket.create_connection((url.host, url.port)) as half:
+        half.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+        httpx.get(url.join("/version"))
+        process.send(signal.SIGINT)
+        status, err = process.end()
+    assert status == 0
+    assert "Traceback" not in err
+
+
+# What it says
+
+
+def test_logs_hold_each_request_once_and_nothing_that_was_said(scripted: Start) -> None:
+    process = scripted("--log-level", "debug", "--api-key", "hunter2")
+    url = process.url()
+    key = {"authorization": "Bearer hunter2"}
+    with httpx.Client(base_url=url, headers=key) as client:
+        for stream in (True, False):
+            client.post("/v1/chat/completions", json={**CHAT, "stream": stream})
+            body = {"input": "A secret question", "instructions": "hush", "stream": stream}
+            client.post("/v1/responses", json=body)
+            no_line = {**CHAT, "messages": [{"role": "user", "content": "A secret"}]}
+            client.post("/v1/chat/completions", json={**no_line, "stream": stream})
+        client.get("/v1/models?key=hunter2")
+    process.send(signal.SIGINT)
+    status, err = process.end()
+    assert status == 0
+    lines = err.splitlines()
+    assert sum("POST /v1/chat/completions" in line for line in lines) == 4
+    assert sum("POST /v1/responses" in line for line in lines) == 2
+    assert sum("GET /v1/models" in line for line in lines) == 1
+    for said in ("secret", "hush", "seven", "hunter"):
+        assert said not in err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    progress = Progress()
+    for percent in range(0, 101, 5):
+        progress("load", percent / 100)
+    progress("warm up", 1.0)
+    return stream.getvalue()
+
+
+def test_progress_is_a_line_that_is_rewritten_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = shown(Terminal(), monkeypatch).split("\n")
+    assert [line.split("\x1b[K")[-1] for line in lines] == ["load: 100%", "warm up: 100%", ""]
+
+
+def test_progress_is_a_few_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(io.StringIO(), monkeypatch).split("\n") == [
+        "load: 0%",
+        "load: 25%",
+        "load: 50%",
+        "load: 75%",
+        "load: 100%",
+        "warm up: 100%",
+        "",
+    ]
+
+
+class Mortal:
+    """An engine that is dead by the second look; the first finds it merely unwell."""
+
+    info = BackendInfo("mortal", "m", 100, VOCAB_SIZE, frozenset())
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        return
+
+    async def check(self) -> None:
+        self.looks += 1
+        if self.looks == 1:
+            raise BackendFailed("unwell")
+        raise EngineDied("the engine died")
+
+
+def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Mortal()
+    monkeypatch.setattr("server.commands.serve.open_backend", lambda *_: engine)
+    monkeypatch.setattr("server.commands.serve.open_store", lambda _: MemoryStore())
+    for name in ("_log_to_stderr", "_spare_the_collector", "signal.signal"):
+        monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
+    for name in ("WATCH_SECONDS", "DEAD_SECONDS"):
+        monkeypatch.setattr(f"server.commands.serve.{name}", 0.01)
+    with pytest.raises(CannotServe, match="the engine died"):
+        serve(Settings(port=0))
+    assert engine.looks == 2
+
+
+@pytest.fixture
+async def idle(monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A server with a dead engine, which has its headers set once and then never again."""
+    monkeypatch.setattr("server.commands.serve.TICK_SECONDS", NEVER)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("nobody asks")
+
+    config = uvicorn.Config(app, log_config=None)
+    config.load()
+    engine = Mortal()
+    engine.looks = 1
+    context: Any = SimpleNamespace(gateway=SimpleNamespace(backend=engine))
+    return Server(config, context, asyncio.get_running_loop())
+
+
+async def test_a_signal_is_not_left_for_the_next_tick(idle: Server) -> None:
+    waiting = asyncio.create_task(idle.main_loop())
+    await asyncio.sleep(0)
+    idle.handle_exit(signal.SIGINT, None)
+    await asyncio.wait_for(waiting, PATIENCE)
+
+
+async def test_the_end_of_the_engine_is_not_left_for_the_next_tick(
+    idle: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WATCH_SECONDS", "DEAD_SECONDS"):
+        monkeypatch.setattr(f"server.commands.serve.{name}", 0.01)
+    both = asyncio.gather(idle.main_loop(), idle._end_with_the_engine())
+    await asyncio.wait_for(both, PATIENCE)
+
+
+async def test_each_tick_sets_the_date(idle: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.commands.serve.TICK_SECONDS", 0.001)
+    told: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+
+    class State(uvicorn.server.ServerState):
+        def __setattr__(self, name: str, value: Any) -> None:
+            told.put_nowait((name, value))
+
+    idle.server_state = State()
+    while not told.empty():
+        told.get_nowait()
+    waiting = asyncio.create_task(idle.main_loop())
+    for _ in range(2):
+        name, headers = await asyncio.wait_for(told.get(), PATIENCE)
+        assert name == "default_headers"
+        assert b"date" in dict(headers)
+    waiting.cancel()
+
+
+ENDLESS = """
+import signal, sys, threading
+from adapters.local import backend
+from server.commands.main import main
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as shells start background jobs
+
+def load(*_):
+    print("loading", flush=True)
+    threading.Event().wait()
+
+backend.load = load
+sys.exit(main(["serve", "--model", "endless", "--port", "0"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_loading_can_be_interrupted(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", ENDLESS]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "loading\n"
+            process.send_signal(number)
+            _, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert (process.returncode, err) == (INTERRUPTED, "")
+
+
+def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stuck:
+        async def start(self) -> None:
+            return
+
+        async def stop(self) -> None:
+            raise BackendFailed("stuck")
+
+    class Watched(MemoryStore):
+        async def stop(self) -> None:
+            stopped.append(self)
+
+    stopped: list[MemoryStore] = []
+    monkeypatch.setattr("server.commands.serve.open_backend", lambda *_: Stuck())
+    monkeypatch.setattr("server.commands.serve.open_store", lambda _: Watched())
+    for name in ("_log_to_stderr", "_listen", "signal.signal"):
+        monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
+    with pytest.raises(CannotServe, match="stuck"):
+        serve(Settings(port=0))
+    assert len(stopped) == 1
+
+
+def test_a_damaged_store_is_said_with_what_to_do(tmp_path: Path) -> None:
+    store = tmp_path / "store.db"
+    store.write_bytes(b"no database" * 1000)
+    script = tmp_path / "script.jsonl"
+    script.write_text(json.dumps({"completion": ANSWER}), encoding="utf-8")
+    options = ("--backend", "scripted", "--script", str(script), "--port", "0")
+    status, log = Process(*options, "--store", f"sqlite:///{store}").end()
+    assert status == 1
+    *_, last = log.splitlines()
+    assert last.startswith(f"gpt-oss-server serve: cannot open the store: the file {store} is")
+    assert "restore a backup" in last

@@ -1,0 +1,199 @@
+import asyncio
+import gc
+
+import pytest
+
+from server.errors import RateLimited
+from server.generation.admission import Admission, Ticket
+
+
+class Guest:
+    """A request that holds its slot until it is told to go."""
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.inside = False
+        self.go = asyncio.Event()
+        self.task = asyncio.create_task(self._stay(ticket))
+
+    async def _stay(self, ticket: Ticket) -> None:
+        try:
+            async with ticket.slot():
+                self.inside = True
+                await self.go.wait()
+        finally:
+            ticket.leave()
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_all_places_can_be_taken_and_no_more() -> None:
+    admission = Admission(running=1, waiting=2)
+    for _ in range(3):
+        admission.enter()
+    with pytest.raises(RateLimited) as refusal:
+        admission.enter()
+    assert refusal.value.headers == {"Retry-After": "1"}
+    assert admission.admitted == 3
+
+
+def test_a_place_that_is_left_is_free() -> None:
+    admission = Admission(running=1, waiting=0)
+    admission.enter().leave()
+    assert admission.admitted == 0
+    admission.enter()
+
+
+def test_leaving_twice_gives_one_place_back() -> None:
+    admission = Admission(running=2, waiting=0)
+    admission.enter()
+    ticket = admission.enter()
+    ticket.leave()
+    ticket.leave()
+    assert admission.admitted == 1
+
+
+async def test_no_more_requests_run_at_once_than_may() -> None:
+    admission = Admission(running=2, waiting=8)
+    guests = [Guest(admission.enter()) for _ in range(4)]
+    await settle()
+    assert [guest.inside for guest in guests] == [True, True, False, False]
+    for guest in guests:
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+    assert admission.admitted == 0
+
+
+async def test_who_waits_longest_is_next() -> None:
+    admission = Admission(running=1, waiting=3)
+    guests = [Guest(admission.enter()) for _ in range(4)]
+    for position, guest in enumerate(guests):
+        await settle()
+        assert [other.inside for other in guests] == [n <= position for n in range(4)]
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+
+
+async def test_a_lower_priority_is_next_before_those_who_wait_longer() -> None:
+    admission = Admission(running=1, waiting=4)
+    first, late, plain, other, early = (Guest(admission.enter(n)) for n in (0, 7, 0, 0, -7))
+    order = [first, early, plain, other, late]
+    for position, guest in enumerate(order):
+        await settle()
+        assert [each.inside for each in order] == [n <= position for n in range(5)]
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in order))
+
+
+async def test_one_who_stops_waiting_holds_nobody_up() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second, third = (Guest(admission.enter()) for _ in range(3))
+    await settle()
+    second.task.cancel()
+    await settle()
+    assert admission.admitted == 2
+    first.go.set()
+    await settle()
+    assert third.inside
+    third.go.set()
+    await third.task
+
+
+async def test_one_who_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second, third = (Guest(admission.enter()) for _ in range(3))
+    await settle()
+    first.go.set()
+    await asyncio.sleep(0)
+    second.task.cancel()
+    await settle()
+    assert (second.inside, third.inside) == (False, True)
+    third.go.set()
+    await asyncio.wait([first.task, second.task, third.task])
+    assert admission.admitted == 0
+
+
+def cancelled_futures() -> int:
+    gc.collect()
+    return sum(type(each) is asyncio.Future and each.cancelled() for each in gc.get_objects())
+
+
+async def test_those_who_stop_waiting_are_forgotten() -> None:
+    admission = Admission(running=1, waiting=100)
+    before = cancelled_futures()
+    first = Guest(admission.enter())
+    for _ in range(100):
+        guest = Guest(admission.enter())
+        await settle()
+        guest.task.cancel()
+        await settle()
+    del guest
+    assert cancelled_futures() <= before
+    first.go.set()
+    await first.task
+
+
+async def test_a_lower_priority_takes_the_place_of_the_last_who_would_be_next() -> None:
+    admission = Admission(running=1, waiting=3)
+    first, middle, early, late = (Guest(admission.enter(n)) for n in (0, 1, 2, 2))
+    await settle()
+    better = Guest(admission.enter(1))
+    assert admission.admitted == 4
+    await settle()
+    with pytest.raises(RateLimited):
+        await late.task
+    assert admission.admitted == 4
+    order = [first, middle, better, early]
+    for position, guest in enumerate(order):
+        await settle()
+        assert [each.inside for each in order] == [n <= position for n in range(4)]
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in order))
+    assert admission.admitted == 0
+
+
+async def test_a_place_is_taken_from_none_of_the_same_priority_and_none_that_samples() -> None:
+    admission = Admission(running=1, waiting=1)
+    guests = [Guest(admission.enter(9)), Guest(admission.enter(0))]
+    await settle()
+    with pytest.raises(RateLimited):
+        admission.enter(0)
+    assert admission.admitted == 2
+    for guest in guests:
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in guests))
+
+
+async def test_one_who_is_cancelled_as_it_is_sent_away_passes_nothing_on() -> None:
+    admission = Admission(running=1, waiting=1)
+    first, second = Guest(admission.enter()), Guest(admission.enter(5))
+    await settle()
+    third = Guest(admission.enter())
+    second.task.cancel()
+    await settle()
+    assert (third.inside, admission.admitted) == (False, 2)
+    first.go.set()
+    third.go.set()
+    await asyncio.wait([first.task, second.task, third.task])
+    assert (second.inside, third.inside, admission.admitted) == (False, True, 0)
+
+
+async def test_one_who_is_cancelled_at_the_same_time_is_neither_next_nor_sent_away() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second, third = (Guest(admission.enter(n)) for n in (0, 1, 2))
+    await settle()
+    third.task.cancel()
+    with pytest.raises(RateLimited):
+        admission.enter(1)
+    second.task.cancel()
+    first.go.set()
+    await asyncio.wait([first.task, second.task, third.task])
+    assert (second.inside, third.inside, admission.admitted) == (False, False, 0)
+    again = Guest(admission.enter())
+    await settle()
+    assert again.inside
+    again.go.set()
+    await again.task

@@ -1,0 +1,246 @@
+"""Choices that are merged: what their order is, and how they end together."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, ServerFailed
+from server.generation import parallel_samples
+from server.generation.admission import Admission
+from server.generation.gateway import LastEvents
+from server.generation.plan import TurnPlan
+from server.generation.runs import Emit, Journal, Run, Runs, Show, WireEvent
+from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Usage
+
+
+class Turn:
+    """A choice's sampling, told by the test what to do."""
+
+    def __init__(self, outbound: Any, last_events: LastEvents) -> None:
+        self.outbound = outbound
+        self.last_events = last_events
+        self.cancelled = False
+        self._told: asyncio.Queue[TurnEvent | APIError] = asyncio.Queue()
+
+    def say(self, *texts: str) -> None:
+        for text in texts:
+            self._told.put_nowait(TextDelta(0, text))
+
+    def finish(self) -> None:
+        self._told.put_nowait(TurnFinished("stop", Usage(1)))
+
+    def fail(self, error: APIError) -> None:
+        self._told.put_nowait(error)
+
+    async def __call__(self, emit: Emit) -> None:
+        try:
+            await emit(self.outbound.start())
+            while True:
+                event = await self._told.get()
+                if isinstance(event, APIError):
+                    await emit(self.outbound.fail(event))
+                    raise event
+                await emit(self.outbound.push(event))
+                if isinstance(event, TurnFinished):
+                    await emit(self.last_events())
+                    return
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+
+
+class Gateway:
+    """Starts at most `room` choices."""
+
+    def __init__(self, room: int = 8) -> None:
+        self.runs = Runs()
+        self.admission = Admission(running=2, waiting=2)
+        self.turns: list[Turn] = []
+        self._room = room
+
+    async def start(
+        self,
+        plan: TurnPlan,
+        outbound: Any,
+        request_id: str,
+        *,
+        journal: Journal | None = None,
+        last_events: LastEvents = tuple,
+    ) -> Run:
+        if len(self.turns) == self._room:
+            raise RateLimited("full")
+        self.turns.append(Turn(outbound, last_events))
+        if journal is not None:
+            await journal.begin()
+        return self.runs.start(self.turns[-1], request_id, journal=journal)
+
+
+class Outbound:
+    """Says what it is told, under its index."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def start(self) -> list[WireEvent]:
+        return [{"said": (self._index, "start")}]
+
+    def push(self, event: TurnEvent) -> list[WireEvent]:
+        said = event.text if isinstance(event, TextDelta) else "finish"
+        return [{"said": (self._index, said)}]
+
+    def fail(self, error: APIError) -> list[WireEvent]:
+        return [{"said": (self._index, "fail")}]
+
+    def cancel(self) -> list[WireEvent]:
+        return []
+
+
+class Kept:
+    """A journal in memory."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.events: list[WireEvent] = []
+
+    async def begin(self) -> None:
+        self.begun += 1
+
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+        await asyncio.sleep(0)
+        self.events.extend(events)
+        show(events)
+
+
+async def begin(gateway: Any, count: int, journal: Journal | None = None) -> Run:
+    plans: Any = [None] * count
+    outbounds = [Outbound(index) for index in range(count)]
+    return await parallel_samples.start(
+        gateway, plans, outbounds, "id", lambda: [{"said": "last"}], journal=journal
+    )
+
+
+async def read(run: Run) -> list[Any]:
+    return [event["said"] async for batch in run.follow() for event in batch]
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_the_last_events_come_when_all_choices_have_finished(count: int) -> None:
+    gateway = Gateway()
+    run = await begin(gateway, count)
+    for turn in reversed(gateway.turns):
+        turn.say("a", "b")
+        turn.finish()
+    said = await read(run)
+    assert said[-1] == "last"
+    for index in range(count):
+        own = [text for each, text in said[:-1] if each == index]
+        assert own == ["start", "a", "b", "finish"]
+
+
+async def test_choices_appear_in_their_order_whichever_is_first() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 3)
+    gateway.turns[2].say("quick")
+    reading = asyncio.ensure_future(read(run))
+    await settle()
+    for turn in gateway.turns:
+        turn.finish()
+    said = await reading
+    assert [index for index, text in said[:-1] if text == "start"] == [0, 1, 2]
+    assert said.index((2, "quick")) < said.index((0, "finish"))
+
+
+async def test_the_first_failure_ends_all() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 3)
+    reading = asyncio.ensure_future(read(run))
+    await settle()
+    gateway.turns[1].fail(ServerFailed("broken"))
+    said = await reading
+    assert said[-1] == (1, "fail")
+    assert run.error is not None
+    assert run.error.message == "broken"
+    await settle()
+    assert [turn.cancelled for turn in gateway.turns] == [True, False, True]
+
+
+async def test_a_reader_that_leaves_takes_all_choices_with_it() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 2)
+    reading = asyncio.ensure_future(read(run))
+    await settle()
+    reading.cancel()
+    await settle()
+    assert run.done
+    assert all(turn.cancelled for turn in gateway.turns)
+
+
+async def test_choices_may_be_ended_for_a_reason() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 2)
+    await settle()
+    reason = ClientTooSlow(1)
+    run.cancel(reason)
+    assert (await read(run))[-1] == (0, "fail")
+    assert run.error is reason
+    await settle()
+    assert [turn.cancelled for turn in gateway.turns] == [True, True]
+
+
+async def test_the_events_of_choices_are_kept_once() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 2)
+    singles = [single for index in range(2) if (single := gateway.runs.find(f"id-{index}"))]
+    for turn in gateway.turns:
+        turn.say("a", "b")
+    await settle()
+    assert [len(single.events) for single in singles] == [0, 0]
+    assert len(run.events) == 6
+    run.cancel()
+    await run.wait()
+
+
+async def test_choices_that_are_left_at_once_are_not_left_behind() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 2)
+    run.cancel()
+    await settle()
+    assert run.done
+    assert all(turn.cancelled for turn in gateway.turns)
+
+
+async def test_more_choices_than_there_will_ever_be_room_for_are_refused() -> None:
+    gateway = Gateway()
+    await begin(gateway, 4)
+    with pytest.raises(InvalidRequest) as refused:
+        await begin(gateway, 5)
+    assert refused.value.param == "n"
+    assert len(gateway.turns) == 4
+
+
+async def test_where_not_all_have_room_none_runs() -> None:
+    gateway = Gateway(room=2)
+    with pytest.raises(RateLimited):
+        await begin(gateway, 3)
+    await settle()
+    assert all(turn.cancelled for turn in gateway.turns)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_journal_keeps_what_is_shown(count: int) -> None:
+    gateway, journal = Gateway(), Kept()
+    run = await begin(gateway, count, journal)
+    for turn in gateway.turns:
+        turn.say("a", "b", "c")
+        turn.finish()
+    said = await read(run)
+    assert journal.begun == 1
+    assert [event["said"] for event in journal.events] == said
+    assert len(said) == 5 * count + 1

@@ -1,0 +1,68 @@
+"""Prompts that are too long."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harmony.messages import Author, Channel, Conversation, DeveloperContent, Message, Role
+from harmony.render import render
+from harmony.tokenizer import decode
+from server.generation.truncation import render_within
+
+DEVELOPER = Message(Author(Role.DEVELOPER), DeveloperContent("Be kind."))
+
+
+def turn(name: str, calls: int = 0) -> list[Message]:
+    assistant = Author(Role.ASSISTANT)
+    call = Message(assistant, "{}", Channel.COMMENTARY, "functions.f", "json")
+    result = Message(Author(Role.TOOL, "functions.f"), "ok", Channel.COMMENTARY, "assistant")
+    return [
+        Message(Author(Role.USER), f"ask {name}"),
+        *[call, result] * calls,
+        Message(assistant, f"said {name}", Channel.FINAL),
+    ]
+
+
+def talk(*turns: list[Message]) -> Conversation:
+    return Conversation((DEVELOPER, *(message for each in turns for message in each)))
+
+
+def test_what_fits_is_whole() -> None:
+    whole = talk(turn("a"), turn("b"))
+    assert render_within(whole, len(render(whole))) == render(whole)
+
+
+def test_the_oldest_turns_go_first_and_the_instructions_stay() -> None:
+    a, b, c = turn("a", 2), turn("b", 1), turn("c")
+    assert render_within(talk(a, b, c), len(render(talk(b, c)))) == render(talk(b, c))
+    assert render_within(talk(a, b, c), len(render(talk(b, c))) - 1) == render(talk(c))
+
+
+def test_the_last_turn_stays_though_it_is_too_long() -> None:
+    assert render_within(talk(turn("a"), turn("b", 9)), 1) == render(talk(turn("b", 9)))
+    assert render_within(talk(turn("a")), 1) == render(talk(turn("a")))
+
+
+def test_without_a_user_there_is_no_turn_to_drop() -> None:
+    assert render_within(talk(), 1) == render(talk())
+
+
+def test_reasoning_stays_as_the_conversation_says() -> None:
+    thought = Message(Author(Role.ASSISTANT), "hm", Channel.ANALYSIS)
+    asked, said = turn("b")
+    whole = Conversation((*turn("a"), asked, thought, said), all_reasoning=True)
+    short = render_within(whole, len(render(whole)) - 1)
+    assert "hm" in decode(short)
+    assert "ask a" not in decode(short)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(0, 400))
+def test_as_little_as_it_takes_is_dropped(calls: list[int], limit: int) -> None:
+    turns = [turn(str(index), count) for index, count in enumerate(calls)]
+    prompts = [render(talk(*turns[start:])) for start in range(len(turns))]
+    fitting = [prompt for prompt in prompts if len(prompt) <= limit]
+    assert render_within(talk(*turns), limit) == (fitting or prompts[-1:])[0]
+
+
+def test_no_more_is_rendered_than_shows_that_it_is_too_long() -> None:
+    long = Conversation((Message(Author(Role.USER), "word " * 100_000),))
+    assert 10 < len(render_within(long, 5, 10)) < 100_000

@@ -1,0 +1,77 @@
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+
+from adapters.base import BackendConfig
+from adapters.scripted import ScriptedBackend
+from server.context import Context
+from server.errors import AuthenticationFailed
+from server.generation.admission import Admission
+from server.generation.gateway import Gateway
+from server.http.authentication import ANYONE, PRINCIPAL, authenticate, check_key
+from server.http.budget import Budget
+from server.settings import Settings
+from server.store.responses.memory import MemoryStore
+
+
+def connection(header: str | bytes | None, *keys: str) -> HTTPConnection:
+    """A request with this `Authorization` header to a server with these keys."""
+    backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
+    app = Starlette()
+    app.state.context = Context(
+        Settings(api_key=keys), Gateway(backend, Admission(1, 0)), 0, MemoryStore(), Budget(1)
+    )
+    value = header.encode() if isinstance(header, str) else header
+    headers = [] if value is None else [(b"authorization", value)]
+    return HTTPConnection({"type": "http", "headers": headers, "app": app})
+
+
+@pytest.mark.parametrize("header", [None, "Bearer anything", "nonsense"])
+def test_without_keys_everybody_is_the_same_owner(header: str | None) -> None:
+    assert check_key(connection(header)) is ANYONE
+
+
+@pytest.mark.parametrize("given", ["first", "second"])
+def test_any_of_several_keys_is_let_in(given: str) -> None:
+    check_key(connection(f"Bearer {given}", "first", "second"))
+
+
+@pytest.mark.parametrize("header", ["bearer key", "BEARER key", "Bearer  key "])
+def test_the_scheme_is_read_as_http_says(header: str) -> None:
+    check_key(connection(header, "key"))
+
+
+@pytest.mark.parametrize("header", [None, "", "key", "Bearer", "Bearer ", "Basic key"])
+def test_without_a_key_the_answer_says_how_to_send_one(header: str | None) -> None:
+    with pytest.raises(AuthenticationFailed, match="Bearer YOUR_KEY"):
+        check_key(connection(header, "key"))
+
+
+@pytest.mark.parametrize(
+    "given", ["ke", "keyy", "KEY", "other", "key key", "k\N{LATIN SMALL LETTER E WITH ACUTE}y"]
+)
+def test_a_wrong_key_is_refused_and_not_repeated(given: str) -> None:
+    with pytest.raises(AuthenticationFailed) as refusal:
+        check_key(connection(f"Bearer {given}", "key"))
+    assert refusal.value.message == "Incorrect API key provided."
+
+
+@pytest.mark.parametrize("key", ["schlüssel", "鍵", "\udcff"])
+def test_a_key_may_hold_any_bytes(key: str) -> None:
+    given = b"Bearer " + key.encode("utf-8", "surrogateescape")
+    check_key(connection(given, key))
+
+
+def test_a_route_gets_the_owner_that_was_checked() -> None:
+    asked = connection("Bearer key", "key")
+    with pytest.raises(KeyError):
+        authenticate(asked)
+    asked.scope["state"] = {PRINCIPAL: check_key(asked)}
+    assert authenticate(asked) == check_key(asked)
+
+
+def test_an_owner_is_its_key_and_does_not_show_it() -> None:
+    first = check_key(connection("Bearer first", "first", "second"))
+    assert first == check_key(connection("Bearer first", "second", "first"))
+    assert first != check_key(connection("Bearer second", "first", "second"))
+    assert "first" not in repr(first)

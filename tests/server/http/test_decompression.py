@@ -1,0 +1,64 @@
+import gzip
+
+import pytest
+import zstandard
+
+from server.errors import APIError, UnsupportedEncoding
+from server.http.decompression import FREE_BYTES, MAX_RATIO, Decoder, check
+
+
+def everything(body: bytes, encoding: str, limit: int = 100 * FREE_BYTES) -> bytes:
+    decoder = Decoder(body, encoding, limit)
+    return b"".join(iter(lambda: decoder.read(FREE_BYTES // 4), b""))
+
+
+def encoded(text: bytes, encoding: str) -> bytes:
+    return gzip.compress(text) if encoding == "gzip" else zstandard.compress(text)
+
+
+def test_a_body_is_decoded_a_slice_at_a_time() -> None:
+    decoder = Decoder(gzip.compress(b"abcde"), "gzip", 5)
+    assert [decoder.read(3), decoder.read(3), decoder.read(3)] == [b"abc", b"de", b""]
+
+
+def test_what_is_over_the_limit_is_refused_at_its_slice() -> None:
+    decoder = Decoder(gzip.compress(b"abcde"), "gzip", 4)
+    assert decoder.read(3) == b"abc"
+    with pytest.raises(APIError) as caught:
+        decoder.read(3)
+    assert (caught.value.status, caught.value.code) == (413, "request_too_large")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_repetitive_request_passes(encoding: str) -> None:
+    """An agent's history that repeats a file, as long as a context holds, and far longer."""
+    file = b"".join(b"def function_%d(): return %d\n" % (i, i * i) for i in range(700))
+    turns = b"".join(b'{"role":"tool","content":"%d %s"},' % (i, file) for i in range(150))
+    assert 3_000_000 < len(turns) < FREE_BYTES
+    assert everything(encoded(turns, encoding), encoding) == turns
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_long_body_passes_up_to_the_ratio(encoding: str) -> None:
+    text = b"".join(
+        b"2026-01-01 INFO request %d took %d ms\n" % (i, i % 97) for i in range(200_000)
+    )
+    body = encoded(text, encoding)
+    assert len(text) > FREE_BYTES
+    assert len(text) < MAX_RATIO * len(body)
+    assert everything(body, encoding) == text
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_bomb_is_refused(encoding: str) -> None:
+    with pytest.raises(APIError) as caught:
+        everything(encoded(b"a" * 2 * FREE_BYTES, encoding), encoding)
+    assert (caught.value.status, caught.value.code) == (413, "compression_ratio_too_high")
+
+
+def test_only_known_encodings_are_decoded() -> None:
+    check("gzip")
+    with pytest.raises(UnsupportedEncoding):
+        check("br")
+    with pytest.raises(UnsupportedEncoding):
+        Decoder(b"", "br", 1)

@@ -1,0 +1,159 @@
+"""Clients that go away, over a real socket: what they had asked for is ended."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from server.app import create_app
+from server.context import Context
+from server.http.protocol import Config
+from server.settings import Settings
+
+SLOW = {
+    "completion": "<|channel|>final<|message|>One two<|return|>",
+    "tokens_per_chunk": 4,
+    "delay_ms": 600_000,
+}
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"model": "m", "messages": [{"role": "user", "content": "Hi"}]},
+    "/v1/responses": {"model": "m", "input": "Hi"},
+}
+
+StartEngine = Callable[..., Awaitable[Any]]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Return when the condition holds."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("the condition never held")
+
+
+class Server:
+    def __init__(self, engine: Any, port: int, context: Context) -> None:
+        self.engine = engine
+        self._port = port
+        self._admission = context.gateway.admission
+
+    async def post(self, path: str, **options: Any) -> "Client":
+        """A client that has sent its whole request."""
+        body = json.dumps({**BODIES[path], **options}).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        return await self.send(head.encode() + body)
+
+    async def send(self, data: bytes) -> "Client":
+        """A client that has sent these bytes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(data)
+        return Client(reader, writer)
+
+    async def until(self, *, admitted: int, sampling: int) -> None:
+        """Return when so many requests are admitted, and so many of them sample."""
+        await until(lambda: (self._admission.admitted, self.engine.open) == (admitted, sampling))
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read_event(self) -> None:
+        await self._reader.readuntil(b"data: ")
+
+    async def leave(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+@asynccontextmanager
+async def serving(engine: Any, **options: Any) -> AsyncIterator[Server]:
+    settings = Settings(backend="scripted", script="unused", served_model_name=("m",), **options)
+    app = create_app(settings, engine)
+    server = uvicorn.Server(Config(app, settings.limits, port=0, log_config=None))
+    running = asyncio.create_task(server.commands.serve())
+    await until(lambda: server.started)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield Server(engine, port, app.state.context)
+    server.should_exit = True
+    await running
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_leaving_a_stream_frees_its_slot(start_engine: StartEngine, path: str) -> None:
+    async with serving(await start_engine(SLOW)) as server:
+        client = await server.post(path, stream=True)
+        await client.read_event()
+        await server.until(admitted=1, sampling=1)
+        await client.leave()
+        await server.until(admitted=0, sampling=0)
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_leaving_a_whole_answer_frees_its_slot(start_engine: StartEngine, path: str) -> None:
+    async with serving(await start_engine(SLOW)) as server:
+        client = await server.post(path)
+        await server.until(admitted=1, sampling=1)
+        await client.leave()
+        await server.until(admitted=0, sampling=0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("path", BODIES)
+async def test_leaving_the_queue_frees_the_place(
+    start_engine: StartEngine, path: str, stream: bool
+) -> None:
+    async with serving(await start_engine(SLOW), max_running=1) as server:
+        first = await server.post(path, stream=stream)
+        await server.until(admitted=1, sampling=1)
+        second = await server.post(path, stream=stream)
+        await server.until(admitted=2, sampling=1)
+        await second.leave()
+        await server.until(admitted=1, sampling=1)
+        await first.leave()
+        await server.until(admitted=0, sampling=0)
+
+
+async def test_who_waits_gets_the_slot_of_one_who_left(start_engine: StartEngine) -> None:
+    async with serving(await start_engine(SLOW), max_running=1) as server:
+        first = await server.post("/v1/responses", stream=True)
+        await server.until(admitted=1, sampling=1)
+        second = await server.post("/v1/responses", stream=True)
+        await server.until(admitted=2, sampling=1)
+        await first.leave()
+        await server.until(admitted=1, sampling=1)
+        assert len(server.engine.requests) == 2
+        await second.leave()
+        await server.until(admitted=0, sampling=0)
+
+
+async def test_leaving_right_after_asking_frees_the_slot(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server.http.middleware")
+    async with serving(await start_engine(SLOW)) as server:
+        for stream in (True, False):
+            client = await server.post("/v1/chat/completions", stream=stream)
+            await client.leave()
+        await until(lambda: len(caplog.records) == 2)
+        await server.until(admitted=0, sampling=0)
+
+
+async def test_leaving_in_the_middle_of_a_request_is_no_error(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server.http.middleware")
+    async with serving(await start_engine(SLOW)) as server:
+        client = await server.send(
+            b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"
+        )
+        await client.leave()
+        await until(lambda: "/v1/responses 499" in caplog.text)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

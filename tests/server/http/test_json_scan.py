@@ -1,0 +1,175 @@
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from server.errors import InvalidRequest
+from server.http import json_scan
+from server.http.json_scan import check, has_escapes, mended
+from server.schemas import limits
+
+TEXTS = st.text(st.sampled_from('ab"\\[]{},:\n\N{GRINNING FACE}é')) | st.text(max_size=5)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+def walked(value: Any, depth: int = 0) -> Iterator[tuple[str, int]]:
+    """Kind and level of each value and name; an empty container counts as one with a leaf."""
+    match value:
+        case dict():
+            yield "container", depth + 1
+            yield from (("name", depth) for _ in value)
+            for inner in value.values() or [None]:
+                yield from walked(inner, depth + 1)
+        case list():
+            yield "container", depth + 1
+            for inner in value or [None]:
+                yield from walked(inner, depth + 1)
+        case _:
+            yield "leaf", depth
+
+
+def refusal(text: bytes) -> InvalidRequest | None:
+    try:
+        check(text)
+    except InvalidRequest as error:
+        return error
+    return None
+
+
+def over(monkeypatch: pytest.MonkeyPatch, text: bytes, **limit: int) -> bool:
+    """Whether the text is refused where only the limits given are in the way."""
+    all_of_them = dict.fromkeys(vars(json_scan).keys() & vars(limits).keys(), 1 << 62)
+    with monkeypatch.context() as patch:
+        for name, most in {**all_of_them, **limit}.items():
+            if name.startswith("MAX_"):
+                patch.setattr(json_scan, name, most)
+        return refusal(text) is not None
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 16])
+@given(value=VALUES)
+@example(value=["\\", '\\"', "]" * 20, "[" * 20, {"[": {'"': ["\\"]}}])
+def test_values_names_and_levels_are_counted_exactly(size: int, value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False).encode()
+    found = list(walked(value))
+    counted = {
+        "MAX_VALUES": len(found),
+        "MAX_NAMES": sum(kind == "name" for kind, _ in found),
+        "MAX_CONTAINERS": sum(kind == "container" for kind, _ in found),
+        "MAX_DEPTH": max((depth for kind, depth in found if kind == "container"), default=0),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_scan, "SLICE", size)
+        # A scan that is not needed does not say more than that the text is within the limits.
+        patch.setattr(json_scan, "_may_be_over", lambda text: True)
+        for limit, count in counted.items():
+            assert not over(patch, text, **{limit: count}), limit
+            assert over(patch, text, **{limit: count - 1}) or count == 0, limit
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1 << 16])
+@given(texts=st.lists(TEXTS, max_size=6), ascii_only=st.booleans())
+def test_strings_beyond_ascii_are_measured(size: int, texts: list[str], ascii_only: bool) -> None:
+    text = json.dumps(texts, ensure_ascii=ascii_only).encode()
+    written = [json.dumps(each, ensure_ascii=ascii_only)[1:-1].encode() for each in texts]
+    # As they are measured: escaped backslashes and quotes count for nothing.
+    short = [each.replace(b"\\\\", b"").replace(b'\\"', b"") for each in written]
+    wide = sum(len(each) for each in short if b"\\u" in each or not each.isascii())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_scan, "SLICE", size)
+        patch.setattr(json_scan, "_may_be_over", lambda text: True)
+        assert not over(patch, text, MAX_WIDE_BYTES=wide + size)
+        if wide > size:
+            assert over(patch, text, MAX_WIDE_BYTES=wide - size)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        (b"[" + b"1," * limits.MAX_VALUES + b"1]", "values"),
+        (b"[" + b"{}," * limits.MAX_CONTAINERS + b"{}]", "arrays and objects"),
+        (b"{" + b'"a":1,' * limits.MAX_NAMES + b'"a":1}', "members of objects"),
+        (
+            b'["' + b"a" * limits.MAX_WIDE_BYTES + "é".encode() + b'"]',
+            "bytes of text that is not ASCII",
+        ),
+        (b'["' + "é".encode() * (limits.MAX_WIDE_BYTES // 2 + 1), "text that is not ASCII"),
+    ],
+)
+def test_a_text_over_a_limit_is_refused_by_its_name(text: bytes, limit: str) -> None:
+    refused = refusal(text)
+    assert refused is not None
+    assert limit in refused.message
+    assert refused.code == "body_too_complex"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" + b"199999," * (4 * 131_072 - 10) + b"1]",
+        b'["' + b"QUJD" * 8_000_000 + '", "\N{GRINNING FACE}"]'.encode(),
+        b'["' + b"One, two: [three] {four}. " * 1_000_000 + b'"]',
+        b"[" + b'{"type":"message","content":[{"text":"Hi."}]},' * 32_000 + b"{}]",
+    ],
+    ids=["four contexts of token ids", "an image", "prose", "a long conversation"],
+)
+def test_what_clients_send_is_within_the_limits(text: bytes) -> None:
+    assert refusal(text) is None
+
+
+def test_depth_is_refused_as_no_json() -> None:
+    refused = refusal(b"[" * 200)
+    assert refused is not None
+    assert refused.code == "invalid_json"
+    assert f"deeper than {limits.MAX_DEPTH} levels" in refused.message
+
+
+@pytest.mark.parametrize("text", [b"", b'"' * 999, b"\\" * 999, b"]}" * 999, b"[" * 100, b'"\\'])
+def test_what_is_no_json_is_left_to_the_parser(text: bytes) -> None:
+    assert refusal(text) is None
+
+
+# Lone surrogates
+
+
+def read(text: bytes) -> str:
+    """As Python reads it, which takes lone surrogates; each becomes U+FFFD."""
+    return json.loads(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@pytest.mark.parametrize("size", [24, 29, 1 << 16])
+@given(
+    pieces=st.lists(
+        st.sampled_from([r"\ud83d", r"\uDE00", r"\\", r"\"", r"\n", "u", "d83d", "a", r"\u00e9"]),
+        max_size=40,
+    )
+)
+@example(pieces=[r"\ud83d"] * 40)
+@example(pieces=["a", *[r"\ud83d", r"\ude00"] * 20])
+@example(pieces=[r"\\"] * 40)
+def test_lone_surrogates_are_replaced_and_nothing_else_is(size: int, pieces: list[str]) -> None:
+    text = f'"{"".join(pieces)}"'.encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_scan, "SLICE", size)
+        result = mended(text)
+    assert json.loads(result) == read(text)
+    assert len(result) == len(text)
+
+
+def test_bytes_that_are_no_json_stay_so() -> None:
+    for text in (b'"\xff\xff\\ud800"', b"\\" * 5, b"\xff\\\\"):
+        assert (b"\xff" in text) == (b"\xff" in mended(text))
+        assert len(mended(text)) == len(text)
+
+
+def test_escapes_are_found_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_scan, "SLICE", 4)
+    assert has_escapes(b"aaa\\u00e9")
+    assert not has_escapes(b"aaa\\nuuu")

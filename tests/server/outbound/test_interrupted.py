@@ -1,0 +1,74 @@
+"""How a response ends whose server stopped while it was made."""
+
+from typing import Any
+
+import pytest
+
+from adapters.base import TokenLogprobs
+from harmony.events import Header
+from harmony.messages import Channel, Conversation
+from server.errors import ServerFailed
+from server.generation.plan import DeclaredTool, TurnPlan
+from server.generation.turn_events import MessageOpened, TextDelta
+from server.outbound.interrupted import REASON, broken_off
+from server.outbound.responses import ResponsesOutbound
+
+STARTED: dict[str, Any] = {"id": "resp_1", "status": "in_progress", "output": []}
+BEGUN = [
+    {"type": "response.created", "response": STARTED, "sequence_number": 0},
+    {"type": "response.in_progress", "response": STARTED, "sequence_number": 1},
+]
+
+
+def numbered(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    known = [*BEGUN, *events]
+    return [{**event, "sequence_number": number} for number, event in enumerate(known)]
+
+
+def test_one_without_events_gets_its_first_and_last() -> None:
+    events = broken_off(STARTED, [])
+    assert events[:2] == BEGUN
+    assert [event["type"] for event in events[2:]] == ["error", "response.failed"]
+    assert events[-1]["response"]["error"] == {"code": "server_error", "message": REASON}
+
+
+def test_what_was_done_stays() -> None:
+    item = {"id": "msg_1", "type": "message", "status": "completed", "content": []}
+    known = numbered(
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+    )
+    events = broken_off(STARTED, known)
+    assert events[:4] == known
+    assert [event["sequence_number"] for event in events] == list(range(6))
+    assert events[-1]["response"]["output"] == [item]
+
+
+@pytest.mark.parametrize("said", [(), ("a",), ("a", "b")])
+@pytest.mark.parametrize(
+    "header",
+    [
+        Header(Channel.ANALYSIS),
+        Header(Channel.COMMENTARY),
+        Header(Channel.FINAL),
+        Header(Channel.COMMENTARY, "functions.f"),
+        Header(Channel.COMMENTARY, "functions.sql"),
+    ],
+)
+def test_an_open_item_ends_as_in_a_response_that_fails(
+    header: Header, said: tuple[str, ...]
+) -> None:
+    tools = (DeclaredTool("functions.f", "f"), DeclaredTool("functions.sql", "sql", "custom"))
+    outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(()), tools=tools))
+    known = [*outbound.start(), *outbound.push(MessageOpened(0, header))]
+    for text in said:
+        known += outbound.push(TextDelta(0, text, (TokenLogprobs(1, -0.5),)))
+    failed = outbound.fail(ServerFailed(REASON))
+    assert broken_off(STARTED, known) == known + failed
+
+
+def test_reasoning_that_is_hidden_has_no_content() -> None:
+    outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(())), hide_reasoning=True)
+    known = [*outbound.start(), *outbound.push(MessageOpened(0, Header(Channel.ANALYSIS)))]
+    known += outbound.push(TextDelta(0, "secret"))
+    assert broken_off(STARTED, known) == known + outbound.fail(ServerFailed(REASON))

@@ -1,0 +1,258 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from harmony.messages import Author, Channel, DeveloperContent, Message, Role
+from server.errors import InvalidRequest
+from server.replay.messages import read_messages
+
+ASSISTANT = Author(Role.ASSISTANT)
+USER = {"role": "user", "content": "hi"}
+
+
+def analysis(text: str) -> Message:
+    return Message(ASSISTANT, text, Channel.ANALYSIS)
+
+
+def preamble(text: str) -> Message:
+    return Message(ASSISTANT, text, Channel.COMMENTARY)
+
+
+def final(text: str) -> Message:
+    return Message(ASSISTANT, text, Channel.FINAL)
+
+
+def call(name: str, arguments: str) -> Message:
+    return Message(ASSISTANT, arguments, Channel.COMMENTARY, f"functions.{name}", "json")
+
+
+def result(name: str, text: str) -> Message:
+    author = Author(Role.TOOL, f"functions.{name}")
+    return Message(author, text, Channel.COMMENTARY, "assistant")
+
+
+def tool_call(call_id: str, name: str = "f", arguments: str = "{}") -> dict[str, Any]:
+    return {
+        "id": call_id,
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+
+
+def assistant(**fields: Any) -> dict[str, Any]:
+    return {"role": "assistant"} | fields
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_system_and_developer_messages_are_the_developers(role: str) -> None:
+    (message,) = read_messages([{"role": role, "content": "Be brief."}])
+    assert message == Message(Author(Role.DEVELOPER), DeveloperContent("Be brief."))
+
+
+def test_text_comes_as_a_string_or_in_parts() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    read = read_messages([USER, {"role": "user", "content": parts}])
+    assert [message.content for message in read] == ["hi", "a\nb"]
+
+
+def test_what_the_model_cannot_see_is_told_to_it() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    (message,) = read_messages([{"role": "user", "content": [image]}])
+    assert "image left out" in str(message.content)
+
+
+def test_a_users_name_is_part_of_the_header() -> None:
+    (message,) = read_messages([USER | {"name": "ann"}])
+    assert message.author == Author(Role.USER, "ann")
+
+
+def test_an_answer_is_final() -> None:
+    assert read_messages([USER, assistant(content="Hello")])[1:] == [final("Hello")]
+
+
+def test_reasoning_comes_before_the_answer() -> None:
+    read = read_messages([USER, assistant(content="Hello", reasoning="Greet.")])
+    assert read[1:] == [analysis("Greet."), final("Hello")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reasoning_content": "Greet."},
+        {"reasoning": "", "reasoning_content": "Greet."},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "Greet.", "index": 0}]},
+        {
+            "reasoning": "Greet.",
+            "reasoning_content": "Greet.",
+            "reasoning_details": [{"type": "reasoning.text", "text": "Greet."}],
+        },
+        {
+            "reasoning_details": [
+                {"type": "reasoning.text", "text": "Gre"},
+                {"type": "reasoning.summary", "summary": "no"},
+                {"type": "reasoning.encrypted", "data": "no"},
+                {"type": "reasoning.text", "text": None},
+                {"type": "reasoning.text", "text": "et."},
+            ]
+        },
+    ],
+)
+def test_reasoning_is_used_once_from_whichever_field_has_it(fields: dict[str, Any]) -> None:
+    assert read_messages([assistant(content="Hello", **fields)])[:1] == [analysis("Greet.")]
+
+
+def test_text_beside_calls_is_a_preamble_between_reasoning_and_calls() -> None:
+    calls = [tool_call("c1", "f", '{"a":  1}'), tool_call("c2", "g")]
+    read = read_messages([assistant(content="Look.", reasoning="Ask.", tool_calls=calls)])
+    assert read == [analysis("Ask."), preamble("Look."), call("f", '{"a":  1}'), call("g", "{}")]
+
+
+@pytest.mark.parametrize("content", [{}, {"content": None}, {"content": ""}])
+def test_calls_need_no_text(content: dict[str, Any]) -> None:
+    assert read_messages([assistant(tool_calls=[tool_call("c1")], **content)]) == [call("f", "{}")]
+
+
+def test_results_come_from_the_tool_that_was_called() -> None:
+    read = read_messages(
+        [
+            assistant(tool_calls=[tool_call("c1", "f"), tool_call("c2", "g")]),
+            {"role": "tool", "tool_call_id": "c2", "content": "two"},
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "one"}]},
+        ]
+    )
+    assert read[2:] == [result("g", "two"), result("f", "one")]
+
+
+def test_text_is_a_preamble_where_a_call_follows_before_the_next_user_message() -> None:
+    calling = assistant(tool_calls=[tool_call("c1")])
+    read = read_messages([assistant(content="Look."), calling])
+    assert read == [preamble("Look."), call("f", "{}")]
+    read = read_messages([assistant(content="Done."), USER, calling])
+    assert read[0] == final("Done.")
+
+
+def test_a_custom_tools_input_is_no_json() -> None:
+    custom = {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
+    (message,) = read_messages([assistant(tool_calls=[custom])])
+    assert (message.recipient, message.content) == ("functions.sql", "select 1")
+    assert message.content_type is None
+
+
+def test_legacy_calls_and_their_results() -> None:
+    read = read_messages(
+        [
+            assistant(content=None, function_call={"name": "f", "arguments": "{}"}),
+            {"role": "function", "name": "f", "content": "one"},
+        ]
+    )
+    assert read == [call("f", "{}"), result("f", "one")]
+
+
+def test_a_refusal_is_what_was_answered() -> None:
+    assert read_messages([assistant(content=None, refusal="No.")]) == [final("No.")]
+
+
+def test_an_answer_may_be_empty_and_a_message_may_hold_nothing() -> None:
+    assert read_messages([assistant(content="")]) == [final("")]
+    assert read_messages([assistant(content=None)]) == []
+    assert read_messages([assistant(reasoning="Cut off")]) == [analysis("Cut off")]
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        ([], "messages"),
+        (None, "messages"),
+        (["hi"], "messages.0"),
+        ([USER, {"content": "hi"}], "messages.1.role"),
+        ([{"role": ["user"], "content": "hi"}], "messages.0.role"),
+        ([{"role": "user"}], "messages.0.content"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "messages.0.content.0.text"),
+        ([{"role": "user", "content": [{"type": "hologram"}]}], "messages.0.content.0.type"),
+        ([USER | {"name": "a b"}], "messages.0.name"),
+        ([assistant(reasoning=1)], "messages.0.reasoning"),
+        ([assistant(reasoning_details="x")], "messages.0.reasoning_details"),
+        ([assistant(reasoning_details=["x"])], "messages.0.reasoning_details.0"),
+        ([assistant(tool_calls=[{"type": "web"}])], "messages.0.tool_calls.0.type"),
+        ([assistant(tool_calls=[{"type": {}}])], "messages.0.tool_calls.0.type"),
+        ([assistant(tool_calls=[{"id": "c"}])], "messages.0.tool_calls.0.function"),
+        (
+            [assistant(tool_calls=[tool_call("c", "f to=browser.open")])],
+            "messages.0.tool_calls.0.function.name",
+        ),
+        (
+            [assistant(function_call={"name": "f\n", "arguments": ""})],
+            "messages.0.function_call.name",
+        ),
+        ([{"role": "function", "content": "x", "name": "f to=a"}], "messages.0.name"),
+        (
+            [assistant(tool_calls=[tool_call("c") | {"id": None}])],
+            "messages.0.tool_calls.0.id",
+        ),
+        (
+            [assistant(tool_calls=[{"id": "c", "function": {"name": "f", "arguments": {}}}])],
+            "messages.0.tool_calls.0.function.arguments",
+        ),
+        ([{"role": "tool", "content": "x"}], "messages.0.tool_call_id"),
+        ([{"role": "tool", "content": "x", "tool_call_id": "c"}], "messages.0.tool_call_id"),
+        ([{"role": "function", "content": "x"}], "messages.0.name"),
+    ],
+)
+def test_a_bad_message_is_named(messages: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_messages(messages)
+    assert refused.value.param == param
+
+
+BAD_NAMES = ["", "\0", "a\u200bb", "a\nb", "a\u2028b", "a b", "a\u00a0b", "\ud800", "a" * 257]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+@pytest.mark.parametrize(
+    ("place", "param"),
+    [
+        (lambda name: USER | {"name": name}, "messages.0.name"),
+        (
+            lambda name: assistant(tool_calls=[tool_call("c", name)]),
+            "messages.0.tool_calls.0.function.name",
+        ),
+        (
+            lambda name: assistant(
+                tool_calls=[{"id": "c", "type": "custom", "custom": {"name": name, "input": ""}}]
+            ),
+            "messages.0.tool_calls.0.custom.name",
+        ),
+        (
+            lambda name: assistant(function_call={"name": name, "arguments": ""}),
+            "messages.0.function_call.name",
+        ),
+        (lambda name: {"role": "function", "name": name, "content": ""}, "messages.0.name"),
+    ],
+    ids=["user", "function", "custom", "function_call", "result"],
+)
+def test_what_cannot_stand_in_a_header_is_no_name(
+    place: Callable[[str], dict[str, Any]], param: str, name: str
+) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        read_messages([place(name)])
+    assert raised.value.param == param
+
+
+@pytest.mark.parametrize("name", ["Zoë", "李", "ann.b", "O'Brien", "a" * 64])
+def test_users_have_names_of_any_script(name: str) -> None:
+    (message,) = read_messages([USER | {"name": name}])
+    assert message.author.name == name
+
+
+@pytest.mark.parametrize("name", ["a<b", "a|b", "a\\b", "a/b", "a>b", "a" * 65])
+def test_what_the_api_refuses_in_a_users_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        read_messages([USER | {"name": name}])
+    assert raised.value.param == "messages.0.name"
+
+
+@pytest.mark.parametrize("name", ["files.read", "mcp/server/tool", "météo", "a" * 128])
+def test_calls_of_tools_that_other_servers_named_are_read(name: str) -> None:
+    (message,) = read_messages([assistant(tool_calls=[tool_call("c", name)])])
+    assert message.recipient == f"functions.{name}"

@@ -1,0 +1,161 @@
+"""History items that other servers made."""
+
+from typing import Any
+
+import pytest
+
+from harmony.messages import Author, Channel, DeveloperContent, Message, Role
+from server.errors import InvalidRequest
+from server.replay import items, unsupported_items
+
+SHELL = {
+    "type": "shell_call",
+    "call_id": "call_1",
+    "action": {"commands": ["ls"], "timeout_ms": None},
+}
+SHELL_OUTPUT = {
+    "type": "shell_call_output",
+    "call_id": "call_1",
+    "output": [
+        {"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}},
+        {"stdout": "", "stderr": "no", "outcome": {"type": "exit", "exit_code": 2}},
+        {"stdout": "", "stderr": "", "outcome": {"type": "timeout"}},
+    ],
+}
+PATCH = {
+    "type": "apply_patch_call",
+    "call_id": "call_1",
+    "operation": {"type": "delete_file", "path": "a"},
+    "status": "completed",
+}
+PATCHED = {"type": "apply_patch_call_output", "call_id": "call_1", "status": "failed"}
+LOCAL = {
+    "type": "local_shell_call",
+    "id": "lsh_1",
+    "call_id": "call_1",
+    "action": {"type": "exec", "command": ["ls"], "env": {}},
+}
+LOCAL_OUTPUT = {"type": "local_shell_call_output", "call_id": "call_1", "output": "a.txt"}
+MCP = {
+    "type": "mcp_call",
+    "id": "mcp_1",
+    "server_label": "wiki",
+    "name": "find",
+    "arguments": '{"q": 1}',
+}
+CLICK = {"type": "computer_call", "call_id": "call_1", "action": {"type": "click", "x": 1, "y": 2}}
+SCREEN = {
+    "type": "computer_call_output",
+    "call_id": "call_1",
+    "output": {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"},
+}
+SEEN = "[image left out: this model reads text only]"
+
+
+def read(*value: Any) -> list[Message]:
+    return items.messages((), items.resolve(items.normalise(list(value)), {}))
+
+
+def call(tool: str, arguments: str) -> Message:
+    recipient = f"functions.{tool}"
+    return Message(Author(Role.ASSISTANT), arguments, Channel.COMMENTARY, recipient, "json")
+
+
+def result(tool: str, output: str) -> Message:
+    author = Author(Role.TOOL, f"functions.{tool}")
+    return Message(author, output, Channel.COMMENTARY, "assistant")
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "output", "told"),
+    [
+        (
+            SHELL,
+            '{"commands":["ls"],"timeout_ms":null}',
+            SHELL_OUTPUT,
+            "a.txt\nno\n[exit code 2]\n[timed out]",
+        ),
+        (PATCH, '{"type":"delete_file","path":"a"}', PATCHED, "failed"),
+        (PATCH, '{"type":"delete_file","path":"a"}', PATCHED | {"output": "no a"}, "no a"),
+        (LOCAL, '{"type":"exec","command":["ls"],"env":{}}', LOCAL_OUTPUT, "a.txt"),
+        (CLICK, '{"actions":[{"type":"click","x":1,"y":2}]}', SCREEN, SEEN),
+        (
+            CLICK | {"action": None, "actions": [{"type": "wait"}]},
+            '{"actions":[{"type":"wait"}]}',
+            SCREEN,
+            SEEN,
+        ),
+    ],
+)
+def test_a_call_with_its_output_is_a_functions(
+    given: Any, arguments: str, output: Any, told: str
+) -> None:
+    tool = given["type"].removesuffix("_call")
+    assert read(given, output) == [call(tool, arguments), result(tool, told)]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"output": "found"}, "found"),
+        ({"error": "lost"}, "lost"),
+        ({"error": {"type": "http_error", "code": 500}}, '{"type":"http_error","code":500}'),
+        ({}, ""),
+    ],
+)
+def test_an_mcp_call_has_its_result_in_it(more: Any, told: str) -> None:
+    assert read(MCP | more) == [call("wiki__find", '{"q": 1}'), result("wiki__find", told)]
+
+
+def test_what_is_said_before_a_foreign_call_is_commentary() -> None:
+    said, _, _ = read({"role": "assistant", "content": "Let me see."}, LOCAL, LOCAL_OUTPUT)
+    assert said.channel is Channel.COMMENTARY
+
+
+@pytest.mark.parametrize("kind", sorted(unsupported_items.LEFT_OUT))
+def test_what_another_server_ran_leaves_a_note(kind: str) -> None:
+    _, note = read({"role": "user", "content": "hi"}, {"type": kind, "id": "x_1"})
+    said = f"[{kind} left out: this model cannot be shown it]"
+    assert note == Message(Author(Role.DEVELOPER), DeveloperContent(said))
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ([SHELL | {"action": "ls"}], "input.0.action"),
+        ([SHELL | {"call_id": None}], "input.0.call_id"),
+        ([SHELL_OUTPUT], "input.0.call_id"),
+        ([SHELL, SHELL_OUTPUT | {"output": "a"}], "input.1.output"),
+        ([SHELL, SHELL_OUTPUT | {"output": [3]}], "input.1.output.0"),
+        ([SHELL, SHELL_OUTPUT | {"output": [{"stdout": 3}]}], "input.1.output.0.stdout"),
+        ([MCP | {"arguments": {}}], "input.0.arguments"),
+        ([CLICK, SCREEN | {"output": "x"}], "input.1.output"),
+        ([CLICK | {"actions": "x"}], "input.0.actions"),
+        ([PATCH, PATCHED | {"output": 3}], "input.1.output"),
+    ],
+)
+def test_a_bad_item_is_refused_by_its_field(value: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read(*value)
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize("kind", sorted([*unsupported_items.LEFT_OUT, "computer_call_output"]))
+def test_what_would_leave_a_note_can_be_refused(kind: str) -> None:
+    given = items.normalise([{"role": "user", "content": "hi"}, {"type": kind, "id": "x_1"}])
+    with pytest.raises(InvalidRequest) as caught:
+        unsupported_items.refuse_left_out(given, "input")
+    assert (caught.value.param, caught.value.code) == ("input.1", "unsupported_input")
+    assert kind in caught.value.message
+
+
+def test_what_can_be_told_is_not_refused() -> None:
+    unsupported_items.refuse_left_out(items.normalise([SHELL, SHELL_OUTPUT, MCP]), "input")
+
+
+@pytest.mark.parametrize("label", ["my server", "a\u200bb", "", 1])
+def test_the_label_of_a_server_is_a_name(label: Any) -> None:
+    item = {"type": "mcp_call", "id": "m", "name": "f", "server_label": label, "arguments": "{}"}
+    with pytest.raises(InvalidRequest) as raised:
+        items.messages((), items.resolve(items.normalise([item]), {}))
+    assert raised.value.param == "input.0.server_label"

@@ -1,0 +1,149 @@
+"""The response object before its first token."""
+
+from typing import Any
+
+from openai.types.responses import Response
+
+from server.http.json_body import validate
+from server.inbound.grammar import Masking
+from server.inbound.responses import read
+from server.replay.sealing import Sealer
+from server.responses.response_object import created
+from server.schemas.responses import CreateResponse
+from server.store.responses.memory import MemoryStore
+
+# Required by the Open Responses specification of 2026-04-24 (schema ResponseResource).
+FIELDS = [
+    "id",
+    "object",
+    "created_at",
+    "completed_at",
+    "status",
+    "incomplete_details",
+    "model",
+    "previous_response_id",
+    "instructions",
+    "output",
+    "error",
+    "tools",
+    "tool_choice",
+    "truncation",
+    "parallel_tool_calls",
+    "text",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_logprobs",
+    "temperature",
+    "reasoning",
+    "usage",
+    "max_output_tokens",
+    "max_tool_calls",
+    "store",
+    "background",
+    "service_tier",
+    "metadata",
+    "safety_identifier",
+    "prompt_cache_key",
+]
+NULL_UNTIL_KNOWN = [
+    "completed_at",
+    "incomplete_details",
+    "previous_response_id",
+    "instructions",
+    "error",
+    "usage",
+    "max_output_tokens",
+    "max_tool_calls",
+    "safety_identifier",
+    "prompt_cache_key",
+]
+
+
+async def response(**fields: Any) -> dict[str, Any]:
+    request = validate({"input": "hi"} | fields, CreateResponse)
+    draft = await read(
+        request,
+        MemoryStore(),
+        "a",
+        today="2026-01-31",
+        masking=Masking(),
+        sealer=Sealer(),
+    )
+    made = created(request, draft, response_id="resp_1", model="m", created_at=9)
+    Response.model_validate(made, strict=True)
+    return made
+
+
+async def test_all_fields_are_there_and_only_some_may_be_null() -> None:
+    made = await response()
+    assert sorted(made) == sorted(FIELDS)
+    assert sorted(name for name in made if made[name] is None) == sorted(NULL_UNTIL_KNOWN)
+    assert made["text"]["format"] == {"type": "text"}
+    assert made["reasoning"] == {"effort": "medium", "summary": None}
+    assert (made["status"], made["store"], made["tool_choice"]) == ("in_progress", True, "auto")
+
+
+async def test_what_was_asked_for_is_echoed() -> None:
+    asked = {
+        "instructions": "Be kind.",
+        "max_output_tokens": 5,
+        "max_tool_calls": 2,
+        "metadata": {"a": "b"},
+        "parallel_tool_calls": False,
+        "prompt_cache_key": "k",
+        "safety_identifier": "s",
+        "service_tier": "priority",
+        "store": False,
+        "temperature": 0.0,
+        "top_logprobs": 3,
+        "top_p": 0.5,
+        "truncation": "auto",
+        "user": "u",
+    }
+    made = await response(**asked)
+    assert {name: made[name] for name in asked} == asked
+
+
+async def test_a_priority_counts_for_more_than_a_tier() -> None:
+    made = await response(priority=50, service_tier="priority")
+    assert made["service_tier"] == "default"
+
+
+async def test_the_effort_is_the_effective_one() -> None:
+    efforts = [
+        (await response(reasoning={"effort": effort, "summary": "auto"}))["reasoning"]
+        for effort in ("none", "minimal", "xhigh")
+    ]
+    assert [effort["effort"] for effort in efforts] == ["none", "low", "high"]
+    assert efforts[0]["summary"] == "auto"
+
+
+async def test_tools_are_echoed_but_for_those_that_are_left_out() -> None:
+    custom = {"type": "custom", "name": "sql"}
+    namespace = {"type": "namespace", "name": "n", "description": "d", "tools": [custom]}
+    made = await response(
+        tools=[
+            {"type": "function", "name": "f"},
+            {"type": "web_search"},
+            custom,
+            namespace,
+        ],
+        tool_choice={"type": "function", "name": "f"},
+    )
+    function = {"type": "function", "name": "f", "description": None} | {
+        "parameters": None,
+        "strict": None,
+    }
+    assert made["tools"] == [function, custom, namespace]
+    assert made["tool_choice"] == {"type": "function", "name": "f"}
+    assert made["gpt_oss:unserved_tools"] == ["web_search"]
+
+
+async def test_a_schema_is_echoed_with_all_its_fields() -> None:
+    form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+    made = await response(text={"format": form, "verbosity": "low"})
+    assert made["text"] == {
+        "format": {**form, "description": None, "strict": False},
+        "verbosity": "low",
+    }

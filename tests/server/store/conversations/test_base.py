@@ -1,0 +1,148 @@
+"""Conversations, in memory and in databases alike."""
+
+import asyncio
+from dataclasses import replace
+
+from server.store.conversations.base import Conversation
+from server.store.responses.base import Store, StoredItem
+from server.store.responses.memory import MemoryStore
+from tests.server.store.conftest import Database
+from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
+
+TALK = Conversation("a", "conv", 1_700_000_000, "2026-01-31", {"topic": "é"})
+
+
+async def ids(store: Store, name: str = "conv") -> list[str]:
+    read = await store.conversations.read("a", name)
+    assert read is not None
+    return [kept.item["id"] for kept in read.items]
+
+
+async def test_what_is_created_is_read(store: Store) -> None:
+    given = (item("one"), item("two", THOUGHT))
+    await store.conversations.create(TALK, given)
+    assert await store.conversations.get("a", "conv") == TALK
+    read = await store.conversations.read("a", "conv")
+    assert read is not None
+    assert (read.conversation, read.items) == (TALK, given)
+
+
+async def test_another_owner_finds_none(store: Store) -> None:
+    kept = store.conversations
+    await kept.create(TALK, [item("one")])
+    assert await kept.get("b", "conv") is None
+    assert await kept.read("b", "conv") is None
+    assert await kept.annotate("b", "conv", {}) is None
+    assert not await kept.add("b", "conv", [item("two")])
+    assert not await kept.remove("b", "conv", "one")
+    assert not await kept.delete("b", "conv")
+    assert await ids(store) == ["one"]
+
+
+async def test_metadata_is_replaced(store: Store) -> None:
+    await store.conversations.create(TALK, [])
+    changed = await store.conversations.annotate("a", "conv", {"other": "1"})
+    assert changed == replace(TALK, metadata={"other": "1"})
+    assert await store.conversations.get("a", "conv") == changed
+
+
+async def test_items_are_added_in_order_and_taken_out(store: Store) -> None:
+    await store.conversations.create(TALK, [item("one")])
+    assert await store.conversations.add("a", "conv", [item("two"), item("x" * 500)])
+    assert await ids(store) == ["one", "two", "x" * 500]
+    assert await store.conversations.remove("a", "conv", "x" * 500)
+    assert await store.conversations.remove("a", "conv", "one")
+    assert not await store.conversations.remove("a", "conv", "one")
+    assert await ids(store) == ["two"]
+
+
+async def test_what_is_deleted_is_gone(store: Store) -> None:
+    await store.conversations.create(TALK, [item("one")])
+    assert await store.conversations.delete("a", "conv")
+    assert await store.conversations.read("a", "conv") is None
+    assert not await store.conversations.delete("a", "conv")
+    assert not await store.conversations.add("a", "conv", [item("two")])
+
+
+async def test_a_response_that_ends_well_is_added_to_its_conversation(store: Store) -> None:
+    await store.conversations.create(TALK, [])
+    for name, status in (("one", "completed"), ("two", "failed"), ("three", "incomplete")):
+        response = running(name, conversation={"id": "conv"})
+        await store.begin(response)
+        ended = turn(name, conversation={"id": "conv"}, status=status)
+        await store.end(ended, numbered(0))
+    assert await ids(store) == ["in_one", "out_one", "in_three", "out_three"]
+
+
+async def test_a_response_outlives_its_conversation(store: Store) -> None:
+    await store.conversations.create(TALK, [])
+    await store.begin(running("one", conversation={"id": "conv"}))
+    await store.conversations.delete("a", "conv")
+    ended = turn("one", conversation={"id": "conv"}, status="completed")
+    await store.end(ended, numbered(0))
+    assert await store.get("a", "one") == ended
+
+
+async def test_turns_that_end_at_once_stay_together(store: Store) -> None:
+    await store.conversations.create(TALK, [])
+    names = [f"r{number}" for number in range(12)]
+
+    async def make(name: str) -> None:
+        await store.begin(running(name, conversation={"id": "conv"}))
+        ended = turn(name, conversation={"id": "conv"}, status="completed")
+        await store.end(ended, numbered(0))
+
+    await asyncio.gather(*map(make, names))
+    found = await ids(store)
+    assert sorted(found) == sorted(f"{side}_{name}" for name in names for side in ("in", "out"))
+    for first, second in zip(found[::2], found[1::2], strict=True):
+        assert (first.removeprefix("in_"), first[:2]) == (second.removeprefix("out_"), "in")
+
+
+async def test_a_chain_knows_what_its_first_response_had_read(database: Database) -> None:
+    store = await database.open()
+    await store.conversations.create(TALK, [item("before")])
+    read = await store.conversations.read("a", "conv")
+    assert read is not None
+    one = replace(
+        turn("one", conversation={"id": "conv"}, status="completed"),
+        history=read.items,
+        seen=read.seen,
+    )
+    await store.put(one)
+    await store.conversations.add("a", "conv", [item("later")])
+    two = turn("two", previous=one)
+    await store.put(two)
+    assert await store.get("a", "one") == one
+    assert await store.get("a", "two") == two
+
+
+async def test_conversations_that_nothing_is_added_to_are_forgotten(database: Database) -> None:
+    store = await database.open()
+    await store.conversations.create(TALK, [item("one")])
+    assert await store.sweep(3600) == 0
+    assert await store.sweep(-1.0) == 1
+    assert await store.conversations.get("a", "conv") is None
+
+
+async def test_memory_forgets_the_least_recently_used() -> None:
+    store = MemoryStore(capacity=2)
+    one: list[StoredItem] = []
+    for name in ("one", "two"):
+        await store.conversations.create(replace(TALK, id=name), one)
+    await store.conversations.get("a", "one")
+    await store.conversations.create(replace(TALK, id="three"), one)
+    kept = [await store.conversations.get("a", name) for name in ("one", "two", "three")]
+    assert [each is None for each in kept] == [False, True, False]
+
+
+async def test_memory_forgets_the_least_recently_used_where_bytes_are_short() -> None:
+    conversations = MemoryStore(most=50_000).conversations
+    for name in ("one", "two"):
+        await conversations.create(replace(TALK, id=name), [])
+    await conversations.add("a", "two", [item("in", content="x" * 20_000)])
+    await conversations.remove("a", "two", "in")
+    for number in range(3):
+        await conversations.add("a", "one", [item(f"in_{number}", content="x" * 20_000)])
+    assert await conversations.get("a", "two") is None
+    assert await conversations.get("a", "one") is not None

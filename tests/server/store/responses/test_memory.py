@@ -1,0 +1,144 @@
+"""The store in memory."""
+
+import asyncio
+from dataclasses import replace
+from random import Random
+
+from server.store.responses.base import Ledger, StoredItem, StoredResponse
+from server.store.responses.memory import MemoryStore
+
+
+def stored(
+    response_id: str, *, owner: str = "a", given: tuple[StoredItem, ...] = (), marker: int = 0
+) -> StoredResponse:
+    made = StoredItem({"id": f"msg_{response_id}", "type": "message"})
+    response = {"id": response_id, "marker": marker}
+    return StoredResponse(owner, response, "2026-01-31", (), given, (made,))
+
+
+async def test_what_is_put_is_got() -> None:
+    store = MemoryStore()
+    one = stored("one")
+    await store.put(one)
+    assert await store.get("a", "one") is one
+    assert await store.items("a", ["msg_one", "msg_two"]) == {"msg_one": one.output[0]}
+
+
+async def test_another_owner_finds_nothing() -> None:
+    store = MemoryStore()
+    await store.put(stored("one"))
+    assert await store.get("b", "one") is None
+    assert await store.items("b", ["msg_one"]) == {}
+    assert not await store.delete("b", "one")
+    assert await store.get("a", "one") is not None
+
+
+async def test_what_is_deleted_is_gone_with_its_items() -> None:
+    store = MemoryStore()
+    await store.put(stored("one"))
+    assert await store.delete("a", "one")
+    assert await store.get("a", "one") is None
+    assert await store.items("a", ["msg_one"]) == {}
+    assert not await store.delete("a", "one")
+
+
+async def test_a_second_put_replaces() -> None:
+    store = MemoryStore()
+    await store.put(stored("one"))
+    await store.put(stored("one", marker=2))
+    got = await store.get("a", "one")
+    assert got is not None
+    assert got.response["marker"] == 2
+
+
+async def test_the_least_recently_used_is_forgotten() -> None:
+    store = MemoryStore(capacity=2)
+    await store.put(stored("one"))
+    await store.put(stored("two"))
+    await store.get("a", "one")
+    await store.put(stored("three"))
+    assert [await store.get("a", name) is None for name in ("one", "two", "three")] == [
+        False,
+        True,
+        False,
+    ]
+    assert list(await store.items("a", ["msg_one", "msg_two"])) == ["msg_one"]
+
+
+LONG = StoredItem({"id": "long", "type": "message", "content": "x" * 10_000})
+
+
+async def test_the_least_recently_used_is_forgotten_where_bytes_are_short() -> None:
+    store = MemoryStore(most=30_000)
+    for name in ("one", "two"):
+        given = replace(LONG, item=LONG.item | {"id": f"in_{name}"})
+        await store.put(stored(name, given=(given,)))
+    await store.get("a", "one")
+    await store.put(stored("three", given=(LONG,)))
+    kept = [name for name in ("one", "two", "three") if await store.get("a", name)]
+    assert kept == ["one", "three"]
+
+
+async def test_what_a_chain_shares_weighs_once() -> None:
+    store = MemoryStore(most=60_000)
+    history: tuple[StoredItem, ...] = (LONG,)
+    for number in range(10):
+        response = replace(stored(f"r{number}"), history=history)
+        await store.put(response)
+        history = response.items
+    assert await store.get("a", "r0") is not None
+
+
+async def test_a_response_that_is_too_large_is_kept_until_the_next() -> None:
+    store = MemoryStore(most=5_000)
+    await store.put(stored("one", given=(LONG,)))
+    assert await store.get("a", "one") is not None
+    await store.put(stored("two"))
+    assert await store.get("a", "one") is None
+    assert await store.get("a", "two") is not None
+
+
+async def test_a_ledger_weighs_too() -> None:
+    store = MemoryStore(most=20_000)
+    noise = Random(0).randbytes(20_000).hex()
+    await store.put(stored("one"), [{"type": "x", "delta": noise}])
+    await store.put(stored("two"))
+    assert await store.get("a", "one") is None
+
+
+async def test_a_response_is_still_made_while_its_long_end_is_packed() -> None:
+    store = MemoryStore()
+    await store.begin(stored("one"))
+    events = [{"type": "x", "sequence_number": number, "text": 100 * "x"} for number in range(5000)]
+    ending = asyncio.ensure_future(store.end(stored("one"), events))
+    await asyncio.sleep(0)
+    assert await store.ledger("a", "one") == Ledger((), ended=False)
+    await ending
+    assert await store.ledger("a", "one") == Ledger(tuple(events), ended=True)
+
+
+async def test_what_is_deleted_weighs_nothing() -> None:
+    store = MemoryStore(most=30_000)
+    for number in range(10):
+        await store.put(stored("big", given=(LONG,)), [{"type": "x"}])
+        await store.put(stored(f"small_{number}"))
+        await store.delete("a", "big")
+    assert await store.get("a", "small_5") is not None
+
+
+async def test_an_item_that_comes_back_keeps_its_first_form() -> None:
+    store = MemoryStore()
+    one = stored("one")
+    await store.put(one)
+    changed = StoredItem({"id": "msg_one", "type": "message", "content": "other"})
+    await store.put(stored("two", given=(changed,)))
+    assert (await store.items("a", ["msg_one"]))["msg_one"] is one.output[0]
+    await store.delete("a", "two")
+    assert (await store.items("a", ["msg_one"]))["msg_one"] is one.output[0]
+
+
+def test_a_continuation_sees_history_input_and_output_in_order() -> None:
+    before, given = StoredItem({"id": "1"}), StoredItem({"id": "2"})
+    made = StoredItem({"id": "3"})
+    response = StoredResponse("a", {"id": "r"}, "2026-01-31", (before,), (given,), (made,))
+    assert response.items == (before, given, made)

@@ -1,0 +1,488 @@
+"""What only databases do: several gateways, old age, little room, lost connections."""
+
+import asyncio
+import logging
+import sqlite3
+import threading
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, event
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from server.store import codec, rows
+from server.store.responses.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailable
+from server.store.responses.sql import SqlStore
+from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
+from server.store.tables import metadata
+from tests.postgres import Postgres
+from tests.server.store.conftest import Database
+from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
+
+SILENT = -1.0
+"""Any gateway counts as silent."""
+
+
+@pytest.fixture
+def own_postgres(start_postgres: Callable[[], Postgres]) -> Postgres:
+    return start_postgres()
+
+
+async def test_what_is_kept_outlives_the_gateway(database: Database) -> None:
+    first = await database.open()
+    one = turn("one")
+    await first.put(one, numbered(0))
+    await first.stop()
+    second = await database.open()
+    assert await second.get("a", "one") == one
+    ledger = await second.ledger("a", "one")
+    assert ledger is not None
+    assert ledger.events == tuple(numbered(0))
+
+
+async def test_the_steps_make_the_tables_that_the_code_has(database_url: str) -> None:
+    def differences(connection: Connection) -> Any:
+        return compare_metadata(MigrationContext.configure(connection), metadata)
+
+    engine = open_engine(parse_url(database_url))
+    await migrate(engine)
+    async with engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+    await engine.dispose()
+
+
+async def test_gateways_may_start_at_once(database: Database) -> None:
+    await asyncio.gather(*(database.open() for _ in range(4)))
+    await asyncio.gather(*(store.put(turn(f"r{n}")) for n, store in enumerate(database.opened)))
+    assert await database.opened[0].get("a", "r3") == turn("r3")
+
+
+async def test_a_gateway_waits_for_another_that_makes_the_file(tmp_path: Path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    other = sqlite3.connect(f"{tmp_path}/store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    @event.listens_for(store.database.engine.sync_engine, "connect", insert=True)
+    def connected(*_: object) -> None:
+        asyncio.get_running_loop().call_later(0.1, other.close)
+
+    await store.start()
+    await store.stop()
+
+
+async def test_a_file_that_stays_locked_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0)
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    with closing(sqlite3.connect(f"{tmp_path}/store.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable):
+            await store.start()
+    await store.stop()
+
+
+async def test_only_runs_of_silent_gateways_are_adopted(database: Database) -> None:
+    first, second = await database.open(), await database.open()
+    await first.begin(running("one"))
+    assert await second.adopt(60) == []
+    assert [stored.id for stored in await second.adopt(SILENT)] == ["one"]
+    assert await first.beat(["one"]) == frozenset()
+
+
+async def test_what_runs_here_is_not_adopted_however_late_it_is(database: Database) -> None:
+    store = await database.open()
+    await store.begin(running("one"))
+    await store.begin(running("two"))
+    assert [stored.id for stored in await store.adopt(SILENT, ["two"])] == ["one"]
+    await store.append("two", numbered(0))
+
+
+async def test_a_gateway_that_lost_its_run_can_no_more_write_to_it(database: Database) -> None:
+    first, second = await database.open(), await database.open()
+    await first.begin(running("one"))
+    (adopted,) = await second.adopt(SILENT)
+    assert adopted == running("one")
+    with pytest.raises(RunLost):
+        await first.append("one", numbered(0))
+    with pytest.raises(RunLost):
+        await first.end(turn("one"), numbered(0))
+    await second.end(turn("one", status="failed"), numbered(0))
+    shown = await first.show("a", "one")
+    assert shown is not None
+    assert shown["status"] == "failed"
+
+
+async def test_of_gateways_that_adopt_at_once_one_gets_the_run(database: Database) -> None:
+    first = await database.open()
+    for number in range(10):
+        await first.begin(running(f"run_{number}"))
+    others = [await database.open() for _ in range(3)]
+    async with first.database.writing() as connection:
+        await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
+    taken = await asyncio.gather(*(store.adopt(3600) for store in others))
+    names = [stored.id for each in taken for stored in each]
+    assert len(names) == len(set(names)) == 10
+
+
+async def test_a_deleted_run_is_adopted_too(database: Database) -> None:
+    first, second = await database.open(), await database.open()
+    await first.begin(running("one"))
+    await first.delete("a", "one")
+    (adopted,) = await second.adopt(SILENT)
+    await second.end(turn("one"), numbered(0))
+    assert await second.get("a", adopted.id) is None
+
+
+async def test_a_cancel_reaches_the_gateway_that_runs(database: Database) -> None:
+    first, second = await database.open(), await database.open()
+    await first.begin(running("one"))
+    with first.listen(CANCELS) as bell:
+        await second.cancel("one")
+        while not (cancelled := await first.beat(["one"])):
+            await bell.wait()
+    assert cancelled == {"one"}
+
+
+async def test_events_reach_readers_at_other_gateways(database: Database) -> None:
+    first, second = await database.open(), await database.open()
+    await first.begin(running("one"))
+    heard: list[Any] = []
+
+    async def follow() -> None:
+        with second.listen("one") as bell:
+            while True:
+                ledger = await second.ledger("a", "one", len(heard))
+                assert ledger is not None
+                heard.extend(ledger.events)
+                if ledger.ended:
+                    return
+                await bell.wait()
+
+    reader = asyncio.create_task(follow())
+    await first.append("one", numbered(0))
+    await first.append("one", numbered(1, 2))
+    await first.end(turn("one"), numbered(0, 1, 2, 3))
+    await reader
+    assert heard == numbered(0, 1, 2, 3)
+
+
+async def test_what_is_old_is_forgotten_and_what_is_continued_lives_on(database: Database) -> None:
+    store = await database.open()
+    one = turn("one")
+    await store.put(one)
+    await store.begin(running("busy"))
+    await store.put(turn("lone"))
+    two = turn("two", previous=one)
+    assert await store.sweep(3600) == 0
+    assert await store.sweep(SILENT) == 2
+    assert await store.get("a", "one") is None
+    assert await store.get("a", "busy") == running("busy")
+    with pytest.raises(PreviousNotFound):
+        await store.put(two)
+
+
+async def test_a_swept_link_stays_as_long_as_something_hangs_on_it(database: Database) -> None:
+    store = await database.open()
+    one = turn("one")
+    two = running("two", previous=one)
+    await store.put(one)
+    await store.begin(two)
+    assert await store.sweep(SILENT) == 1
+    assert await store.get("a", "one") is None
+    assert await store.get("a", "two") == two
+    await store.end(two, numbered(0))
+    assert await store.sweep(SILENT) == 1
+    assert await _rows(store, "responses") == 0
+    assert await _rows(store, "items") == 0
+    assert await _rows(store, "events") == 0
+
+
+async def test_a_chain_costs_no_more_for_each_turn(database: Database) -> None:
+    store = await database.open()
+    last = None
+    for number in range(5):
+        last = turn(f"turn_{number}", previous=last)
+        await store.put(last)
+    assert await _rows(store, "items") == 10
+
+
+async def test_an_item_that_comes_back_again_and_again_is_read_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    one = turn("one")
+    await store.put(one)
+    for number in range(5):
+        await store.put(turn(f"turn_{number}", given=one.items))
+    stored_item = Mock(wraps=rows.stored_item)
+    monkeypatch.setattr(rows, "stored_item", stored_item)
+    found = await store.items("a", ["in_one", "out_one"])
+    assert found == {"in_one": one.input[0], "out_one": one.output[0]}
+    assert stored_item.call_count == 2
+
+
+async def test_nothing_is_deflated_while_others_wait_to_write(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    open_now = 0
+    begin, compress = store.database.writing, zlib.compress
+
+    @asynccontextmanager
+    async def writing() -> AsyncIterator[AsyncConnection]:
+        nonlocal open_now
+        async with begin() as connection:
+            open_now += 1
+            yield connection
+        open_now -= 1
+
+    def watched(data: bytes, level: int) -> bytes:
+        assert not open_now
+        return compress(data, level)
+
+    monkeypatch.setattr(store.database, "writing", writing)
+    monkeypatch.setattr(zlib, "compress", watched)
+    said = (item("in_one", THOUGHT),)
+    await store.put(turn("one", given=said), numbered(0))
+    await store.begin(running("two", given=said))
+    await store.append("two", numbered(0))
+    await store.end(turn("two", given=said), numbered(0))
+
+
+async def test_what_a_model_said_at_length_is_deflated_beside_the_event_loop(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    pack_tokens = codec.pack_tokens
+    done_by: list[int] = []
+
+    def watched(tokens: tuple[int, ...] | None) -> bytes | None:
+        done_by.append(threading.get_ident())
+        return pack_tokens(tokens)
+
+    monkeypatch.setattr(codec, "pack_tokens", watched)
+    await store.put(turn("one", made=(item("out", replace(THOUGHT, tokens=(1,) * 1000)),)))
+    assert len(done_by) == 1
+    assert done_by[0] != threading.get_ident()
+
+
+async def test_no_row_has_so_many_events_that_reading_it_takes_long(database: Database) -> None:
+    store = await database.open()
+    await store.put(turn("one"), numbered(*range(2500)))
+    assert await _rows(store, "events") == 3
+
+
+async def test_a_file_that_cannot_be_made_is_an_unavailable_store(tmp_path: Path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path}/no/such/folder/store.db")
+    with pytest.raises(StoreUnavailable):
+        await store.start()
+    await store.stop()
+    # aiosqlite tells the loop of a failed connection's end, and waits for nobody.
+    for thread in threading.enumerate():
+        if "_connection_worker" in thread.name:
+            await asyncio.to_thread(thread.join)
+
+
+async def test_a_full_disk_is_an_unavailable_store(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    kept = turn("kept")
+    await store.put(kept)
+    await limit_pages(store)
+    with pytest.raises(StoreUnavailable) as caught:
+        await store.put(turn("big", instructions="secret " * 200_000))
+    assert (caught.value.status, caught.value.code) == (503, "store_unavailable")
+    assert "SQLITE_FULL" in caplog.text
+    assert "secret" not in caplog.text + str(caught.value.__cause__)
+    assert await store.get("a", "kept") == kept
+    assert await store.get("a", "big") is None
+    await store.stop()
+
+
+async def test_a_file_that_another_locks_is_an_unavailable_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0.05)
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    other = sqlite3.connect(tmp_path / "store.db")
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable):
+        await store.put(turn("one"))
+    other.close()
+    await store.put(turn("one"))
+    await store.stop()
+
+
+async def test_a_file_that_another_locks_is_looked_at_for_cancels_and_for_silent_gateways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0)
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    for name in ("one", "two"):
+        await store.begin(running(name))
+    await store.cancel("one")
+    with closing(sqlite3.connect(tmp_path / "store.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert await store.cancelled() == {"one"}
+        assert await store.adopt(60) == []
+        assert await store.adopt_from_ended() == []
+    await store.stop()
+
+
+async def test_a_gateway_looks_for_cancels_of_its_own_runs_alone(database: Database) -> None:
+    first, second = await database.open(), await database.open()
+    await first.begin(running("one"))
+    await first.cancel("one")
+    assert await first.cancelled() == {"one"}
+    assert await second.cancelled() == frozenset()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway has ended as soon as its lock is missing."""
+    for name in ("_START_SECONDS", "_MISSING_SECONDS"):
+        monkeypatch.setattr(f"server.store.postgres_listener.{name}", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_gateway_without_a_connection_has_ended(postgres: Postgres) -> None:
+    url = await asyncio.to_thread(postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    for name in ("one", "two"):
+        await first.begin(running(name))
+    assert await second.adopt_from_ended() == []
+    await first.stop()
+    adopted = await second.adopt_from_ended()
+    assert sorted(stored.id for stored in adopted) == ["one", "two"]
+    assert await second.adopt_from_ended() == []
+    await second.stop()
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_who_cannot_look_for_locks_adopts_nothing(postgres: Postgres) -> None:
+    url = await asyncio.to_thread(postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    await first.begin(running("one"))
+    await first.stop()
+    # The connection takes one statement at a time, and refuses the second.
+    looks = await asyncio.gather(*(second.adopt_from_ended() for _ in range(2)))
+    assert sorted(len(adopted) for adopted in looks) == [0, 1]
+    await second.stop()
+
+
+@pytest.mark.parametrize("name", ["_START_SECONDS", "_MISSING_SECONDS"])
+@pytest.mark.usefixtures("at_once")
+async def test_a_gateway_gets_the_time_to_connect_again(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(f"server.store.postgres_listener.{name}", 1e6)
+    url = await asyncio.to_thread(postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    await first.begin(running("one"))
+    await first.stop()
+    assert await second.adopt_from_ended() == []
+    await second.stop()
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_gateway_of_an_earlier_version_holds_no_lock(postgres: Postgres) -> None:
+    store = SqlStore(await asyncio.to_thread(postgres.new_database))
+    await store.start()
+    await store.begin(running("one"))
+    async with store.database.writing() as connection:
+        await connection.exec_driver_sql("UPDATE runs SET gateway = 'gateway_1'")
+    assert await store.adopt_from_ended() == []
+    await store.stop()
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_after_an_outage_no_gateway_has_ended(own_postgres: Postgres) -> None:
+    url = await asyncio.to_thread(own_postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    await first.begin(running("one"))
+    await first.stop()
+    with second.listen("reconnected") as bell:
+        await asyncio.to_thread(own_postgres.kill)
+        assert await second.adopt_from_ended() == []
+        await asyncio.to_thread(own_postgres.start)
+        await bell.wait()
+    assert await second.adopt_from_ended() == []
+    await second.stop()
+
+
+async def test_a_lost_server_is_an_unavailable_store_until_it_is_back(
+    own_postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    store = SqlStore(await asyncio.to_thread(own_postgres.new_database))
+    await store.start()
+    await store.put(turn("one"))
+    await asyncio.to_thread(own_postgres.kill)
+    for attempt in (store.put(turn("two")), store.get("a", "one"), store.beat([])):
+        with pytest.raises(StoreUnavailable):
+            await attempt
+    await asyncio.to_thread(own_postgres.start)
+    assert await store.get("a", "one") == turn("one")
+    await store.put(turn("two"))
+    await store.stop()
+
+
+async def test_notices_are_heard_again_when_the_server_is_back(own_postgres: Postgres) -> None:
+    url = await asyncio.to_thread(own_postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    await first.begin(running("one"))
+    await asyncio.to_thread(own_postgres.kill)
+    await asyncio.to_thread(own_postgres.start)
+    with first.listen(CANCELS) as bell:
+        await second.cancel("one")
+        while not await first.beat(["one"]):
+            await bell.wait()
+    await first.stop()
+    await second.stop()
+
+
+@pytest.mark.parametrize("url", ["", "x", "mysql://host/db", "sqlite://", "sqlite+pysqlite:///x"])
+def test_other_urls_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="sqlite:///"):
+        SqlStore(url)
+
+
+async def _rows(store: SqlStore, table: str) -> int:
+    async with store.database.reading() as connection:
+        return int((await connection.exec_driver_sql(f"SELECT count(*) FROM {table}")).scalar_one())
+
+
+async def limit_pages(store: SqlStore) -> None:
+    """Let the file grow no more, on all of the store's connections."""
+    engine = store.database.engine
+
+    async with engine.connect() as connection:
+        pages = (await connection.exec_driver_sql("PRAGMA page_count")).scalar_one()
+    await engine.dispose()
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def limit(connection: Any, _: object) -> None:
+        connection.cursor().execute(f"PRAGMA max_page_count={pages}")

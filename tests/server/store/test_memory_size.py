@@ -1,0 +1,87 @@
+"""What weighs how much in memory."""
+
+import threading
+import tracemalloc
+from typing import Any
+
+import orjson
+import pytest
+
+from harmony.messages import Author, Message, Role
+from server.store import memory_size as module
+from server.store.items import StoredItem
+from server.store.memory_size import Weights
+
+SAID = Message(Author(Role.ASSISTANT), "x" * 5_000, tokens=tuple(range(10_000)))
+
+
+def weight(*parts: object) -> int:
+    weights = Weights()
+    weights.hold(parts)  # type: ignore[arg-type]
+    return weights.total
+
+
+def test_text_tokens_and_bytes_weigh() -> None:
+    assert weight(b"x" * 5_000) == 5_000
+    assert weight({"text": "x" * 5_000}) > 5_000
+    assert weight(SAID) > 5_000 + 8 * 10_000
+    assert weight(StoredItem({"text": "x" * 5_000}, SAID)) > 5_000 + weight(SAID)
+    assert weight(StoredItem({})) > 0
+
+
+def test_what_several_hold_counts_once_until_all_have_released_it() -> None:
+    weights, part = Weights(), StoredItem({"text": "x"}, SAID)
+    weights.hold([part])
+    once = weights.total
+    weights.hold([part])
+    assert weights.total == once
+    weights.release([part])
+    assert weights.total == once
+    weights.release([part])
+    assert weights.total == 0
+
+
+@pytest.mark.parametrize(
+    "value", ["[]", "{}", "[[[]]]", "1.5", "123456", '"é"', '"ж"', '"x"', '{"key": "a long value"}']
+)
+def test_json_weighs_what_it_takes_in_memory(value: str) -> None:
+    text = f'{{"junk": [{", ".join([value] * 10_000)}]}}'.encode()
+    tracemalloc.start()
+    try:
+        item = orjson.loads(text)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.95 * taken <= weight(item) <= 8 * len(text) + 3 * taken
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[{"a": [0] * 9_000}], [{"n": n} for n in range(1_000)], [StoredItem({"a": [0] * 9_000})]],
+    ids=["large", "many", "an item"],
+)
+async def test_what_is_large_is_weighed_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch, parts: list[Any]
+) -> None:
+    weights, on = Weights(), set[int]()
+    plain = module._weight_of_json
+
+    def noted(value: Any, most: int) -> int:
+        on.add(threading.get_ident())
+        return plain(value, most)
+
+    monkeypatch.setattr(module, "_weight_of_json", noted)
+    await weights.weigh(parts)
+    weights.hold(parts)
+    assert on
+    assert on - {threading.get_ident()}
+    assert weights.total == weight(*parts)
+    weights.release(parts)
+    assert weights.total == 0
+
+
+async def test_little_is_weighed_where_it_is_held() -> None:
+    weights, parts = Weights(), ({"text": "x"}, b"x" * 10_000, SAID)
+    await weights.weigh(parts)
+    weights.hold(parts)
+    assert weights.total == weight(*parts)
