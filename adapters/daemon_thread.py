@@ -9,7 +9,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-async def run_apart(work: Callable[[], Result]) -> Result:
+async def run_in_daemon_thread(work: Callable[[], Result]) -> Result:
     """What `work` returns or raises, on a thread of its own.
 
     Cancelled, it leaves the thread to itself: the event loop can be closed and the process can end

@@ -16,7 +16,7 @@ from typing import Any
 from adapters.grammars import GrammarCompiler
 from harmony.vocab import VOCAB_SIZE
 from server.commands.backends import mask_tokenizer
-from server.inbound.grammar import Masking, Wish, constrain
+from server.inbound.grammar import ConstraintRequest, Masking, constrain
 from server.inbound.grammar_sandbox import shared
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import read_tools
@@ -24,7 +24,7 @@ from server.inbound.tools import read_tools
 TOOLS = 10
 
 
-def wish(number: int, *, plain: bool) -> Wish:
+def wish(number: int, *, plain: bool) -> ConstraintRequest:
     """Ten strict tools that no other number has, each with a schema of its own."""
     tools = read_tools(
         [
@@ -33,7 +33,7 @@ def wish(number: int, *, plain: bool) -> Wish:
             for one in range(TOOLS)
         ]
     )
-    return Wish(tools, read_tool_choice("auto", tools))
+    return ConstraintRequest(tools, read_tool_choice("auto", tools))
 
 
 def schema(number: int, *, plain: bool) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def schema(number: int, *, plain: bool) -> dict[str, Any]:
     }
 
 
-async def delay(compiler: GrammarCompiler, asked: Wish) -> tuple[float, float]:
+async def delay(compiler: GrammarCompiler, asked: ConstraintRequest) -> tuple[float, float]:
     """Milliseconds by the clock, and of processor time."""
     clock, processor = time.perf_counter(), time.process_time()
     grammar = constrain(asked, Masking()).grammar

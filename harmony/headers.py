@@ -124,7 +124,7 @@ def read(tokens: Sequence[int], recipients: Recipients, fallback: Channel) -> Re
     return _read(_spell(tokens), recipients, fallback)
 
 
-def read_stranded(
+def read_unfinished_header(
     tokens: Sequence[int], recipients: Recipients, fallback: Channel
 ) -> Reading | None:
     """The header and the text of a message that ended before its `<|message|>`.
@@ -170,7 +170,7 @@ def _next_words(head: str) -> Iterable[str]:
 
 
 def _read(spelled: str, recipients: Recipients, fallback: Channel) -> Reading:
-    return _legal(spelled, recipients) or _Mending(recipients, fallback).read(spelled)
+    return _legal(spelled, recipients) or LenientHeaderReader(recipients, fallback).read(spelled)
 
 
 def _spell(tokens: Sequence[int]) -> str:
@@ -202,7 +202,7 @@ def _legal(spelled: str, recipients: Recipients) -> Reading | None:
     return Reading(Header(Channel(channel), recipient, constrained or word))
 
 
-class _Mending:
+class LenientHeaderReader:
     """One malformed header while it is read, part by part."""
 
     def __init__(self, recipients: Recipients, fallback: Channel) -> None:

@@ -137,7 +137,7 @@ class Parser:
         self._open = _OpenHeader(self._position + 1)
 
     def _text_in(self, part: "_Part") -> Reading | None:
-        return headers.read_stranded(_words(part.tokens), self._recipients, part.fallback)
+        return headers.read_unfinished_header(_words(part.tokens), self._recipients, part.fallback)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from server.http.idempotency import Idempotency
 from server.http.middleware import RequestId
 from server.http.origins import Origins
 from server.http.unread import UnreadBody
-from server.persistence.maintenance import Upkeep
+from server.persistence.maintenance import Maintenance
 from server.replay.sealing import Sealer
 from server.routes import (
     chat,
@@ -73,11 +73,11 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         sealer=Sealer((*settings.encryption_key, *shared)),
         body_budget=Budget(settings.max_body_memory),
     )
-    upkeep = Upkeep(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
+    maintenance = Maintenance(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
-        async with upkeep.running():
+        async with maintenance.running():
             yield
             if context.draining.is_set():
                 # Those that nobody follows may finish, too, in the time that the drain gives.

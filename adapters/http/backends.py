@@ -2,7 +2,7 @@
 
 from adapters.base import Backend, BackendConfig
 from adapters.http.engine import VOCAB_SIZE, HTTPEngine
-from adapters.http.grammar_guard import Held
+from adapters.http.grammar_guard import GrammarGuard
 from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options, parse_options
 from adapters.http.sglang import SGLangWire
@@ -23,11 +23,11 @@ def open_sglang(config: BackendConfig) -> Pool:
     return _pool(SGLangWire(), options)
 
 
-def open_llama_cpp(config: BackendConfig) -> Held:
+def open_llama_cpp(config: BackendConfig) -> GrammarGuard:
     """A `BackendFactory` for llama.cpp's server. Raises BackendFailed."""
     options = parse_options(LlamaCppWire.name, config.options)
     pool = _pool(LlamaCppWire(config.encode), options)
-    return Held(pool, config.mask_tokenizer, VOCAB_SIZE)
+    return GrammarGuard(pool, config.mask_tokenizer, VOCAB_SIZE)
 
 
 def _pool(wire: Wire, options: Options) -> Pool:

@@ -11,7 +11,7 @@ from adapters.errors import BackendError, BackendFailed, InvalidGrammar
 from adapters.grammars import GrammarCompiler
 
 
-class Held:
+class GrammarGuard:
     """Implements `adapters.base.Backend` around one that masks.
 
     Raises InvalidGrammar before anything is sampled where a grammar does not compile. At the first

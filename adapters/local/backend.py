@@ -12,7 +12,7 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.bounds import bounded
-from adapters.daemon_thread import run_apart
+from adapters.daemon_thread import run_in_daemon_thread
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine import Engine
@@ -42,7 +42,7 @@ class LocalBackend:
         if name is None:
             raise BackendFailed("the transformers backend needs a model")
         loop = asyncio.get_running_loop()
-        self._info = await run_apart(lambda: self._load(name, loop))
+        self._info = await run_in_daemon_thread(lambda: self._load(name, loop))
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:

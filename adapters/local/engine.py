@@ -24,7 +24,7 @@ from adapters.local.cache import (
 )
 from adapters.local.options import Options
 from adapters.local.row import Row, Sampled
-from adapters.local.step import News, Step
+from adapters.local.step import Step, StepResults
 
 logger = logging.getLogger(__name__)
 
@@ -121,11 +121,11 @@ class Engine:
         if row is not None:
             row.cached_tokens = tokens
 
-    def _report(self, news: News) -> None:
-        for row, item in news:
+    def _report(self, results: StepResults) -> None:
+        for row, item in results:
             if row.ended and item.token_id is None:  # the manager knows no reason to end it
                 self._manager.cancel_request(row.key)
-        self._deliver(news)
+        self._deliver(results)
 
     def fail(self, key: str, reason: str) -> None:
         row = self._rows.get(key)
@@ -133,14 +133,14 @@ class Engine:
             row.ended = True
             self._deliver([(row, Sampled(error=BackendFailed(reason)))])
 
-    def _deliver(self, news: News) -> None:
+    def _deliver(self, results: StepResults) -> None:
         # A closed loop has nobody left who waits.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(_hand_out, news)
+            self._loop.call_soon_threadsafe(_hand_out, results)
 
 
-def _hand_out(news: News) -> None:
-    for row, item in news:
+def _hand_out(results: StepResults) -> None:
+    for row, item in results:
         row.inbox.put(item)
 
 

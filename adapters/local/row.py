@@ -24,7 +24,7 @@ from adapters.local.sampling import Tally, uniform
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One row's news after a step: at most one token, the end, or what went wrong."""
+    """One row's results after a step: at most one token, the end, or what went wrong."""
 
     token_id: int | None = None
     logprobs: TokenLogprobs | None = None
@@ -56,7 +56,7 @@ class Counts:
         )
 
 
-class Stretch:
+class PhaseState:
     """Sampling parameters, and the counts of what was sampled while they held."""
 
     def __init__(self, params: SamplingParams, prompt: Sequence[int]) -> None:
@@ -96,10 +96,10 @@ class Row:
         self.cached_tokens = 0
         self.ended = False
         prompt = request.prompt_token_ids
-        self._base = Stretch(request.sampling, prompt)
-        self._phases = [(phase, Stretch(phase.params, prompt)) for phase in request.phases]
+        self._base = PhaseState(request.sampling, prompt)
+        self._phases = [(phase, PhaseState(phase.params, prompt)) for phase in request.phases]
         self._active: SamplingPhase | None = None
-        self.stretch = self._base
+        self.phase_state = self._base
         self._longest_begin = max(
             (len(begin) for phase in request.phases for begin in phase.begin), default=1
         )
@@ -114,8 +114,8 @@ class Row:
     def accept(self, token_id: int) -> FinishReason | None:
         """Take note of the next token; says whether it is the last, and why."""
         self._sampled += 1
-        if self.stretch.counts is not None:
-            self.stretch.counts.add(token_id)
+        if self.phase_state.counts is not None:
+            self.phase_state.counts.add(token_id)
         if self._phases:
             self._switch(token_id)
         if token_id in self.request.stop_token_ids:
@@ -124,9 +124,9 @@ class Row:
 
     def _switch(self, token_id: int) -> None:
         self._recent = (*self._recent, token_id)[-self._longest_begin :]
-        for phase, stretch in self._phases:
+        for phase, phase_state in self._phases:
             if any(begin and self._recent[-len(begin) :] == begin for begin in phase.begin):
-                self._active, self.stretch = phase, stretch
+                self._active, self.phase_state = phase, phase_state
                 return
         if self._active is not None and token_id in self._active.end:
-            self._active, self.stretch = None, self._base
+            self._active, self.phase_state = None, self._base

@@ -1,4 +1,4 @@
-"""One engine step: a token for every row, then the news of all rows in one go.
+"""One engine step: a token for every row, then the results of all rows in one go.
 
 Takes the place of transformers' own `ModelRunner._sample`. A logits processor would do as well,
 but after it the runner takes the argmax over the whole batch once more, which costs a tenth of a
@@ -16,11 +16,11 @@ from adapters.errors import BackendFailed
 from adapters.grammars import TokenMask
 from adapters.local.masks import MaskWorker
 from adapters.local.row import Row, Sampled
-from adapters.local.step_sampler import Choice, Scratch
+from adapters.local.step_sampler import LogitsBuffer, StepSampler
 
 logger = logging.getLogger(__name__)
 
-News = list[tuple[Row, Sampled]]
+StepResults = list[tuple[Row, Sampled]]
 
 
 class Step:
@@ -29,11 +29,11 @@ class Step:
     report: takes all that a step has brought. Called on the engine's thread.
     """
 
-    def __init__(self, rows: Callable[[], list[Row | None]], report: Callable[[News], None]):
+    def __init__(self, rows: Callable[[], list[Row | None]], report: Callable[[StepResults], None]):
         self._rows = rows
         self._report = report
         self._masks = MaskWorker()
-        self._scratch = Scratch()
+        self._logits_buffer = LogitsBuffer()
 
     def close(self) -> None:
         self._masks.close()
@@ -48,51 +48,51 @@ class Step:
         if logits.device.type == "mps":  # no float64 there
             logits = logits.cpu()
         self._masks.wait()
-        choice = Choice(logits, batch, self._scratch)
-        choice.make()
+        sampler = StepSampler(logits, batch, self._logits_buffer)
+        sampler.make()
         # A failed row's token is never used, but it has to be an id.
-        output_ids[0, : len(batch)].copy_(torch.tensor(choice.tokens).clamp(min=0))
-        self._conclude(choice)
+        output_ids[0, : len(batch)].copy_(torch.tensor(sampler.tokens).clamp(min=0))
+        self._conclude(sampler)
 
-    def _conclude(self, choice: Choice) -> None:
-        news: News = []
+    def _conclude(self, sampler: StepSampler) -> None:
+        results: StepResults = []
         ahead: list[TokenMask] = []
-        for place, row in enumerate(choice.batch):
+        for place, row in enumerate(sampler.batch):
             if row is None or row.ended:
                 continue
-            item = _advance(choice, place, row)
+            item = _advance(sampler, place, row)
             row.ended = item.finish_reason is not None or item.error is not None
             mask = row.mask
             if not row.ended and mask is not None and mask.is_open and (mask.ahead or mask.due):
                 ahead.append(mask)
-            news.append((row, item))
+            results.append((row, item))
         self._masks.ask(ahead)
-        self._report(news)
+        self._report(results)
 
 
-def _advance(choice: Choice, place: int, row: Row) -> Sampled:
-    """The row's news, once its state has gone on past them; an error is the row's own."""
+def _advance(sampler: StepSampler, place: int, row: Row) -> Sampled:
+    """The row's results, once its state has gone on past them; an error is the row's own."""
     try:
-        item = _outcome(choice, place, row)
+        item = _outcome(sampler, place, row)
         if row.mask is not None and item.error is None and item.finish_reason is None:
-            row.mask.take(choice.tokens[place])
+            row.mask.take(sampler.tokens[place])
     except Exception as error:
         logger.exception("sampling failed")
         return Sampled(error=BackendFailed(f"sampling failed: {error}"))
     return item
 
 
-def _outcome(choice: Choice, place: int, row: Row) -> Sampled:
-    error = choice.errors.get(place)
+def _outcome(sampler: StepSampler, place: int, row: Row) -> Sampled:
+    error = sampler.errors.get(place)
     if error is not None:
         return Sampled(error=error)
     if row.mask is not None and row.mask.complete:
         return Sampled(finish_reason="stop")
-    token_id = choice.tokens[place]
+    token_id = sampler.tokens[place]
     if token_id < 0:
         return Sampled(error=BackendFailed("the model's logits are not numbers"))
     logprobs = None
-    if place in choice.logprobs:
-        values, top = choice.logprobs[place]
+    if place in sampler.logprobs:
+        values, top = sampler.logprobs[place]
         logprobs = TokenLogprobs(token_id, float(values[token_id]), tuple(top))
     return Sampled(token_id, logprobs, row.accept(token_id))

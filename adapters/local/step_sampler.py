@@ -23,7 +23,7 @@ Placed = tuple[int, Row]
 Narrowed = tuple[int, Row, NDArray[np.int64]]
 
 
-class Scratch:
+class LogitsBuffer:
     """Room for a copy of logits, kept from step to step.
 
     A fresh 13 MB for 16 rows comes from the system page by page, which takes longer than the draw.
@@ -40,17 +40,19 @@ class Scratch:
         return self._room[: count * width].view(count, width)
 
 
-class Choice:
+class StepSampler:
     """The tokens of one step in the making.
 
     tokens: an id for each row of `batch`, -1 where its logits are not numbers.
     errors: place -> why that row fails. logprobs: place -> log-softmax [width] and the best.
     """
 
-    def __init__(self, logits: Tensor, batch: Sequence[Row | None], scratch: Scratch) -> None:
+    def __init__(
+        self, logits: Tensor, batch: Sequence[Row | None], logits_buffer: LogitsBuffer
+    ) -> None:
         """logits: [rows, width] of float32; penalties and bias change them in place."""
         self._logits = logits
-        self._scratch = scratch
+        self._logits_buffer = logits_buffer
         self.batch = batch
         self.tokens = [0] * len(batch)
         self.errors: dict[int, BackendError] = {}
@@ -59,7 +61,7 @@ class Choice:
     def make(self) -> None:
         live = [(place, row) for place, row in enumerate(self.batch) if row is not None]
         for place, row in live:
-            if row.request.logprobs is not None or row.stretch.adjusts:
+            if row.request.logprobs is not None or row.phase_state.adjusts:
                 with self._only(place):
                     self._prepare(place, row)
         self._choose_freely([item for item in live if not _must_mask_first(item[1])])
@@ -100,11 +102,11 @@ class Choice:
         logits = self._logits[place]
         if row.request.logprobs is not None:
             self.logprobs[place] = sampling.log_probabilities(logits, row.request.logprobs)
-        stretch = row.stretch
-        if stretch.counts is not None:
-            sampling.penalise(logits, stretch.params, stretch.counts.tally(logits.device))
-        if stretch.bias is not None:
-            ids, values = (part.to(logits.device) for part in stretch.bias)
+        phase_state = row.phase_state
+        if phase_state.counts is not None:
+            sampling.penalise(logits, phase_state.params, phase_state.counts.tally(logits.device))
+        if phase_state.bias is not None:
+            ids, values = (part.to(logits.device) for part in phase_state.bias)
             logits.index_add_(0, ids, values)
 
     def _choose_freely(self, items: list[Placed]) -> None:
@@ -114,7 +116,7 @@ class Choice:
 
     def _choose_portion(self, portion: list[Placed]) -> None:
         places = [place for place, _ in portion]
-        room = self._scratch.rows(len(places), self._logits)
+        room = self._logits_buffer.rows(len(places), self._logits)
         part = self._logits
         if len(places) < len(part):
             index = torch.tensor(places, device=part.device)
@@ -135,7 +137,7 @@ class Choice:
             first = _must_mask_first(row)
             refused = not first and not mask.allows(max(self.tokens[place], 0))
             # The likeliest of all tokens takes less time to find than few to list.
-            mask.ahead = refused or (first and not row.stretch.greedy)
+            mask.ahead = refused or (first and not row.phase_state.greedy)
             if not first and not refused:
                 return []
             allowed = mask.allowed()
@@ -174,10 +176,10 @@ class Choice:
 
 def _choose(logits: Tensor, rows: list[Row], attempt: int, room: Tensor) -> list[int]:
     """A column for each row; the rows are all greedy, or none is. `room` is as in `draw`."""
-    if rows[0].stretch.greedy:
+    if rows[0].phase_state.greedy:
         chosen = sampling.greedy(logits)
     else:
-        warp = sampling.warp_of([row.stretch.params for row in rows], logits.device)
+        warp = sampling.warp_of([row.phase_state.params for row in rows], logits.device)
         uniforms = [row.uniform(attempt) for row in rows]
         numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
         chosen = sampling.draw(logits, warp, numbers, room)
@@ -188,7 +190,7 @@ def _choose(logits: Tensor, rows: list[Row], attempt: int, room: Tensor) -> list
 def _portions(items: list[Placed]) -> Iterator[list[Placed]]:
     """Items that can be chosen together: the greedy ones, then the others."""
     for greedy in (True, False):
-        alike = [item for item in items if item[1].stretch.greedy is greedy]
+        alike = [item for item in items if item[1].phase_state.greedy is greedy]
         for first in range(0, len(alike), _ROWS_AT_ONCE):
             yield alike[first : first + _ROWS_AT_ONCE]
 
@@ -208,4 +210,4 @@ def _must_mask_first(row: Row) -> bool:
     """
     if row.mask is None:
         return False
-    return row.mask.few is not None or (row.stretch.truncates and not row.stretch.greedy)
+    return row.mask.few is not None or (row.phase_state.truncates and not row.phase_state.greedy)

@@ -24,7 +24,7 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.bounds import bounded
-from adapters.daemon_thread import run_apart
+from adapters.daemon_thread import run_in_daemon_thread
 from adapters.errors import (
     BackendError,
     BackendFailed,
@@ -68,7 +68,7 @@ class VLLMBackend:
         if name is None:
             raise BackendFailed("the vllm backend needs a model")
         self._config.progress("starting vLLM", 0.0)
-        self._engine = engine = await run_apart(lambda: self._load(name))
+        self._engine = engine = await run_in_daemon_thread(lambda: self._load(name))
         take_over(engine)
         self._tasks = await engine.get_supported_tasks()
         model = engine.model_config

@@ -33,7 +33,7 @@ from server.generation.plan import RawPlan, SamplingPlan, TurnPlan
 from server.generation.raw_text import RawText
 from server.generation.repetition import RepetitionGuard
 from server.generation.truncation import render_within
-from server.generation.turn_events import CompletionReader, TokenParser, TurnEvent, TurnFinished
+from server.generation.turn_events import TokenParser, TurnEvent, TurnFinished, TurnReader
 
 LEAST_ROOM = 8
 """The part of the context that a truncated prompt leaves for the answer is one of so many."""
@@ -66,7 +66,7 @@ class Turn:
         self._backend = backend
         self._guard = guard
         self._first = request
-        self._reader = CompletionReader(parser, len(request.prompt_token_ids), plan.stop)
+        self._reader = TurnReader(parser, len(request.prompt_token_ids), plan.stop)
         self._tokens: list[int] = []
         self._inserted = 0
 

@@ -79,7 +79,7 @@ class TokenParser(Protocol):
     def finish(self) -> Sequence[Event]: ...
 
 
-class CompletionReader:
+class TurnReader:
     """Folds one generation's chunks into turn events.
 
     prompt_tokens: the prompt's length, for usage. stop: strings that end the final channel.

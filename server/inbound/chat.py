@@ -6,7 +6,7 @@ from typing import Any
 from server.errors import InvalidRequest
 from server.generation.plan import TurnPlan
 from server.inbound.formats import read_format
-from server.inbound.grammar import Masking, Wish, constrained
+from server.inbound.grammar import ConstraintRequest, Masking, constrained
 from server.inbound.options import (
     derived_seed,
     read_priority,
@@ -29,7 +29,7 @@ from server.schemas.fields import array, invalid, mapping
 
 
 @dataclass(frozen=True, slots=True)
-class ChatDraft:
+class CompiledChat:
     """A request that can be sampled.
 
     plans: one for each choice; they differ in their seeds alone. hidden: the client does not want
@@ -52,7 +52,7 @@ def read(
     known: Known = NOTHING,
     unseal: Unseal = refuse_seal,
     unsupported: Policy = "placeholder",
-) -> ChatDraft:
+) -> CompiledChat:
     """Compile a request. `today` is `YYYY-MM-DD`. Raises InvalidRequest naming the field.
 
     known: what the model said up to the calls that the messages hold, where that is known.
@@ -92,7 +92,7 @@ def read(
         prompt_param="messages",
         logprobs_param="top_logprobs" if request.top_logprobs else "logprobs",
     )
-    wish = Wish(
+    constraint_request = ConstraintRequest(
         tools,
         choice,
         form,
@@ -101,8 +101,8 @@ def read(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = _choices(request, constrained(plan, wish, masking))
-    return ChatDraft(plans, tools, reasoning.hidden, legacy, form is not None)
+    plans = _choices(request, constrained(plan, constraint_request, masking))
+    return CompiledChat(plans, tools, reasoning.hidden, legacy, form is not None)
 
 
 def _choices(request: CreateChatCompletion, plan: TurnPlan) -> tuple[TurnPlan, ...]:

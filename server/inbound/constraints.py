@@ -42,7 +42,7 @@ _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": Fal
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BodyConstraint:
     """What a body should be. promised: the field that wants no less, None for a mere wish.
 
     fallback: what will do where the body cannot be enforced, None where nothing else does.
@@ -71,7 +71,7 @@ class Wanted:
         return self.body
 
 
-def wanted_input(tool: Tool, *, enforce_unsaid: bool) -> Wanted:
+def input_constraint(tool: Tool, *, enforce_unsaid: bool) -> BodyConstraint:
     """What a tool is called with. Raises InvalidRequest for a schema that cannot be strict.
 
     enforce_unsaid: a tool without `strict` is held to its schema where that compiles.
@@ -83,15 +83,15 @@ def wanted_input(tool: Tool, *, enforce_unsaid: bool) -> Wanted:
         return _strict(parameters, f"{tool.param}.parameters")
     if tool.strict is None and enforce_unsaid:
         return _wished({"type": "object", **parameters}, AnyObject())
-    return Wanted(AnyObject())
+    return BodyConstraint(AnyObject())
 
 
-def wanted_answer(form: AnswerFormat | None) -> Wanted:
+def answer_constraint(form: AnswerFormat | None) -> BodyConstraint:
     """What the answer is. Raises InvalidRequest for a schema that cannot be strict."""
     if form is None:
-        return Wanted(FreeText())
+        return BodyConstraint(FreeText())
     if form.told is JSON_OBJECT:
-        return Wanted(AnyObject())
+        return BodyConstraint(AnyObject())
     if form.strict:
         return _strict(form.told.schema, f"{form.param}.schema")
     kind = root_type(form.told.schema)
@@ -122,23 +122,23 @@ def _is_plain(body: Body) -> bool:
             return False
 
 
-def _wanted_text(tool: Tool) -> Wanted:
+def _wanted_text(tool: Tool) -> BodyConstraint:
     grammar = tool.input_grammar
     if grammar is None:
-        return Wanted(FreeText())
+        return BodyConstraint(FreeText())
     definition = grammar["definition"]
     body = RegexText(definition) if grammar["syntax"] == "regex" else LarkText(definition)
-    return Wanted(body, f"{tool.param}.format.definition")
+    return BodyConstraint(body, f"{tool.param}.format.definition")
 
 
-def _wished(schema: Mapping[str, Any], fallback: Body) -> Wanted:
+def _wished(schema: Mapping[str, Any], fallback: Body) -> BodyConstraint:
     """The fallback where the schema compiles, but would fail the answer when that comes to it."""
-    return Wanted(fallback if is_wide(schema) else SchemaJson(schema), fallback=fallback)
+    return BodyConstraint(fallback if is_wide(schema) else SchemaJson(schema), fallback=fallback)
 
 
-def _strict(schema: Any, param: str) -> Wanted:
+def _strict(schema: Any, param: str) -> BodyConstraint:
     try:
         check_strict(schema)
     except UnsupportedSchema as error:
         raise invalid(param, f"the schema cannot be strict: {error}", "invalid_schema") from error
-    return Wanted(SchemaJson(without_dialects(schema)), param)
+    return BodyConstraint(SchemaJson(without_dialects(schema)), param)

@@ -5,7 +5,7 @@ from functools import partial
 
 from server import threads
 from server.context import Context
-from server.inbound.chat import ChatDraft, read
+from server.inbound.chat import CompiledChat, read
 from server.inbound.options import today
 from server.replay.messages import Known, call_ids
 from server.schemas.chat import CreateChatCompletion
@@ -14,7 +14,7 @@ from server.store.responses.base import StoreUnavailable
 logger = logging.getLogger(__name__)
 
 
-async def compile_chat(context: Context, owner: str, wanted: CreateChatCompletion) -> ChatDraft:
+async def compile_chat(context: Context, owner: str, wanted: CreateChatCompletion) -> CompiledChat:
     """Compile a request. Raises APIError for a bad one."""
     work = partial(
         read,

@@ -27,7 +27,12 @@ from harmony.grammar import (
 from harmony.messages import Effort
 from server.errors import InvalidRequest
 from server.generation.plan import TurnPlan
-from server.inbound.constraints import Wanted, compiling, wanted_answer, wanted_input
+from server.inbound.constraints import (
+    BodyConstraint,
+    answer_constraint,
+    compiling,
+    input_constraint,
+)
 from server.inbound.formats import AnswerFormat
 from server.inbound.tool_choice import ToolChoice
 from server.inbound.tools import Tool, Tools
@@ -55,7 +60,7 @@ class Masking:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ConstraintRequest:
     """What a request wants of the samples.
 
     effort: None for no reasoning; budget: the most tokens of it, >= 1, None is free.
@@ -116,7 +121,7 @@ class Constraint:
         )
 
 
-def constrain(wish: Wish, masking: Masking) -> Constraint:
+def constrain(wish: ConstraintRequest, masking: Masking) -> Constraint:
     """Compile what the request wants. It may take seconds: call it off the event loop.
 
     Equal wishes are compiled once. Raises InvalidRequest naming the field that cannot be enforced.
@@ -147,17 +152,17 @@ def answer_only(masking: Masking) -> Constraint:
     return Constraint(grammar=turn_grammar(spec), answer_grammar=answer_grammar(spec))
 
 
-def constrained(plan: TurnPlan, wish: Wish, masking: Masking) -> TurnPlan:
+def constrained(plan: TurnPlan, wish: ConstraintRequest, masking: Masking) -> TurnPlan:
     """The plan with what `constrain` gives."""
     return constrain(wish, masking).applied(plan)
 
 
-def _prefill(wish: Wish) -> tuple[int, ...]:
+def _prefill(wish: ConstraintRequest) -> tuple[int, ...]:
     """The final header where nothing else may be said."""
     return final_headers()[0] if wish.effort is None and not wish.callable else ()
 
 
-def _promised(wish: Wish) -> Iterator[str]:
+def _promised(wish: ConstraintRequest) -> Iterator[str]:
     """The fields that can only be honoured by masks."""
     choice = wish.choice
     if wish.tools.served and (choice.mode != "auto" or choice.allowed is not None):
@@ -180,7 +185,7 @@ class _Asked:
     """A wish, known by its content."""
 
     content: bytes
-    wish: Wish = field(compare=False)
+    wish: ConstraintRequest = field(compare=False)
 
 
 class _Hurried(Exception):
@@ -191,7 +196,7 @@ class _Hurried(Exception):
         self.constraint = constraint
 
 
-def _kept(wish: Wish, parallel_calls: bool) -> Constraint:
+def _kept(wish: ConstraintRequest, parallel_calls: bool) -> Constraint:
     try:
         content = orjson.dumps(wish, default=sorted)
     except TypeError:  # nested too deep, or a number that JSON has and orjson has not
@@ -209,7 +214,7 @@ def _compile_kept(asked: _Asked, parallel_calls: bool) -> Constraint:
     return _compile(asked.wish, parallel_calls)
 
 
-def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
+def _compile(wish: ConstraintRequest, parallel_calls: bool) -> Constraint:
     spec, turn, in_time = _compilable(wish, parallel_calls)
     answer, prefill = answer_grammar(spec), _prefill(wish)
     constraint = Constraint(
@@ -225,14 +230,14 @@ def _compile(wish: Wish, parallel_calls: bool) -> Constraint:
     return constraint
 
 
-def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, str, bool]:
+def _compilable(wish: ConstraintRequest, parallel_calls: bool) -> tuple[GrammarSpec, str, bool]:
     """The wish as far as it compiles: first all at once, then one by one, then promises alone.
 
     And its Lark text, and whether there was time for all that.
     """
     tools = wish.callable
-    wanted = [wanted_input(tool, enforce_unsaid=wish.enforce_unsaid) for tool in tools]
-    wanted.append(wanted_answer(wish.form))
+    wanted = [input_constraint(tool, enforce_unsaid=wish.enforce_unsaid) for tool in tools]
+    wanted.append(answer_constraint(wish.form))
     spec = _spec(wish, [each.body for each in wanted], parallel_calls)
     with suppress(InvalidConstraint):
         return spec, compiling(spec), True
@@ -250,7 +255,7 @@ def _compilable(wish: Wish, parallel_calls: bool) -> tuple[GrammarSpec, str, boo
         raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar") from problem
 
 
-def _settled(wanted: Sequence[Wanted], until: float) -> list[Body]:
+def _settled(wanted: Sequence[BodyConstraint], until: float) -> list[Body]:
     """What of each compiles. Promises are tried first: no wish may use up the time for them."""
     bodies = [each.body for each in wanted]
     for place in sorted(range(len(wanted)), key=lambda place: wanted[place].promised is None):
@@ -258,7 +263,7 @@ def _settled(wanted: Sequence[Wanted], until: float) -> list[Body]:
     return bodies
 
 
-def _spec(wish: Wish, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:
+def _spec(wish: ConstraintRequest, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:
     *inputs, answer = bodies
     return GrammarSpec(
         tools=tuple(

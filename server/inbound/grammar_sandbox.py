@@ -36,7 +36,7 @@ _STARVED_SECONDS = 30.0
 _COMMAND = (sys.executable, "-P", str(Path(__file__).resolve().with_name("grammar_compiler.py")))
 
 
-class Trials:
+class GrammarSandbox:
     """Compiles grammars on trial; reports are kept by content. Safe to share between threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
@@ -120,9 +120,9 @@ class Trials:
 
 
 @cache
-def shared() -> Trials:
+def shared() -> GrammarSandbox:
     """The trials of this process."""
-    trials = Trials()
+    trials = GrammarSandbox()
     atexit.register(trials.close)
     return trials
 

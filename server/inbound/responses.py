@@ -9,7 +9,7 @@ from typing import Any
 from server import threads
 from server.generation.plan import TurnPlan
 from server.inbound.formats import read_format
-from server.inbound.grammar import Masking, Wish, constrained
+from server.inbound.grammar import ConstraintRequest, Masking, constrained
 from server.inbound.options import (
     Reasoning,
     read_priority,
@@ -24,8 +24,8 @@ from server.inbound.tools import Tools, read_tools
 from server.replay import items
 from server.replay.content import Policy
 from server.replay.conversation import SEPARATOR, conversation
-from server.replay.prior_turns import Past, read_past
-from server.replay.response_turns import LedTo, as_said, call_ids
+from server.replay.prior_turns import PriorTurns, read_prior_turns
+from server.replay.response_turns import OutputUpToCall, as_said, call_ids
 from server.replay.sealed_items import unsealed
 from server.replay.sealing import Sealer
 from server.schemas.base import refuse
@@ -43,7 +43,7 @@ UNSERVED = ("context_management", "moderation", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class CompiledResponse:
     """A request that can be sampled, and what is stored beside its answer.
 
     input: the request's own items.
@@ -51,7 +51,7 @@ class Draft:
 
     plan: TurnPlan
     tools: Tools
-    past: Past
+    past: PriorTurns
     input: tuple[StoredItem, ...]
 
     def started(self, owner: str, response: dict[str, Any]) -> StoredResponse:
@@ -80,7 +80,7 @@ async def read(
     unsupported: Policy = "placeholder",
     remembered: StoredResponse | None = None,
     generate: bool = True,
-) -> Draft:
+) -> CompiledResponse:
     """Compile a request. `today` is `YYYY-MM-DD`; a conversation keeps its first one.
 
     remembered: a previous response that is not in the store, or not with its history.
@@ -91,18 +91,18 @@ async def read(
         refuse(name, getattr(request, name))
     is_small = threads.is_small(request.input)
     given = await threads.run(partial(items.normalise, request.input), small=is_small)
-    past = await read_past(request, store, owner, today=today, remembered=remembered)
+    past = await read_prior_turns(request, store, owner, today=today, remembered=remembered)
     if generate and not given and not past.items:
         raise items.missing()
-    known, led_to = await _remembered(request, given, store, owner)
+    known, output_up_to_call = await _remembered(request, given, store, owner)
 
-    def compiled() -> Draft:
+    def compiled() -> CompiledResponse:
         behind = {**unsealed(given, partial(sealer.open, owner)), **known}
         resolved = items.resolve(given, behind, unsupported=unsupported)
-        return _compile(request, past, as_said(resolved, led_to), masking)
+        return _compile(request, past, as_said(resolved, output_up_to_call), masking)
 
     makes_grammar = request.tools or (request.text and request.text.format)
-    stored = chain(past.items, known.values(), *led_to.values())
+    stored = chain(past.items, known.values(), *output_up_to_call.values())
     gone_through = [*(one.item for one in stored), *_gone_through(request)]
     is_small = is_small and not makes_grammar and threads.is_small(gone_through)
     return await threads.run(compiled, small=is_small)
@@ -115,13 +115,13 @@ def _gone_through(request: CreateResponse) -> tuple[Any, ...]:
 
 async def _remembered(
     request: CreateResponse, given: Sequence[Item], store: Store, owner: str
-) -> tuple[Mapping[str, StoredItem], LedTo]:
+) -> tuple[Mapping[str, StoredItem], OutputUpToCall]:
     """What the store knows of the given items and calls; a stateless request can do without."""
     try:
         known = await store.items(owner, items.ids_in(request.input))
         # A call may come back as a reference.
         calls = call_ids([*given, *(stored.item for stored in known.values())])
-        return known, await store.led_to(owner, calls)
+        return known, await store.output_up_to_call(owner, calls)
     except StoreUnavailable:
         if request.store is not False or any(item["type"] == items.REFERENCE for item in given):
             raise
@@ -130,10 +130,10 @@ async def _remembered(
 
 def _compile(
     request: CreateResponse,
-    past: Past,
+    past: PriorTurns,
     given: tuple[StoredItem, ...],
     masking: Masking,
-) -> Draft:
+) -> CompiledResponse:
     history = past.items
     tools = read_tools(request.tools)
     choice = read_tool_choice(request.tool_choice, tools)
@@ -160,7 +160,7 @@ def _compile(
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
     )
-    wish = Wish(
+    constraint_request = ConstraintRequest(
         tools,
         choice,
         form,
@@ -170,7 +170,7 @@ def _compile(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    return Draft(constrained(plan, wish, masking), tools, past, given)
+    return CompiledResponse(constrained(plan, constraint_request, masking), tools, past, given)
 
 
 def _reasoning(request: CreateResponse) -> Reasoning:

@@ -36,7 +36,7 @@ from server.outbound.logprobs import entries
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ChatRenderOptions:
     """How a choice is told.
 
     hide_reasoning: raw chain of thought is counted, and not shown. alias: it is shown as
@@ -54,7 +54,7 @@ class Manner:
     seal: Callable[[Message], str] | None = None
 
 
-PLAIN = Manner()
+PLAIN = ChatRenderOptions()
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -65,7 +65,7 @@ class ChatOutbound:
         self,
         shared: dict[str, Any],
         plan: TurnPlan,
-        manner: Manner = PLAIN,
+        options: ChatRenderOptions = PLAIN,
         *,
         index: int = 0,
         opening: Mapping[str, Any] = NOTHING,
@@ -79,9 +79,9 @@ class ChatOutbound:
         self._plan = plan
         self._index = index
         self._opening = opening
-        self._manner = manner
+        self._render_options = options
         self._content = Content()
-        self._reasoning = Reasoning(alias=manner.alias)
+        self._reasoning = Reasoning(alias=options.alias)
         self._seals = 0
         self._calls = 0
         self._field: Field | None = None
@@ -126,7 +126,7 @@ class ChatOutbound:
             return [self._chunk(self._open_call(header.recipient))]
         if self._is_thought(header):
             self._reasoning.next_message()
-            self._field = None if self._manner.hide_reasoning else self._reasoning
+            self._field = None if self._render_options.hide_reasoning else self._reasoning
         else:
             self._content.next_message()
             self._field = self._content
@@ -138,26 +138,26 @@ class ChatOutbound:
         self._said.append(message)
         if isinstance(self._field, ToolCall):
             self.called[self._field.id] = tuple(self._said)
-        if self._manner.seal is None or not self._is_thought(header):
+        if self._render_options.seal is None or not self._is_thought(header):
             return []
         # The first place is the text's, where that is shown.
-        index = self._seals + (not self._manner.hide_reasoning)
+        index = self._seals + (not self._render_options.hide_reasoning)
         self._seals += 1
-        detail = seal_detail(self._manner.seal(message), index)
+        detail = seal_detail(self._render_options.seal(message), index)
         return [self._chunk({"reasoning_details": [detail]})]
 
     def _is_thought(self, header: Header) -> bool:
         """Whether it is told as reasoning: analysis, and preambles beside JSON."""
         if header.recipient is not None:
             return False
-        is_aside = self._manner.json and header.channel is Channel.COMMENTARY
+        is_aside = self._render_options.json and header.channel is Channel.COMMENTARY
         return header.channel is Channel.ANALYSIS or is_aside
 
     def _open_call(self, recipient: str) -> Delta:
         tool = self._plan.tool(recipient)
         # The whole name, a namespace included: Chat has no other field for it.
         name = tool.recipient.removeprefix("functions.")
-        legacy = self._manner.legacy and self._calls == 0
+        legacy = self._render_options.legacy and self._calls == 0
         call = LegacyCall() if legacy else ToolCall(self._calls, tool.kind)
         self._calls += 1
         self._field = call
@@ -167,7 +167,7 @@ class ChatOutbound:
         self.usage = event.usage
         silent = not (self._calls or self._content.said)
         last = self._chunk({"content": ""} if silent else {}, self._finish_reason(event))
-        if self._manner.show_ids:
+        if self._render_options.show_ids:
             last["prompt_token_ids"] = event.prompt_token_ids
             last["choices"][0]["token_ids"] = event.token_ids
         return [last]
@@ -176,7 +176,7 @@ class ChatOutbound:
         if event.reason == "length":
             return "length"
         if self._calls:
-            return "function_call" if self._manner.legacy else "tool_calls"
+            return "function_call" if self._render_options.legacy else "tool_calls"
         return "stop"
 
     def _chunk(

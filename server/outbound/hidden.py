@@ -21,12 +21,12 @@ def refuse_where_hidden(settings: Settings, what: str, *, param: str | None = No
         )
 
 
-def shown_by(settings: Settings, concealed: Show) -> Show:
-    """How stored objects are shown: by `concealed` where raw reasoning is hidden, else as they are.
+def shown_by(settings: Settings, redact: Show) -> Show:
+    """How stored objects are shown: by `redact` where raw reasoning is hidden, else as they are.
 
     They may have been stored while it was shown.
     """
-    return concealed if settings.raw_reasoning == "hide" else _as_they_are
+    return redact if settings.raw_reasoning == "hide" else _as_they_are
 
 
 def _as_they_are(fields: Fields) -> Fields:

@@ -12,7 +12,7 @@ from server.outbound.items import closing
 REASON = "The server that made this response stopped before it was finished."
 
 
-def broken_off(started: dict[str, Any], events: Sequence[WireEvent]) -> list[WireEvent]:
+def end_interrupted(started: dict[str, Any], events: Sequence[WireEvent]) -> list[WireEvent]:
     """All events of the response: those that are known, then how it failed.
 
     started: the response before its first token. An item that was open ends incomplete, with the

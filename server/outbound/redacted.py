@@ -16,20 +16,20 @@ _OF_MESSAGE = frozenset({"reasoning", "reasoning_details", ALIAS})
 _SEALED = "reasoning.encrypted"
 
 
-def concealed_item(item: dict[str, Any]) -> dict[str, Any]:
+def redacted_item(item: dict[str, Any]) -> dict[str, Any]:
     """An input or output item; `encrypted_content` stays, which tells clients nothing."""
     if item["type"] != "reasoning" or not item.get("content"):
         return item
     return {**item, "content": [{"type": "reasoning_text", "text": ""}]}
 
 
-def concealed_response(response: dict[str, Any]) -> dict[str, Any]:
+def redacted_response(response: dict[str, Any]) -> dict[str, Any]:
     """A response object; token ids would spell the reasoning out."""
-    output = [concealed_item(item) for item in response["output"]]
+    output = [redacted_item(item) for item in response["output"]]
     return {**_without(response, _OF_RESPONSE), "output": output}
 
 
-def concealed_event(event: WireEvent) -> WireEvent:
+def redacted_event(event: WireEvent) -> WireEvent:
     """An event of the Responses API."""
     match event:
         case {"type": "response.reasoning_text.delta"}:
@@ -39,13 +39,13 @@ def concealed_event(event: WireEvent) -> WireEvent:
         case {"part": {"type": "reasoning_text"} as part}:
             return {**event, "part": {**part, "text": ""}}
         case {"item": item}:
-            return {**event, "item": concealed_item(item)}
+            return {**event, "item": redacted_item(item)}
         case {"response": response}:
-            return {**event, "response": concealed_response(response)}
+            return {**event, "response": redacted_response(response)}
     return event
 
 
-def concealed_message(message: dict[str, Any]) -> dict[str, Any]:
+def redacted_message(message: dict[str, Any]) -> dict[str, Any]:
     """A message of a chat completion, or of its request; sealed reasoning stays.
 
     A request's messages are as clients sent them: where nothing reads a field it may hold anything.
@@ -57,10 +57,10 @@ def concealed_message(message: dict[str, Any]) -> dict[str, Any]:
     return {**shown, "reasoning_details": sealed} if sealed else shown
 
 
-def concealed_completion(completion: dict[str, Any]) -> dict[str, Any]:
+def redacted_completion(completion: dict[str, Any]) -> dict[str, Any]:
     """A chat completion; token ids would spell the reasoning out."""
     choices = [
-        {**_without(choice, _OF_CHOICE), "message": concealed_message(choice["message"])}
+        {**_without(choice, _OF_CHOICE), "message": redacted_message(choice["message"])}
         for choice in completion["choices"]
     ]
     return {**_without(completion, _OF_COMPLETION), "choices": choices}

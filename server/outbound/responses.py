@@ -29,8 +29,8 @@ class ResponsesOutbound:
     """One response.
 
     created: the response object as it stands before the first token. hide_reasoning: raw chain of
-    thought stays in `spoken` alone. show_ids: the last event has the prompt's and the sampled ids
-    (`prompt_token_ids`, `token_ids`: an extension). seal: makes the `encrypted_content` of
+    thought stays in `messages_by_item_id` alone. show_ids: the last event has the prompt's and the
+    sampled ids (`prompt_token_ids`, `token_ids`: an extension). seal: makes the `encrypted_content` of
     reasoning, None for none. now: Unix time in seconds.
     """
 
@@ -44,7 +44,7 @@ class ResponsesOutbound:
         seal: Callable[[Message], str] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.spoken: dict[str, Message] = {}
+        self.messages_by_item_id: dict[str, Message] = {}
         """What the model said, by the id of the item that shows it."""
         self._created = created
         self._plan = plan
@@ -121,7 +121,7 @@ class ResponsesOutbound:
 
     def _close_message(self, event: MessageClosed) -> list[WireEvent]:
         assert self._open is not None
-        self.spoken[self._open.id] = event.message
+        self.messages_by_item_id[self._open.id] = event.message
         events = self._close_item("completed" if event.complete else "incomplete")
         if self._seal is not None and events[-1]["item"]["type"] == "reasoning":
             events[-1]["item"]["encrypted_content"] = self._seal(event.message)

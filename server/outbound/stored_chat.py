@@ -6,7 +6,7 @@ Source: https://platform.openai.com/docs/api-reference/chat/list
 from typing import Any
 
 from server.schemas.chat import CreateChatCompletion
-from server.store.chat_completions.base import StoredCompletion
+from server.store.chat_completions.base import StoredChatCompletion
 from server.store.items import SampledMessages
 
 _ECHOED = (
@@ -21,12 +21,12 @@ _ECHOED = (
 )
 
 
-def stored_completion(
+def stored_chat_completion(
     request: CreateChatCompletion,
     completion: dict[str, Any],
     called: dict[str, SampledMessages],
     owner: str,
-) -> StoredCompletion:
+) -> StoredChatCompletion:
     """A completion with what the request asked for, as it is kept."""
     asked = {name: getattr(request, name) for name in _ECHOED}
     shown = {
@@ -40,7 +40,7 @@ def stored_completion(
         _stored_message(message, f"{completion['id']}-{index}")
         for index, message in enumerate(request.messages)
     )
-    return StoredCompletion(owner, shown, messages, called)
+    return StoredChatCompletion(owner, shown, messages, called)
 
 
 def _stored_message(message: dict[str, Any], message_id: str) -> dict[str, Any]:

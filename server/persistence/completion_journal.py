@@ -6,12 +6,12 @@ from typing import Any
 from server.generation.runs import Show, WireEvent
 from server.outbound.chat_fold import fold
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
-from server.store.chat_completions.base import CompletionStore, StoredCompletion
+from server.store.chat_completions.base import ChatCompletionStore, StoredChatCompletion
 
-Complete = Callable[[dict[str, Any]], StoredCompletion]
+Complete = Callable[[dict[str, Any]], StoredChatCompletion]
 
 
-class CompletionJournal:
+class ChatCompletionJournal:
     """Keeps one completion, if it ends well; what was broken off is not kept.
 
     complete: what is kept, for the completion that the chunks tell of. retry: what becomes of the
@@ -19,7 +19,7 @@ class CompletionJournal:
     """
 
     def __init__(
-        self, store: CompletionStore, complete: Complete, *, retry: RetryPolicy = NO_RETRY
+        self, store: ChatCompletionStore, complete: Complete, *, retry: RetryPolicy = NO_RETRY
     ) -> None:
         self._retries = Retries(retry)
         self._store = store

@@ -39,7 +39,7 @@ async def follow_stored(
 
     A batch has about EVENTS_AT_ONCE events at most: a reader that takes its time holds no more.
     """
-    with store.listen(response_id) as bell:
+    with store.listen(response_id) as changes:
         while ledger := await store.ledger(owner, response_id, start, most=EVENTS_AT_ONCE):
             if ledger.events:
                 start += len(ledger.events)
@@ -47,7 +47,7 @@ async def follow_stored(
             if ledger.ended:
                 return
             if not ledger.more:
-                await bell.wait()
+                await changes.wait()
 
 
 async def stream_stored(

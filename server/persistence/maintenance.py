@@ -12,14 +12,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 
 from server.generation.runs import Runs
-from server.outbound.interrupted import broken_off
+from server.outbound.interrupted import end_interrupted
 from server.store.responses.base import CANCELS, Store, StoredResponse, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-BEAT_SECONDS = 4.0
-LATE_SECONDS = 2 * BEAT_SECONDS
-"""A beat that comes later after the one before could not reach the store in time."""
+HEARTBEAT_SECONDS = 4.0
+LATE_SECONDS = 2 * HEARTBEAT_SECONDS
+"""A heartbeat that comes later after the one before could not reach the store in time."""
 SILENT_SECONDS = 15.0
 """A gateway that has not been heard of for so long runs nothing any more."""
 LOOK_SECONDS = 2.0
@@ -28,7 +28,10 @@ SWEEP_SECONDS = 3600.0
 
 
 class Contact:
-    """Since when each beat has reached the store. now: seconds of a clock that is never set."""
+    """Since when every heartbeat has reached the store.
+
+    now: seconds of a monotonic clock.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -40,13 +43,13 @@ class Contact:
         return self._now() - self._since if self._is_held else 0.0
 
     def made(self) -> None:
-        """A beat has reached the store."""
+        """A heartbeat has reached the store."""
         if not self._is_held:
             self._since = self._now()
         self._last = self._now()
 
     def lost(self) -> None:
-        """A beat has not."""
+        """A heartbeat has not."""
         self._last = -math.inf
 
     @property
@@ -54,7 +57,7 @@ class Contact:
         return self._now() - self._last <= LATE_SECONDS
 
 
-class Upkeep:
+class Maintenance:
     """The store's care, as tasks of this process.
 
     ttl: seconds that a response is kept. now: seconds of a clock that is never set.
@@ -77,7 +80,7 @@ class Upkeep:
     async def running(self) -> AsyncGenerator[None]:
         """Take care as long as the block lasts."""
         chores = (
-            _every(BEAT_SECONDS, self.beat),
+            _every(HEARTBEAT_SECONDS, self.heartbeat),
             self._follow_cancels(),
             _every(LOOK_SECONDS, self.end_left_behind),
             _every(SILENT_SECONDS / 3, self.end_silent),
@@ -91,10 +94,10 @@ class Upkeep:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """Say what runs here; cancel what is to be cancelled."""
         try:
-            cancelled = await self._store.beat(self._runs.kept_ids)
+            cancelled = await self._store.heartbeat(self._runs.kept_ids)
         except BaseException:
             self._contact.lost()
             raise
@@ -117,7 +120,7 @@ class Upkeep:
         """
         if self._contact.seconds < SILENT_SECONDS:
             return
-        for stored in await self._store.adopt(SILENT_SECONDS, self._runs.kept_ids):
+        for stored in await self._store.take_over_orphans(SILENT_SECONDS, self._runs.kept_ids):
             await self._fail(stored)
 
     async def sweep(self) -> None:
@@ -127,10 +130,10 @@ class Upkeep:
 
     async def _follow_cancels(self) -> None:
         """Hear of them between the beats."""
-        with self._store.listen(CANCELS) as bell:
+        with self._store.listen(CANCELS) as changes:
             while True:
                 await self._runs.some_kept()
-                await bell.wait()
+                await changes.wait()
                 await _tried(self.cancel_marked)
 
     def _cancel(self, marked: Collection[str]) -> None:
@@ -140,7 +143,7 @@ class Upkeep:
 
     async def _fail(self, stored: StoredResponse) -> None:
         ledger = await self._store.ledger(stored.owner, stored.id)
-        events = broken_off(stored.response, () if ledger is None else ledger.events)
+        events = end_interrupted(stored.response, () if ledger is None else ledger.events)
         await self._store.end(stored.ended(events[-1]["response"], {}), events)
         logger.warning("response %s was left behind by its server: failed", stored.id)
 
@@ -156,7 +159,7 @@ async def _tried(chore: Callable[[], Awaitable[None]]) -> None:
         await chore()
     except StoreUnavailable as error:
         # It is logged where it happened, and the chore comes round again.
-        logger.debug("upkeep is put off: %s", error)
+        logger.debug("maintenance is put off: %s", error)
     except Exception:
         # A chore that broke once must come round again: others wait for this gateway's word.
-        logger.exception("upkeep failed")
+        logger.exception("maintenance failed")

@@ -25,8 +25,8 @@ engine's stream."""
 class ResponseJournal:
     """Keeps one response. Its end is kept before it is shown, however it ended.
 
-    started: as it is before the first token. spoken: what the model said by item id; it is filled
-    while the response is made. holds: other events too are shown only when they are kept, so
+    started: as it is before the first token. messages_by_item_id: what the model said, by the id of
+    the output item; it is filled while the response is made. holds: other events too are shown only when they are kept, so
     that nobody has seen what a crash can lose. retry: what becomes of writes while the store is
     unavailable. delay: seconds until events are written together.
     """
@@ -35,7 +35,7 @@ class ResponseJournal:
         self,
         store: Store,
         started: StoredResponse,
-        spoken: Mapping[str, Message],
+        messages_by_item_id: Mapping[str, Message],
         *,
         holds: bool = False,
         retry: RetryPolicy = NO_RETRY,
@@ -43,7 +43,7 @@ class ResponseJournal:
     ) -> None:
         self._store = store
         self._started = started
-        self._spoken = spoken
+        self._messages_by_item_id = messages_by_item_id
         self._holds = holds
         self._retries = Retries(retry)
         self._delay = delay
@@ -141,7 +141,7 @@ class ResponseJournal:
             if self._later is not None:  # it is between two appends
                 self._later.cancel()
             self._check()
-            ended = self._started.ended(response, self._spoken)
+            ended = self._started.ended(response, self._messages_by_item_id)
             await self._retries.until_written(lambda: self._store.end(ended, self._events))
             show(self._events[self._shown :])
 

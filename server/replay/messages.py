@@ -12,7 +12,7 @@ from server.errors import InvalidRequest
 from server.replay.chat_turns import restored
 from server.replay.content import text_of
 from server.replay.conversation import developer
-from server.replay.reasoning_fields import thoughts
+from server.replay.reasoning_fields import reasoning_of
 from server.replay.sealed_items import Unseal
 from server.replay.sealing import refuse_seal
 from server.replay.tool_names import called_name, recipient
@@ -75,7 +75,7 @@ def read_messages(
                 read.append(_user(message, where))
             case "assistant":
                 said = list(_assistant(message, where, recipients, before_call[index]))
-                thought = thoughts(message, where, unseal)
+                thought = reasoning_of(message, where, unseal)
                 read.extend(restored([*thought, *said], _known(message, known)))
             case "tool" | "function":
                 read.append(_result(message, where, recipients))

@@ -16,7 +16,7 @@ from server.store.responses.base import (
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PriorTurns:
     """The items of the turns before, and how far these reach into a conversation.
 
     start_date: what the system message names, `YYYY-MM-DD`; it stays the first turn's.
@@ -38,14 +38,14 @@ def conversation_id(value: Any) -> str | None:
     return label(mapping(value, "conversation").get("id"), "conversation.id")
 
 
-async def read_past(
+async def read_prior_turns(
     request: CreateResponse,
     store: Store,
     owner: str,
     *,
     today: str,
     remembered: StoredResponse | None = None,
-) -> Past:
+) -> PriorTurns:
     """What the request continues, a new start where it names nothing.
 
     remembered: a previous response that is not in the store, or not with its history. Raises
@@ -61,9 +61,9 @@ async def read_past(
             )
         return await _of_conversation(request, store, owner, conversation)
     if previous_id is None:
-        return Past(today)
+        return PriorTurns(today)
     if remembered is not None and remembered.id == previous_id:
-        return Past(remembered.start_date, remembered.items, kept=False)
+        return PriorTurns(remembered.start_date, remembered.items, kept=False)
     previous = await store.get(owner, previous_id)
     if previous is None or previous.detached:
         raise PreviousNotFound(previous_id)
@@ -73,18 +73,18 @@ async def read_past(
             param="previous_response_id",
             code="previous_response_not_finished",
         )
-    return Past(previous.start_date, previous.items)
+    return PriorTurns(previous.start_date, previous.items)
 
 
 async def _of_conversation(
     request: CreateResponse, store: Store, owner: str, conversation: str
-) -> Past:
+) -> PriorTurns:
     if request.store is False:
         raise InvalidRequest("What belongs to a conversation is stored.", param="store")
     read = await store.conversations.read(owner, conversation)
     if read is None:
         raise conversation_not_found(conversation, param="conversation")
-    return Past(read.conversation.start_date, read.items, read.seen)
+    return PriorTurns(read.conversation.start_date, read.items, read.seen)
 
 
 def conversation_not_found(conversation: str, *, param: str) -> NotFound:

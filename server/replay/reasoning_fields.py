@@ -13,7 +13,7 @@ from server.schemas.chat import ALIAS, SEAL_FORMAT
 from server.schemas.fields import array, mapping, optional_string, string
 
 
-def thoughts(message: dict[str, Any], where: str, unseal: Unseal) -> list[Message]:
+def reasoning_of(message: dict[str, Any], where: str, unseal: Unseal) -> list[Message]:
     """The raw chain of thought, and what was told with it; none where the message has none.
 
     What was sealed is repeated token by token, unless text beside it says something else: then

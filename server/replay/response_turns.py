@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from server.replay.items import CALLS, alike, says, text_in, unchanged
 from server.store.responses.base import Item, StoredItem
 
-LedTo = Mapping[str, Sequence[StoredItem]]
+OutputUpToCall = Mapping[str, Sequence[StoredItem]]
 """What the model said up to each call and the call itself, by the call's id."""
 
 _Given = tuple[StoredItem, str]
@@ -21,7 +21,9 @@ def call_ids(items: Iterable[Item]) -> list[str]:
     return [item["call_id"] for item in items if _is_call(item)]
 
 
-def as_said(given: Sequence[StoredItem], led_to: LedTo) -> tuple[StoredItem, ...]:
+def as_said(
+    given: Sequence[StoredItem], output_up_to_call: OutputUpToCall
+) -> tuple[StoredItem, ...]:
     """A request's input, with turns whose call came back unchanged as the model said them.
 
     In such a turn what came back unchanged gets the message behind it, so that its sampled tokens
@@ -36,7 +38,9 @@ def as_said(given: Sequence[StoredItem], led_to: LedTo) -> tuple[StoredItem, ...
         turn.append((stored, f"input.{index}"))
         if _is_said(item) and not _is_call(item):
             continue
-        said = _since_last_call(led_to.get(item["call_id"], ())) if _is_call(item) else ()
+        said = (
+            _since_last_call(output_up_to_call.get(item["call_id"], ())) if _is_call(item) else ()
+        )
         if said and unchanged(item, said[-1], f"input.{index}"):
             thought = any(_is_thought(each) for each, _ in turn)
             dropped = set() if thought else {each.item["id"] for each in said} - present

@@ -13,7 +13,7 @@ from server.generation.runs import Run
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.options import today
-from server.inbound.responses import Draft, read
+from server.inbound.responses import CompiledResponse, read
 from server.outbound.hidden import refuse_where_hidden
 from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import ResponseJournal
@@ -24,13 +24,13 @@ from server.store.responses.base import StoredResponse
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
+class StartedResponse:
     """A response before its first token, and what makes it."""
 
     response: dict[str, Any]
     run: Run
     started: StoredResponse
-    spoken: Mapping[str, Message]
+    messages_by_item_id: Mapping[str, Message]
 
 
 async def compile_request(
@@ -40,7 +40,7 @@ async def compile_request(
     *,
     remembered: StoredResponse | None = None,
     generate: bool = True,
-) -> Draft:
+) -> CompiledResponse:
     """The request as a plan, with what the store knows. Raises APIError for a bad one.
 
     remembered, generate: as in `create`.
@@ -66,7 +66,7 @@ async def create(
     remembered: StoredResponse | None = None,
     generate: bool = True,
     constraint: Constraint | None = None,
-) -> Creation:
+) -> StartedResponse:
     """Start to make a response. Raises APIError for all that can be known before sampling.
 
     remembered: a previous response that is not in the store, or not with its history. generate:
@@ -79,10 +79,12 @@ async def create(
     if wanted.return_token_ids:
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     model = context.model(wanted.model)
-    draft = await compile_request(context, owner, wanted, remembered=remembered, generate=generate)
-    plan = draft.plan if constraint is None else constraint.applied(draft.plan)
+    compiled = await compile_request(
+        context, owner, wanted, remembered=remembered, generate=generate
+    )
+    plan = compiled.plan if constraint is None else constraint.applied(compiled.plan)
     response = created(
-        wanted, draft, response_id=new_id("resp"), model=model, created_at=int(time.time())
+        wanted, compiled, response_id=new_id("resp"), model=model, created_at=int(time.time())
     )
     hide = context.settings.raw_reasoning == "hide"
     outbound = ResponsesOutbound(
@@ -92,9 +94,9 @@ async def create(
         show_ids=bool(wanted.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in (wanted.include or ()) else None,
     )
-    started = draft.started(owner, response)
+    started = compiled.started(owner, response)
     journal = ResponseJournal(
-        context.store, started, outbound.spoken, holds=background, retry=context.retry
+        context.store, started, outbound.messages_by_item_id, holds=background, retry=context.retry
     )
     kept = journal if response["store"] else None
     if generate:
@@ -103,4 +105,4 @@ async def create(
         )
     else:
         run = await context.gateway.start_silent(outbound, response["id"], journal=kept)
-    return Creation(response, run, started, outbound.spoken)
+    return StartedResponse(response, run, started, outbound.messages_by_item_id)

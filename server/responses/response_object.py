@@ -3,7 +3,7 @@
 from typing import Any
 
 from server.inbound.options import effective_tier
-from server.inbound.responses import Draft
+from server.inbound.responses import CompiledResponse
 from server.replay.prior_turns import conversation_id
 from server.schemas.responses import CreateResponse
 
@@ -12,13 +12,18 @@ LEFT_OUT = "gpt_oss:unserved_tools"
 
 
 def created(
-    request: CreateResponse, draft: Draft, *, response_id: str, model: str, created_at: int
+    request: CreateResponse,
+    compiled: CompiledResponse,
+    *,
+    response_id: str,
+    model: str,
+    created_at: int,
 ) -> dict[str, Any]:
     """All fields of the API's response object, `in_progress` and without output.
 
     A field that has no value is null, where the specification allows that.
     """
-    sampling = draft.plan.sampling
+    sampling = compiled.plan.sampling
     response = {
         "id": response_id,
         "object": "response",
@@ -36,7 +41,7 @@ def created(
         "parallel_tool_calls": _or(request.parallel_tool_calls, True),
         "max_tool_calls": request.max_tool_calls,
         "text": _text(request),
-        "reasoning": _reasoning(request, draft),
+        "reasoning": _reasoning(request, compiled),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "presence_penalty": sampling.presence_penalty,
@@ -56,8 +61,8 @@ def created(
         response["conversation"] = {"id": conversation}
     if request.user is not None:
         response["user"] = request.user
-    if draft.tools.left_out:
-        response[LEFT_OUT] = list(draft.tools.left_out)
+    if compiled.tools.left_out:
+        response[LEFT_OUT] = list(compiled.tools.left_out)
     return response
 
 
@@ -84,8 +89,8 @@ def _text(request: CreateResponse) -> dict[str, Any]:
     return {"format": form, "verbosity": (given and given.verbosity) or "medium"}
 
 
-def _reasoning(request: CreateResponse, draft: Draft) -> dict[str, Any]:
-    effort = draft.plan.effort
+def _reasoning(request: CreateResponse, compiled: CompiledResponse) -> dict[str, Any]:
+    effort = compiled.plan.effort
     asked = request.reasoning
     told = {
         "effort": "none" if effort is None else effort.value,

@@ -38,7 +38,7 @@ from server.http.backlog import reading
 from server.http.budget import Lease
 from server.outbound.fold import DEFINING, fold
 from server.persistence.following import stream_stored
-from server.responses.creating import Creation, create
+from server.responses.creating import StartedResponse, create
 from server.schemas.base import note_unknown, refuse
 from server.schemas.fields import mapping, optional_boolean
 from server.schemas.responses import CreateResponse
@@ -146,18 +146,18 @@ class Connection:
                 raise message
             event = mapping(await json_body.read_json(message), "event")
             continued = event.get("previous_response_id")
-            creation = await self._create(event)
+            started = await self._create(event)
         except Exception as error:
             self._forget(continued)
             refusal = envelope(_told(error))
             await self._send(refusal)
             _log(refusal["status"], began, "no response")
             return
-        response = fold(await self._send_events(creation))
-        self._remember(creation, response, continued)
+        response = fold(await self._send_events(started))
+        self._remember(started, response, continued)
         _log(response["status"], began, response["id"])
 
-    async def _send_events(self, creation: Creation) -> Iterable[WireEvent]:
+    async def _send_events(self, started: StartedResponse) -> Iterable[WireEvent]:
         """Send all events of a turn. Returns those that define the response."""
         defining: dict[int, WireEvent] = {}
 
@@ -171,8 +171,8 @@ class Connection:
             backlog.hold()
             news.set()
 
-        run, context = creation.run, self._context
-        stored = partial(stream_stored, context.store, self._owner, creation.response["id"])
+        run, context = started.run, self._context
+        stored = partial(stream_stored, context.store, self._owner, started.response["id"])
         news = asyncio.Event()
         with reading(
             run,
@@ -197,7 +197,7 @@ class Connection:
                             await self._websocket.send_text(encode(told).decode())
         return defining.values()
 
-    async def _create(self, event: dict[str, Any]) -> Creation:
+    async def _create(self, event: dict[str, Any]) -> StartedResponse:
         if event.get("type") != "response.create":
             raise InvalidRequest("Expected a 'response.create' event.", param="type")
         generate = optional_boolean(event.get("generate"), "generate")
@@ -216,11 +216,11 @@ class Connection:
             generate=generate is not False,
         )
 
-    def _remember(self, creation: Creation, response: dict[str, Any], continued: Any) -> None:
+    def _remember(self, started: StartedResponse, response: dict[str, Any], continued: Any) -> None:
         if response["status"] == "failed":
             self._forget(continued)
-        elif creation.started.detached or not response["store"]:
-            self._remembered = creation.started.ended(response, creation.spoken)
+        elif started.started.detached or not response["store"]:
+            self._remembered = started.started.ended(response, started.messages_by_item_id)
 
     def _forget(self, response_id: Any) -> None:
         if self._remembered is not None and self._remembered.id == response_id:

@@ -20,20 +20,20 @@ from server.http import json_body
 from server.http.answers import respond
 from server.http.authentication import authenticate
 from server.ids import new_id
-from server.inbound.chat import ChatDraft
+from server.inbound.chat import CompiledChat
 from server.inbound.drafting import compile_chat
 from server.inbound.options import effective_tier
-from server.outbound.chat import ChatOutbound, Manner
+from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import encoder, head, usage_chunk
 from server.outbound.hidden import refuse_where_hidden
-from server.outbound.stored_chat import stored_completion
-from server.persistence.completion_journal import CompletionJournal
+from server.outbound.stored_chat import stored_chat_completion
+from server.persistence.completion_journal import ChatCompletionJournal
 from server.replay.sealed_items import INCLUDE
 from server.responses.response_object import LEFT_OUT
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
-from server.store.chat_completions.base import StoredCompletion
+from server.store.chat_completions.base import StoredChatCompletion
 from server.store.items import SampledMessages
 
 router = APIRouter()
@@ -49,7 +49,7 @@ async def create_chat_completion(request: Request) -> Response:
     model = context.model(wanted.model)
     if wanted.return_token_ids:
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    draft = await compile_chat(context, owner, wanted)
+    compiled = await compile_chat(context, owner, wanted)
     shared = head(
         "chat.completion.chunk",
         new_id("chatcmpl"),
@@ -58,12 +58,12 @@ async def create_chat_completion(request: Request) -> Response:
         include_usage=wanted.include_usage,
         service_tier=effective_tier(wanted.priority, wanted.service_tier),
     )
-    left_out = list(draft.tools.left_out)
+    left_out = list(compiled.tools.left_out)
     opening = {LEFT_OUT: left_out} if left_out else {}
-    manner = _manner(wanted, draft, context, owner)
+    options = _render_options(wanted, compiled, context, owner)
     outbounds = [
-        ChatOutbound(shared, plan, manner, index=index, opening=opening)
-        for index, plan in enumerate(draft.plans)
+        ChatOutbound(shared, plan, options, index=index, opening=opening)
+        for index, plan in enumerate(compiled.plans)
     ]
 
     def last_events() -> list[WireEvent]:
@@ -74,13 +74,13 @@ async def create_chat_completion(request: Request) -> Response:
         usages = [outbound.usage for outbound in outbounds]
         return [usage_chunk(shared, usages, per_prompt=len(usages))]
 
-    def complete(completion: dict[str, Any]) -> StoredCompletion:
-        return stored_completion(wanted, completion, _called(outbounds), owner)
+    def complete(completion: dict[str, Any]) -> StoredChatCompletion:
+        return stored_chat_completion(wanted, completion, _called(outbounds), owner)
 
-    journal = CompletionJournal(context.store.completions, complete, retry=context.retry)
+    journal = ChatCompletionJournal(context.store.completions, complete, retry=context.retry)
     run = await parallel_samples.start(
         context.gateway,
-        draft.plans,
+        compiled.plans,
         outbounds,
         shared["id"],
         last_events,
@@ -97,16 +97,18 @@ async def create_chat_completion(request: Request) -> Response:
     )
 
 
-def _manner(wanted: CreateChatCompletion, draft: ChatDraft, context: Context, owner: str) -> Manner:
+def _render_options(
+    wanted: CreateChatCompletion, compiled: CompiledChat, context: Context, owner: str
+) -> ChatRenderOptions:
     settings = context.settings
     withheld = settings.raw_reasoning == "hide"
-    asked = (wanted.reasoning is not None or bool(wanted.include_reasoning)) and not draft.hidden
+    asked = (wanted.reasoning is not None or bool(wanted.include_reasoning)) and not compiled.hidden
     sealed = (asked and withheld) or INCLUDE in (wanted.include or ())
-    return Manner(
-        hide_reasoning=draft.hidden or withheld,
+    return ChatRenderOptions(
+        hide_reasoning=compiled.hidden or withheld,
         alias=settings.reasoning_content,
-        legacy=draft.legacy,
-        json=draft.json,
+        legacy=compiled.legacy,
+        json=compiled.json,
         show_ids=bool(wanted.return_token_ids),
         seal=partial(context.sealer.seal, owner) if sealed else None,
     )

@@ -49,6 +49,6 @@ async def compact(request: Request) -> Response:
 async def _summarise(request: Request, owner: str, wanted: CompactResponse) -> Response:
     context = context_of(request)
     asked = await threads.run(partial(ask, wanted), small=threads.is_small(wanted.input))
-    creation = await create(context, owner, asked, constraint=answer_only(context.masking))
-    fold = partial(compacted, creation.started, partial(context.sealer.seal, owner))
-    return await respond(creation.run, request, stream=False, encode=named, fold=fold)
+    started = await create(context, owner, asked, constraint=answer_only(context.masking))
+    fold = partial(compacted, started.started, partial(context.sealer.seal, owner))
+    return await respond(started.run, request, stream=False, encode=named, fold=fold)

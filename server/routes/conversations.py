@@ -23,7 +23,7 @@ from server.inbound.options import today
 from server.inbound.paging import read_paging
 from server.outbound.hidden import shown_by
 from server.outbound.listing import full, page
-from server.outbound.redacted import concealed_item
+from server.outbound.redacted import redacted_item
 from server.replay import items
 from server.replay.prior_turns import conversation_not_found
 from server.replay.sealed_items import unsealed
@@ -164,7 +164,7 @@ def _page(request: Request, kept: Sequence[StoredItem], paging: Paging) -> dict[
 
 
 def _item(request: Request, stored: StoredItem) -> dict[str, Any]:
-    return shown_by(context_of(request).settings, concealed_item)(full(stored.item))
+    return shown_by(context_of(request).settings, redacted_item)(full(stored.item))
 
 
 def _shown(conversation_id: str, conversation: Conversation | None) -> Response:

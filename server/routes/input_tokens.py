@@ -32,6 +32,6 @@ async def count_input_tokens(request: Request) -> Response:
     wanted = await json_body.parse(request, CreateResponse)
     note_unknown(wanted, "Responses")
     context.model(wanted.model)
-    draft = await compile_request(context, owner, wanted)
-    tokens = await asyncio.to_thread(prompt_length, draft.plan)
+    compiled = await compile_request(context, owner, wanted)
+    tokens = await asyncio.to_thread(prompt_length, compiled.plan)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})

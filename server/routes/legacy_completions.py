@@ -39,7 +39,7 @@ async def create_completion(request: Request) -> Response:
     model = context.model(wanted.model)
     refuse_where_hidden(context.settings, "A raw completion")
     info = context.gateway.backend.info
-    draft = await asyncio.to_thread(read, wanted, context_length=info.context_length)
+    compiled = await asyncio.to_thread(read, wanted, context_length=info.context_length)
     completion_id = new_id("cmpl")
     include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
     shared = head(
@@ -51,24 +51,24 @@ async def create_completion(request: Request) -> Response:
     )
     outbounds = [
         CompletionOutbound(shared, index=index, echo=echo, show_ids=bool(wanted.return_token_ids))
-        for index, echo in enumerate(draft.echoes)
+        for index, echo in enumerate(compiled.echoes)
     ]
 
     def last_events() -> list[WireEvent]:
         usages = [outbound.usage for outbound in outbounds]
-        return [usage_chunk(shared, usages, per_prompt=draft.best_of)]
+        return [usage_chunk(shared, usages, per_prompt=compiled.best_of)]
 
     def fold_best(chunks: Sequence[WireEvent]) -> dict[str, Any]:
-        shown = draft.logprobs is not None
-        return best(fold(chunks), n=draft.n, best_of=draft.best_of, logprobs=shown)
+        shown = compiled.logprobs is not None
+        return best(fold(chunks), n=compiled.n, best_of=compiled.best_of, logprobs=shown)
 
     run = await parallel_samples.start(
         context.gateway,
-        draft.plans,
+        compiled.plans,
         outbounds,
         completion_id,
         last_events,
-        param="n" if draft.best_of > 1 else "prompt",
+        param="n" if compiled.best_of > 1 else "prompt",
     )
     encode = encoder(include_usage=include_usage)
     return await respond(

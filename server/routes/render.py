@@ -35,8 +35,8 @@ async def render_chat_completion(request: Request) -> Response:
     wanted = await json_body.parse(request, CreateChatCompletion)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    draft = await compile_chat(context, owner, wanted)
-    return json_response(await _prompt(request, draft.plans[0]))
+    compiled = await compile_chat(context, owner, wanted)
+    return json_response(await _prompt(request, compiled.plans[0]))
 
 
 @router.post("/v1/responses/render")
@@ -47,8 +47,8 @@ async def render_response(request: Request) -> Response:
     wanted = await json_body.parse(request, CreateResponse)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    draft = await compile_request(context, owner, wanted)
-    return json_response(await _prompt(request, draft.plan))
+    compiled = await compile_request(context, owner, wanted)
+    return json_response(await _prompt(request, compiled.plan))
 
 
 async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:

@@ -33,16 +33,16 @@ async def create_response(request: Request) -> Response:
     context = context_of(request)
     wanted = await json_body.parse(request, CreateResponse)
     note_unknown(wanted, "Responses")
-    creation = await create(context, owner, wanted)
+    started = await create(context, owner, wanted)
     if wanted.background and not wanted.stream:
-        return json_response(creation.response)
-    stored = partial(stream_stored, context.store, owner, creation.response["id"])
+        return json_response(started.response)
+    stored = partial(stream_stored, context.store, owner, started.response["id"])
     return await respond(
-        creation.run,
+        started.run,
         request,
         stream=bool(wanted.stream),
         encode=named,
         fold=fold,
         limit=context.settings.max_unread,
-        stored=stored if creation.run.is_kept else None,
+        stored=stored if started.run.is_kept else None,
     )

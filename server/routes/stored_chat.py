@@ -17,9 +17,9 @@ from server.http.authentication import authenticate
 from server.inbound.paging import read_metadata, read_model, read_paging
 from server.outbound.hidden import shown_by
 from server.outbound.listing import page, whole_page
-from server.outbound.redacted import concealed_completion, concealed_message
+from server.outbound.redacted import redacted_completion, redacted_message
 from server.schemas.chat import UpdateChatCompletion
-from server.store.chat_completions.base import StoredCompletion, Wanted
+from server.store.chat_completions.base import ListFilter, StoredChatCompletion
 
 router = APIRouter(prefix="/v1/chat/completions")
 
@@ -30,12 +30,12 @@ async def list_chat_completions(request: Request) -> Response:
     owner = authenticate(request).id
     query = request.query_params
     paging = read_paging(query)
-    wanted = Wanted(
+    wanted = ListFilter(
         paging.limit, paging.order, paging.after, read_model(query), read_metadata(query)
     )
     context = context_of(request)
     listed = await context.store.completions.list(owner, wanted)
-    show = shown_by(context.settings, concealed_completion)
+    show = shown_by(context.settings, redacted_completion)
     return json_response(whole_page(list(map(show, listed.completions)), has_more=listed.has_more))
 
 
@@ -73,15 +73,15 @@ async def list_chat_completion_messages(request: Request, completion_id: str) ->
     """The messages of the request that made the completion."""
     paging = read_paging(request.query_params)
     stored = await _stored(request, completion_id)
-    show = shown_by(context_of(request).settings, concealed_message)
+    show = shown_by(context_of(request).settings, redacted_message)
     return json_response(page(list(map(show, stored.messages)), paging))
 
 
 def _shown(request: Request, completion: dict[str, Any]) -> Response:
-    return json_response(shown_by(context_of(request).settings, concealed_completion)(completion))
+    return json_response(shown_by(context_of(request).settings, redacted_completion)(completion))
 
 
-async def _stored(request: Request, completion_id: str) -> StoredCompletion:
+async def _stored(request: Request, completion_id: str) -> StoredChatCompletion:
     owner = authenticate(request).id
     stored = await context_of(request).store.completions.get(owner, completion_id)
     if stored is None:

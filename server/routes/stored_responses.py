@@ -21,7 +21,7 @@ from server.inbound.paging import read_paging
 from server.outbound.encoding import named
 from server.outbound.hidden import shown_by
 from server.outbound.listing import full, page
-from server.outbound.redacted import concealed_event, concealed_item, concealed_response
+from server.outbound.redacted import redacted_event, redacted_item, redacted_response
 from server.persistence.following import finished, shown, stream_stored
 from server.schemas.fields import invalid
 from server.store.responses.base import UNFINISHED
@@ -41,7 +41,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     response = await _shown(request, response_id)
     if start is None:
         return json_response(response)
-    show = shown_by(context.settings, concealed_event)
+    show = shown_by(context.settings, redacted_event)
 
     def encode(event: WireEvent) -> bytes:
         return named(show(event))
@@ -94,7 +94,7 @@ async def list_input_items(request: Request, response_id: str) -> Response:
     stored = await context.store.get(owner, response_id)
     if stored is None:
         raise _not_found(response_id)
-    show = shown_by(context.settings, concealed_item)
+    show = shown_by(context.settings, redacted_item)
     items = [show(full(kept.item)) for kept in (*stored.history, *stored.input)]
     return json_response(page(items, paging))
 
@@ -112,7 +112,7 @@ async def _shown(request: Request, response_id: str) -> dict[str, Any]:
     response = await shown(context.store, owner, response_id)
     if response is None:
         raise _not_found(response_id)
-    return shown_by(context.settings, concealed_response)(response)
+    return shown_by(context.settings, redacted_response)(response)
 
 
 def _start(query: QueryParams) -> int | None:

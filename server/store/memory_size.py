@@ -11,7 +11,7 @@ from harmony.messages import Message
 from server.store.items import StoredItem
 
 MOST_BYTES = 2**28
-"""What a store in memory may weigh of each kind: responses, conversations, completions."""
+"""What a store in memory may measure of each kind: responses, conversations, completions."""
 
 _OBJECT_BYTES = 1000
 """What is held beside what a part says: a message's other fields, the keys to find it by."""
@@ -24,7 +24,7 @@ _AT_ONCE = 4096
 Part = StoredItem | Message | dict[str, Any] | bytes
 
 
-class Weights:
+class MemorySizes:
     """The bytes of all parts that are held; a part that several hold counts once.
 
     Parts are told apart by identity: hold none that is not kept until it is released.
@@ -35,18 +35,18 @@ class Weights:
         self._held: dict[int, tuple[int, int]] = {}
         self._weighed: dict[int, int] = {}
 
-    async def weigh(self, parts: Iterable[Part]) -> None:
+    async def measure(self, parts: Iterable[Part]) -> None:
         """Weigh what `hold` is given right after it: many or large parts on a thread."""
         new = [part for part in parts if id(part) not in self._held]
         large = new if len(new) > _FEW else [part for part in new if not self._weigh(part)]
         if large:
-            weights = await asyncio.to_thread(lambda: [_weight(part) for part in large])
+            weights = await asyncio.to_thread(lambda: [_size_of(part) for part in large])
             self._weighed.update(zip(map(id, large), weights, strict=True))
 
     def _weigh(self, part: Part) -> bool:
         """Weigh a part, unless it is large."""
         try:
-            self._weighed[id(part)] = _weight(part, _LIGHT)
+            self._weighed[id(part)] = _size_of(part, _LIGHT)
         except _Large:
             return False
         return True
@@ -57,7 +57,7 @@ class Weights:
             holders, weight = self._held.get(id(part), (0, 0))
             if not holders:
                 weighed = self._weighed.pop(id(part), None)
-                weight = _weight(part) if weighed is None else weighed
+                weight = _size_of(part) if weighed is None else weighed
                 self.total += weight
             self._held[id(part)] = (holders + 1, weight)
 
@@ -75,20 +75,20 @@ class _Large(Exception):
     """It has more values than are to be looked at."""
 
 
-def _weight(part: Part, most: int = sys.maxsize) -> int:
+def _size_of(part: Part, most: int = sys.maxsize) -> int:
     """most: values that are looked at in JSON. Raises _Large where it has more."""
     match part:
         case StoredItem(item, message):
-            return _weight(item, most) + (0 if message is None else _weight(message))
+            return _size_of(item, most) + (0 if message is None else _size_of(message))
         case Message(content=content, tokens=tokens):
             return _OBJECT_BYTES + getsizeof(str(content)) + _TOKEN_BYTES * len(tokens or ())
         case bytes():
             return len(part)
         case _:
-            return _OBJECT_BYTES + _weight_of_json(part, most)
+            return _OBJECT_BYTES + _size_of_json(part, most)
 
 
-def _weight_of_json(value: Any, most: int) -> int:
+def _size_of_json(value: Any, most: int) -> int:
     """At least what the value takes: what it holds several times counts each time.
 
     The text says little: an empty array takes 2 bytes there, and 64 in memory.

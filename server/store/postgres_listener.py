@@ -12,7 +12,7 @@ from collections.abc import Callable
 import asyncpg
 from sqlalchemy.engine import URL
 
-from server.store.change_signal import Bells
+from server.store.change_signal import ChangeSignals
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ AND NOT EXISTS (
 """
 
 
-class Notices:
+class PostgresListener:
     """A connection of its own that listens and holds the lock; a lost one is made anew.
 
     gateway: this gateway's id. now: seconds of a monotonic clock.
@@ -59,10 +59,15 @@ class Notices:
     CHANNEL = "gpt_oss_server"
 
     def __init__(
-        self, url: URL, bells: Bells, gateway: str, *, now: Callable[[], float] = time.monotonic
+        self,
+        url: URL,
+        signals: ChangeSignals,
+        gateway: str,
+        *,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = url.set(drivername="postgresql").render_as_string(hide_password=False)
-        self._bells = bells
+        self._signals = signals
         self._gateway = gateway
         self._now = now
         self._task: asyncio.Task[None] | None = None
@@ -121,7 +126,7 @@ class Notices:
             await connection.execute(_LOCK, self._gateway, timeout=_STATEMENT_SECONDS)
             await connection.add_listener(self.CHANNEL, self._heard)
             # What was said while nobody listened was missed.
-            self._bells.ring_all()
+            self._signals.notify_all()
             self._missing = {}
             if self._attempted.is_set():
                 self._settled = self._now() + _SETTLE_SECONDS
@@ -133,4 +138,4 @@ class Notices:
             connection.terminate()
 
     def _heard(self, _: object, __: int, ___: str, topic: object) -> None:
-        self._bells.ring(str(topic))
+        self._signals.notify(str(topic))

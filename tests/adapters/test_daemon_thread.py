@@ -4,12 +4,12 @@ from typing import NoReturn
 
 import pytest
 
-from adapters.daemon_thread import run_apart
+from adapters.daemon_thread import run_in_daemon_thread
 
 
 async def test_what_work_returns_comes_back() -> None:
     here = threading.get_ident()
-    assert await run_apart(threading.get_ident) != here
+    assert await run_in_daemon_thread(threading.get_ident) != here
 
 
 async def test_what_work_raises_is_raised() -> None:
@@ -17,7 +17,7 @@ async def test_what_work_raises_is_raised() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await run_apart(fail)
+        await run_in_daemon_thread(fail)
 
 
 def test_work_is_not_waited_for_once_nobody_wants_it() -> None:
@@ -28,7 +28,7 @@ def test_work_is_not_waited_for_once_nobody_wants_it() -> None:
         ended.set()
 
     async def cancelled() -> None:
-        task = asyncio.ensure_future(run_apart(work))
+        task = asyncio.ensure_future(run_in_daemon_thread(work))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -48,7 +48,7 @@ async def test_work_that_ends_after_it_was_cancelled_says_so_to_nobody() -> None
         proceed.wait()
         loop.call_soon_threadsafe(told.set)
 
-    task = asyncio.ensure_future(run_apart(work))
+    task = asyncio.ensure_future(run_in_daemon_thread(work))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Literal, Protocol
 
 from server.store.items import SampledMessages
-from server.store.memory_size import MOST_BYTES, Part, Weights
+from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 
 CAPACITY = 10_000
 
@@ -15,7 +15,7 @@ _Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCompletion:
+class StoredChatCompletion:
     """A completion that has ended.
 
     owner: the principal's id. completion: the API's object, `metadata` included. messages: the
@@ -35,7 +35,7 @@ class StoredCompletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListFilter:
     """Which completions are listed: of a model, with all of some metadata, after an id.
 
     limit: >= 1. order: by time of creation.
@@ -56,34 +56,34 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListPage:
     """A page of completions, and whether there are more after it."""
 
     completions: Sequence[dict[str, Any]]
     has_more: bool
 
 
-class CompletionStore(Protocol):
+class ChatCompletionStore(Protocol):
     """Keeps completions for their owners; nobody else's request finds them.
 
     All raise StoreUnavailable.
     """
 
-    async def put(self, stored: StoredCompletion) -> None:
+    async def put(self, stored: StoredChatCompletion) -> None:
         """Keep a completion under its new id."""
         ...
 
-    async def get(self, owner: str, completion_id: str) -> StoredCompletion | None:
+    async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
         """The owner's completion; None where there is none."""
         ...
 
-    async def list(self, owner: str, wanted: Wanted) -> Listed:
+    async def list(self, owner: str, wanted: ListFilter) -> ListPage:
         """The owner's completions; none after an id that is not there."""
         ...
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
-    ) -> StoredCompletion | None:
+    ) -> StoredChatCompletion | None:
         """Give the owner's completion other metadata; None where there is none."""
         ...
 
@@ -96,7 +96,7 @@ class CompletionStore(Protocol):
         ...
 
 
-class MemoryCompletions:
+class MemoryChatCompletions:
     """Keeps up to `capacity` completions, >= 1, in this process; the oldest are forgotten first.
 
     most: bytes that they may take in all, roughly; the last one is kept in any case.
@@ -105,26 +105,26 @@ class MemoryCompletions:
     def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
         self._capacity = capacity
         self._most = most
-        self._weights = Weights()
-        self._kept: OrderedDict[_Key, StoredCompletion] = OrderedDict()
+        self._sizes = MemorySizes()
+        self._kept: OrderedDict[_Key, StoredChatCompletion] = OrderedDict()
         self._calls: dict[_Key, SampledMessages] = {}
 
-    async def put(self, stored: StoredCompletion) -> None:
+    async def put(self, stored: StoredChatCompletion) -> None:
         """Keep it, and forget the oldest where there is no room."""
-        await self._weights.weigh(_parts(stored))
+        await self._sizes.measure(_parts(stored))
         self._kept[(stored.owner, stored.id)] = stored
-        self._weights.hold(_parts(stored))
+        self._sizes.hold(_parts(stored))
         self._calls |= {(stored.owner, name): said for name, said in stored.called.items()}
         while len(self._kept) > 1 and (
-            len(self._kept) > self._capacity or self._weights.total > self._most
+            len(self._kept) > self._capacity or self._sizes.total > self._most
         ):
             self._forget(next(iter(self._kept)))
 
-    async def get(self, owner: str, completion_id: str) -> StoredCompletion | None:
+    async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
         """The completion as it was last annotated."""
         return self._kept.get((owner, completion_id))
 
-    async def list(self, owner: str, wanted: Wanted) -> Listed:
+    async def list(self, owner: str, wanted: ListFilter) -> ListPage:
         """In the order in which they were put."""
         kept = [stored for (its, _), stored in self._kept.items() if its == owner]
         if wanted.order == "desc":
@@ -134,19 +134,19 @@ class MemoryCompletions:
             first = ids.index(wanted.after) + 1 if wanted.after in ids else len(kept)
             kept = kept[first:]
         found = [stored.completion for stored in kept if wanted.matches(stored.completion)]
-        return Listed(found[: wanted.limit], len(found) > wanted.limit)
+        return ListPage(found[: wanted.limit], len(found) > wanted.limit)
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
-    ) -> StoredCompletion | None:
+    ) -> StoredChatCompletion | None:
         """Its place in the order stays."""
         stored = self._kept.get((owner, completion_id))
         if stored is None:
             return None
         changed = replace(stored, completion={**stored.completion, "metadata": dict(metadata)})
-        self._weights.hold(_parts(changed))
+        self._sizes.hold(_parts(changed))
         self._kept[(owner, completion_id)] = changed
-        self._weights.release(_parts(stored))
+        self._sizes.release(_parts(stored))
         return changed
 
     async def delete(self, owner: str, completion_id: str) -> bool:
@@ -162,11 +162,11 @@ class MemoryCompletions:
         stored = self._kept.pop(key, None)
         if stored is None:
             return False
-        self._weights.release(_parts(stored))
+        self._sizes.release(_parts(stored))
         for call_id in stored.called:
             self._calls.pop((key[0], call_id), None)
         return True
 
 
-def _parts(stored: StoredCompletion) -> Iterator[Part]:
+def _parts(stored: StoredChatCompletion) -> Iterator[Part]:
     return chain((stored.completion,), stored.messages, *stored.called.values())

@@ -7,19 +7,19 @@ from sqlalchemy import ColumnElement, Select, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
-from server.store.chat_completions.base import Listed, StoredCompletion, Wanted
+from server.store.chat_completions.base import ListFilter, ListPage, StoredChatCompletion
 from server.store.database import Database
 from server.store.items import SampledMessages
 from server.store.tables import chat_calls, chat_completions, chat_metadata
 
 
-class SqlCompletions:
+class SqlChatCompletions:
     """Chat completions of all gateways that share the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, stored: StoredCompletion) -> None:
+    async def put(self, stored: StoredChatCompletion) -> None:
         """Keep a completion, what finds it, and what its calls were led up to by."""
         row = {
             "id": stored.id,
@@ -37,13 +37,13 @@ class SqlCompletions:
             if calls := _calls(stored):
                 await connection.execute(insert(chat_calls), calls)
 
-    async def get(self, owner: str, completion_id: str) -> StoredCompletion | None:
+    async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
         """The completion and its messages; what was said is found by its calls alone."""
         async with self._database.reading() as connection:
             row = (await connection.execute(_one(owner, completion_id))).first()
         return None if row is None else await _stored(row)
 
-    async def list(self, owner: str, wanted: Wanted) -> Listed:
+    async def list(self, owner: str, wanted: ListFilter) -> ListPage:
         """In the order in which they were put."""
         place = chat_completions.c.place
         page = (
@@ -55,11 +55,11 @@ class SqlCompletions:
         async with self._database.reading() as connection:
             bodies = (await connection.execute(page)).scalars().all()
         completions = [codec.load(body) for body in bodies[: wanted.limit]]
-        return Listed(completions, has_more=len(bodies) > wanted.limit)
+        return ListPage(completions, has_more=len(bodies) > wanted.limit)
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
-    ) -> StoredCompletion | None:
+    ) -> StoredChatCompletion | None:
         """Put other labels in place of those there are."""
         async with self._database.writing() as connection:
             row = (await connection.execute(_one(owner, completion_id))).first()
@@ -75,7 +75,7 @@ class SqlCompletions:
             old = delete(chat_metadata).where(chat_metadata.c.completion_id == row.id)
             await connection.execute(old)
             await _label(connection, row.id, metadata)
-        return StoredCompletion(owner, changed, stored.messages)
+        return StoredChatCompletion(owner, changed, stored.messages)
 
     async def delete(self, owner: str, completion_id: str) -> bool:
         """Forget it, its labels and its calls."""
@@ -120,7 +120,7 @@ async def _label(
         await connection.execute(insert(chat_metadata), labels)
 
 
-def _calls(stored: StoredCompletion) -> list[dict[str, Any]]:
+def _calls(stored: StoredChatCompletion) -> list[dict[str, Any]]:
     return [
         {
             "call_id": call_id,
@@ -143,7 +143,7 @@ def _one(owner: str, completion_id: str) -> Select[Any]:
     return select(chat_completions).where(_is(owner, completion_id))
 
 
-def _is_wanted(owner: str, wanted: Wanted) -> ColumnElement[bool]:
+def _is_wanted(owner: str, wanted: ListFilter) -> ColumnElement[bool]:
     columns = chat_completions.c
     found = columns.owner == owner
     if wanted.model is not None:
@@ -163,6 +163,6 @@ def _is_wanted(owner: str, wanted: Wanted) -> ColumnElement[bool]:
     return found
 
 
-async def _stored(row: Any) -> StoredCompletion:
+async def _stored(row: Any) -> StoredChatCompletion:
     messages = await codec.unpack([row.messages])
-    return StoredCompletion(row.owner, codec.load(row.body), tuple(messages))
+    return StoredChatCompletion(row.owner, codec.load(row.body), tuple(messages))

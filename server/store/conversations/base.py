@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from server.store.items import StoredItem
-from server.store.memory_size import MOST_BYTES, Weights
+from server.store.memory_size import MOST_BYTES, MemorySizes
 
 CAPACITY = 10_000
 
@@ -92,15 +92,15 @@ class MemoryConversations:
     def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
         self._capacity = capacity
         self._most = most
-        self._weights = Weights()
+        self._sizes = MemorySizes()
         self._kept: OrderedDict[_Key, Read] = OrderedDict()
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
         """Keep it, and forget another where there is no room."""
-        await self._weights.weigh(items)
+        await self._sizes.measure(items)
         key = (conversation.owner, conversation.id)
         self._kept[key] = Read(conversation, tuple(items), 0)
-        self._weights.hold(items)
+        self._sizes.hold(items)
         self._make_room()
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
@@ -128,12 +128,12 @@ class MemoryConversations:
 
     async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
         """Add the items."""
-        await self._weights.weigh(items)
+        await self._sizes.measure(items)
         read = await self.read(owner, conversation_id)
         if read is None:
             return False
         self._kept[(owner, conversation_id)] = replace(read, items=(*read.items, *items))
-        self._weights.hold(items)
+        self._sizes.hold(items)
         self._make_room()
         return True
 
@@ -144,7 +144,7 @@ class MemoryConversations:
         if read is None or len(left) == len(read.items):
             return False
         self._kept[(owner, conversation_id)] = replace(read, items=left)
-        self._weights.release(kept for kept in read.items if kept.item["id"] == item_id)
+        self._sizes.release(kept for kept in read.items if kept.item["id"] == item_id)
         return True
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
@@ -153,11 +153,11 @@ class MemoryConversations:
 
     def _make_room(self) -> None:
         while len(self._kept) > 1 and (
-            len(self._kept) > self._capacity or self._weights.total > self._most
+            len(self._kept) > self._capacity or self._sizes.total > self._most
         ):
             self._forget(next(iter(self._kept)))
 
     def _forget(self, key: _Key) -> bool:
         read = self._kept.pop(key, None)
-        self._weights.release(read.items if read else ())
+        self._sizes.release(read.items if read else ())
         return read is not None

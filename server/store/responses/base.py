@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from harmony.messages import Message
 from server.errors import NotFound, Unavailable
-from server.store.change_signal import Bell
-from server.store.chat_completions.base import CompletionStore
+from server.store.change_signal import ChangeSignal
+from server.store.chat_completions.base import ChatCompletionStore
 from server.store.conversations.base import ConversationStore
 from server.store.items import Item as Item
 from server.store.items import StoredItem as StoredItem
@@ -96,9 +96,16 @@ class StoredResponse:
         """What a response that continues this one has as its history."""
         return (*self.history, *self.input, *self.output)
 
-    def ended(self, response: dict[str, Any], spoken: Mapping[str, Message]) -> "StoredResponse":
-        """The response as its last event shows it; spoken: what the model said, by item id."""
-        output = (StoredItem(item, spoken.get(item["id"])) for item in response["output"])
+    def ended(
+        self, response: dict[str, Any], messages_by_item_id: Mapping[str, Message]
+    ) -> "StoredResponse":
+        """The response as its last event shows it.
+
+        messages_by_item_id: what the model said, by the id of the output item.
+        """
+        output = (
+            StoredItem(item, messages_by_item_id.get(item["id"])) for item in response["output"]
+        )
         return replace(self, response=response, output=tuple(output))
 
 
@@ -134,7 +141,7 @@ class Store(Protocol):
         ...
 
     @property
-    def completions(self) -> CompletionStore:
+    def completions(self) -> ChatCompletionStore:
         """What keeps chat completions, in the same place and for as long."""
         ...
 
@@ -198,7 +205,7 @@ class Store(Protocol):
         """Those of the owner's input and output items that have one of `ids`, by id."""
         ...
 
-    async def led_to(
+    async def output_up_to_call(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, Sequence[StoredItem]]:
         """By call id, the output of the owner's response up to that call and with it."""
@@ -208,14 +215,16 @@ class Store(Protocol):
         """Ask the gateway that runs the response to end it."""
         ...
 
-    async def beat(self, running: Collection[str]) -> frozenset[str]:
+    async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
         """Say that these responses are being made here. Those to be cancelled come back.
 
         With none too it returns only where what others say reaches the store.
         """
         ...
 
-    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
+    async def take_over_orphans(
+        self, silent: float, running: Collection[str] = ()
+    ) -> Sequence[StoredResponse]:
         """Take over the runs whose gateway has said nothing for more than `silent` seconds.
 
         running: responses that run here; after a pause of this process they are only late.
@@ -234,8 +243,8 @@ class Store(Protocol):
         """Forget responses that are older than `age` seconds; how many."""
         ...
 
-    def listen(self, topic: str) -> AbstractContextManager[Bell]:
-        """A bell that rings when a response's ledger has grown or ended (the topic is its id).
+    def listen(self, topic: str) -> AbstractContextManager[ChangeSignal]:
+        """A changes that rings when a response's ledger has grown or ended (the topic is its id).
 
         The topic CANCELS rings when some run is to be cancelled.
         """

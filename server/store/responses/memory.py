@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from server.store import codec
-from server.store.change_signal import Bell, Bells
-from server.store.chat_completions.base import MemoryCompletions
+from server.store.change_signal import ChangeSignal, ChangeSignals
+from server.store.chat_completions.base import MemoryChatCompletions
 from server.store.conversations.base import MemoryConversations
-from server.store.memory_size import MOST_BYTES, Part, Weights
+from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 from server.store.responses.base import (
     CANCELS,
     Event,
@@ -44,17 +44,17 @@ class MemoryStore:
     sealing_key = None
 
     def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
-        self.completions = MemoryCompletions(capacity, most)
+        self.completions = MemoryChatCompletions(capacity, most)
         self.conversations = MemoryConversations(capacity, most)
         self._capacity = capacity
         self._most = most
-        self._weights = Weights()
+        self._sizes = MemorySizes()
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._items: dict[_Key, StoredItem] = {}
         self._led_to: dict[_Key, Sequence[StoredItem]] = {}
         self._ledgers: dict[_Key, Sequence[bytes]] = {}
         self._runs: dict[str, _Run] = {}
-        self._bells = Bells()
+        self._signals = ChangeSignals()
 
     async def start(self) -> None:
         """Nothing is needed."""
@@ -68,12 +68,12 @@ class MemoryStore:
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
         """Keep it, and forget the least recently used one where there is no room."""
         ledger = await _packed(events)
-        await self._weights.weigh(_parts(stored))
+        await self._sizes.measure(_parts(stored))
         self._put(stored, ledger)
 
     async def begin(self, stored: StoredResponse) -> None:
         """Keep a response in progress."""
-        await self._weights.weigh(_parts(stored))
+        await self._sizes.measure(_parts(stored))
         self._keep(stored)
         self._make_room()
         self._runs[stored.id] = _Run(stored.owner)
@@ -81,12 +81,12 @@ class MemoryStore:
     async def append(self, response_id: str, events: Sequence[Event]) -> None:
         """Keep a run's next events."""
         self._run(response_id).events[events[0]["sequence_number"] :] = events
-        self._bells.ring(response_id)
+        self._signals.notify(response_id)
 
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """Keep the whole response, unless it was deleted while it was made."""
         ledger = await _packed(events)
-        await self._weights.weigh(_parts(stored))
+        await self._sizes.measure(_parts(stored))
         key = (stored.owner, stored.id)
         kept = self._responses.get(key)
         if stored.id not in self._runs and kept and kept.response == stored.response:
@@ -97,7 +97,7 @@ class MemoryStore:
             self._put(stored, ledger)
         if stored.conversation_id and stored.said:
             await self.conversations.add(stored.owner, stored.conversation_id, stored.said)
-        self._bells.ring(stored.id)
+        self._signals.notify(stored.id)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """The owner's response; it counts as used."""
@@ -141,7 +141,7 @@ class MemoryStore:
         keys = ((owner, item_id) for item_id in ids)
         return {key[1]: self._items[key] for key in keys if key in self._items}
 
-    async def led_to(
+    async def output_up_to_call(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, Sequence[StoredItem]]:
         """Output up to calls."""
@@ -152,15 +152,17 @@ class MemoryStore:
         """Mark the run."""
         if run := self._runs.get(response_id):
             run.cancelled = True
-            self._bells.ring(CANCELS)
+            self._signals.notify(CANCELS)
 
-    async def beat(self, running: Collection[str]) -> frozenset[str]:
+    async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
         """Those of the runs that are marked."""
         return frozenset(
             name for name in running if (run := self._runs.get(name)) and run.cancelled
         )
 
-    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
+    async def take_over_orphans(
+        self, silent: float, running: Collection[str] = ()
+    ) -> Sequence[StoredResponse]:
         """None: no other gateway sees this memory."""
         return ()
 
@@ -176,9 +178,9 @@ class MemoryStore:
         """Nothing: the capacity bounds what is kept."""
         return 0
 
-    def listen(self, topic: str) -> AbstractContextManager[Bell]:
-        """A bell of this process."""
-        return self._bells.listen(topic)
+    def listen(self, topic: str) -> AbstractContextManager[ChangeSignal]:
+        """A changes of this process."""
+        return self._signals.listen(topic)
 
     def _run(self, response_id: str) -> _Run:
         if response_id not in self._runs:
@@ -188,14 +190,14 @@ class MemoryStore:
     def _put(self, stored: StoredResponse, ledger: Sequence[bytes]) -> None:
         self._keep(stored)
         self._ledgers[(stored.owner, stored.id)] = ledger
-        self._weights.hold(ledger)
+        self._sizes.hold(ledger)
         self._make_room()
 
     def _keep(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)
         stored = replace(stored, history=()) if stored.detached else stored
         # Before the old one goes: what both have need not be weighed anew.
-        self._weights.hold(_parts(stored))
+        self._sizes.hold(_parts(stored))
         self._forget(key)
         self._responses[key] = stored
         for position, kept in enumerate(stored.output, 1):
@@ -208,7 +210,7 @@ class MemoryStore:
 
     def _make_room(self) -> None:
         while len(self._responses) > 1 and (
-            len(self._responses) > self._capacity or self._weights.total > self._most
+            len(self._responses) > self._capacity or self._sizes.total > self._most
         ):
             self._forget(next(iter(self._responses)))
 
@@ -216,9 +218,9 @@ class MemoryStore:
         stored = self._responses.pop(key, None)
         if stored is None:
             return False
-        self._weights.release(_parts(stored))
+        self._sizes.release(_parts(stored))
         if (ledger := self._ledgers.pop(key, None)) is not None:
-            self._weights.release(ledger)
+            self._sizes.release(ledger)
         for kept in stored.output:
             self._led_to.pop((stored.owner, kept.item.get("call_id", "")), None)
         for kept in (*stored.input, *stored.output):

@@ -14,12 +14,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.ids import new_id
 from server.store import chains, codec, rows, vacuum
-from server.store.change_signal import Bell, Bells
-from server.store.chat_completions.sql import SqlCompletions
+from server.store.change_signal import ChangeSignal, ChangeSignals
+from server.store.chat_completions.sql import SqlChatCompletions
 from server.store.conversations.sql import SqlConversations
 from server.store.database import Database
 from server.store.filelocks import FileLocks
-from server.store.postgres_listener import GATEWAY, Notices
+from server.store.postgres_listener import GATEWAY, PostgresListener
 from server.store.responses.base import (
     CANCELS,
     Event,
@@ -78,17 +78,17 @@ class SqlStore:
 
     def __init__(self, url: str) -> None:
         self.database = database = Database(url)
-        self.completions = SqlCompletions(database)
+        self.completions = SqlChatCompletions(database)
         self.conversations = SqlConversations(database)
         self._replace = _replacing(database)
         self.sealing_key: str | None = None
         self._gateway = new_id(GATEWAY)
         # SQLite tells nobody of a change: readers of other gateways' runs look again.
-        self._bells = Bells(_POLL_SECONDS if database.is_sqlite else _PATIENCE_SECONDS)
+        self._signals = ChangeSignals(_POLL_SECONDS if database.is_sqlite else _PATIENCE_SECONDS)
         self._peers: Peers = (
             FileLocks(_locks_of(database), self._gateway)
             if database.is_sqlite
-            else Notices(database.url, self._bells, self._gateway)
+            else PostgresListener(database.url, self._signals, self._gateway)
         )
 
     async def start(self) -> None:
@@ -148,8 +148,8 @@ class SqlStore:
             if (await connection.execute(mine)).rowcount != 1:
                 raise _lost(response_id)
             await connection.execute(self._replace, batch)
-            await self._ring(connection, response_id)
-        self._bells.ring(response_id)
+            await self._notify(connection, response_id)
+        self._signals.notify(response_id)
 
     async def end(self, stored: StoredResponse, ledger: Sequence[Event]) -> None:
         """Keep the whole response; its batches of events become few."""
@@ -170,8 +170,8 @@ class SqlStore:
                 await self.conversations.add_within(
                     connection, stored.owner, conversation, stored.said
                 )
-            await self._ring(connection, stored.id)
-        self._bells.ring(stored.id)
+            await self._notify(connection, stored.id)
+        self._signals.notify(stored.id)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """The owner's response, with the chain of those that it continues."""
@@ -258,7 +258,7 @@ class SqlStore:
                 )
             }
 
-    async def led_to(
+    async def output_up_to_call(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, Sequence[StoredItem]]:
         """Output up to calls; a response's items are numbered in their order."""
@@ -290,10 +290,10 @@ class SqlStore:
                 .values(cancelled=True)
             )
             if marked.rowcount:
-                await self._ring(connection, CANCELS)
-        self._bells.ring(CANCELS)
+                await self._notify(connection, CANCELS)
+        self._signals.notify(CANCELS)
 
-    async def beat(self, running: Collection[str]) -> frozenset[str]:
+    async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
         """Renew the runs' time; those that are marked come back."""
         async with self.database.writing() as connection:
             beaten = await connection.execute(
@@ -310,7 +310,9 @@ class SqlStore:
         async with self.database.reading() as connection:
             return frozenset((await connection.execute(marked)).scalars())
 
-    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
+    async def take_over_orphans(
+        self, silent: float, running: Collection[str] = ()
+    ) -> Sequence[StoredResponse]:
         """Make silent gateways' runs this one's. Of gateways that try at once one succeeds."""
         is_late = runs.c.beat_at < self.database.clock - silent
         return await self._adopt(is_late & runs.c.response_id.not_in(running))
@@ -360,9 +362,9 @@ class SqlStore:
         await vacuum.shrink(self.database)
         return swept
 
-    def listen(self, topic: str) -> AbstractContextManager[Bell]:
-        """A bell that other gateways' changes ring too: at once, or after a poll (SQLite)."""
-        return self._bells.listen(topic)
+    def listen(self, topic: str) -> AbstractContextManager[ChangeSignal]:
+        """A changes that other gateways' changes notify too: at once, or after a poll (SQLite)."""
+        return self._signals.listen(topic)
 
     async def _prune_some(self) -> int:
         try:
@@ -403,9 +405,9 @@ class SqlStore:
         found = await connection.execute(select(responses).where(_is(owner, response_id)))
         return found.first()
 
-    async def _ring(self, connection: AsyncConnection, topic: str) -> None:
+    async def _notify(self, connection: AsyncConnection, topic: str) -> None:
         if not self.database.is_sqlite:
-            await connection.execute(select(func.pg_notify(Notices.CHANNEL, topic)))
+            await connection.execute(select(func.pg_notify(PostgresListener.CHANNEL, topic)))
 
     def _is_mine(self, response_id: str) -> ColumnElement[bool]:
         return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)

@@ -6,7 +6,7 @@ from llguidance import LLTokenizer
 
 from adapters.base import FEATURES, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.errors import BackendFailed, InvalidGrammar
-from adapters.http.grammar_guard import Held
+from adapters.http.grammar_guard import GrammarGuard
 
 LETTERS = (64, 65)  # a, b
 MUCH = 's: s s s | s s | /[c-z]/ | " " | ""'
@@ -46,8 +46,8 @@ def deaf() -> Deaf:
 
 
 @pytest.fixture
-async def held(deaf: Deaf, mask_tokenizer: LLTokenizer) -> AsyncIterator[Held]:
-    held = Held(deaf, lambda: mask_tokenizer, 201_088)
+async def held(deaf: Deaf, mask_tokenizer: LLTokenizer) -> AsyncIterator[GrammarGuard]:
+    held = GrammarGuard(deaf, lambda: mask_tokenizer, 201_088)
     await held.start()
     yield held
     await held.stop()
@@ -57,16 +57,18 @@ def ask(grammar: str | None) -> GenerationRequest:
     return GenerationRequest("r", (1,), 2, frozenset(), grammar=grammar)
 
 
-async def said(held: Held, grammar: str | None) -> list[int]:
+async def said(held: GrammarGuard, grammar: str | None) -> list[int]:
     return [one async for chunk in held.generate(ask(grammar)) for one in chunk.token_ids]
 
 
 @pytest.mark.parametrize("grammar", ['start: "a" "b"', None])
-async def test_what_is_allowed_passes(held: Held, grammar: str | None) -> None:
+async def test_what_is_allowed_passes(held: GrammarGuard, grammar: str | None) -> None:
     assert await said(held, grammar) == [*LETTERS]
 
 
-async def test_nothing_follows_a_token_that_the_grammar_forbids(held: Held, deaf: Deaf) -> None:
+async def test_nothing_follows_a_token_that_the_grammar_forbids(
+    held: GrammarGuard, deaf: Deaf
+) -> None:
     chunks = held.generate(ask('start: "a" "c"'))
     assert (await anext(chunks)).token_ids == (64,)
     with pytest.raises(BackendFailed, match="did not keep to"):
@@ -75,14 +77,18 @@ async def test_nothing_follows_a_token_that_the_grammar_forbids(held: Held, deaf
 
 
 @pytest.mark.parametrize("rest", [MUCH, NOTHING])
-async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(held: Held, rest: str) -> None:
+async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(
+    held: GrammarGuard, rest: str
+) -> None:
     chunks = held.generate(ask(f'start: "a" s\n{rest}'))
     await anext(chunks)
     with pytest.raises(InvalidGrammar, match="too complex"):
         await anext(chunks)
 
 
-async def test_a_grammar_that_does_not_compile_reaches_no_engine(held: Held, deaf: Deaf) -> None:
+async def test_a_grammar_that_does_not_compile_reaches_no_engine(
+    held: GrammarGuard, deaf: Deaf
+) -> None:
     with pytest.raises(InvalidGrammar):
         await said(held, "start: nonsense(")
     assert deaf.asked == 0
@@ -92,13 +98,13 @@ async def test_an_engine_without_masks_answers_for_itself(
     deaf: Deaf, mask_tokenizer: LLTokenizer
 ) -> None:
     deaf.info = replace(INFO, features=FEATURES - {"grammar"})
-    held = Held(deaf, lambda: mask_tokenizer, 201_088)
+    held = GrammarGuard(deaf, lambda: mask_tokenizer, 201_088)
     await held.start()
     assert await said(held, 'start: "c"') == [*LETTERS]
     await held.stop()
 
 
-async def test_all_else_is_the_engines(held: Held, deaf: Deaf) -> None:
+async def test_all_else_is_the_engines(held: GrammarGuard, deaf: Deaf) -> None:
     assert held.info == INFO
     with pytest.raises(BackendFailed, match="checked"):
         await held.check()

@@ -16,8 +16,8 @@ def make_row(prompt: tuple[int, ...] = (7,), max_tokens: int = 100, **fields: An
 
 
 def tallied(row: Row) -> dict[int, float]:
-    assert row.stretch.counts is not None
-    tally = row.stretch.counts.tally(CPU)
+    assert row.phase_state.counts is not None
+    tally = row.phase_state.counts.tally(CPU)
     return dict(zip(tally.ids.tolist(), tally.counts.tolist(), strict=True))
 
 
@@ -62,17 +62,17 @@ def test_counts_grow_with_the_tokens() -> None:
 
 
 def test_no_counts_are_kept_without_penalties() -> None:
-    assert make_row().stretch.counts is None
+    assert make_row().phase_state.counts is None
 
 
 def test_a_phase_holds_from_its_beginning_to_its_end_and_may_come_again() -> None:
     phase = SamplingPhase(begin=((10, 11), (12,)), end=frozenset({20}), params=PENALTY)
     row = make_row(sampling=GREEDY, phases=(phase,))
-    base = row.stretch
+    base = row.phase_state
     in_phase = []
     for token_id in (11, 10, 11, 5, 20, 6, 12, 5, 10, 11, 20):
         accept(row, token_id)
-        in_phase.append(row.stretch is not base)
+        in_phase.append(row.phase_state is not base)
     assert in_phase == [False, False, True, True, False, False, True, True, True, True, False]
     accept(row, 12)
     assert tallied(row) == {5: 2.0, 20: 2.0, 10: 1.0, 11: 1.0}
@@ -92,7 +92,7 @@ def test_a_phase_may_take_over_from_another() -> None:
     seen = []
     for token_id in (10, 11, 20):
         accept(row, token_id)
-        seen.append(row.stretch.params.top_k)
+        seen.append(row.phase_state.params.top_k)
     assert seen == [1, 2, 0]
 
 
@@ -100,7 +100,7 @@ def test_what_the_prompt_ends_with_begins_no_phase() -> None:
     phase = SamplingPhase(begin=((10, 11),), end=frozenset(), params=PENALTY)
     row = make_row(prompt=(10,), sampling=GREEDY, phases=(phase,))
     accept(row, 11)
-    assert row.stretch.params == GREEDY
+    assert row.phase_state.params == GREEDY
 
 
 def test_a_seed_fixes_the_numbers_by_position() -> None:
@@ -122,4 +122,4 @@ def test_without_a_seed_the_numbers_are_fresh() -> None:
 
 @pytest.mark.parametrize(("temperature", "greedy"), [(0.0, True), (1e-6, True), (0.01, False)])
 def test_a_temperature_next_to_nothing_is_greedy(temperature: float, greedy: bool) -> None:
-    assert make_row(sampling=SamplingParams(temperature=temperature)).stretch.greedy is greedy
+    assert make_row(sampling=SamplingParams(temperature=temperature)).phase_state.greedy is greedy

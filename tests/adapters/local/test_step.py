@@ -10,7 +10,7 @@ from adapters.errors import DeadEnd, InvalidGrammar
 from adapters.grammars import TokenMask
 from adapters.local import sampling
 from adapters.local.row import Row, Sampled
-from adapters.local.step import News, Step
+from adapters.local.step import Step, StepResults
 
 WIDTH = 256
 GREEDY = SamplingParams(temperature=0)
@@ -31,7 +31,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.rows: list[Row | None] = []
-        self.news: News = []
+        self.news: StepResults = []
         self.step = Step(lambda: self.rows, self.news.extend)
 
     def add(self, mask: TokenMask | None = None, **fields: Any) -> Row:

@@ -188,13 +188,13 @@ async def test_a_run_that_is_cancelled_before_it_began_still_says_its_last_words
 
 
 async def test_the_last_words_of_a_cancelled_run_are_not_cut_short() -> None:
-    spoken = asyncio.Event()
+    messages_by_item_id = asyncio.Event()
 
     async def produce(emit: Emit) -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await spoken.wait()
+            await messages_by_item_id.wait()
             await emit(events(0))
 
     run = Run(produce)
@@ -202,7 +202,7 @@ async def test_the_last_words_of_a_cancelled_run_are_not_cut_short() -> None:
     run.cancel()
     await settle()
     run.cancel()
-    spoken.set()
+    messages_by_item_id.set()
     assert await read(run) == [0]
 
 

@@ -10,12 +10,12 @@ from harmony.messages import Author, Channel, Message, Role
 from harmony.parser import Parser
 from harmony.tokenizer import decode, encode_with_control
 from server.generation.turn_events import (
-    CompletionReader,
     MessageClosed,
     MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
+    TurnReader,
     Usage,
 )
 
@@ -24,8 +24,8 @@ ANSWER = "<|channel|>final<|message|>"
 CALL = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a":1}<|call|>'
 
 
-def reader(stop: tuple[str, ...] = (), prompt_tokens: int = 10) -> CompletionReader:
-    return CompletionReader(Parser(["functions.f"]), prompt_tokens, stop)
+def reader(stop: tuple[str, ...] = (), prompt_tokens: int = 10) -> TurnReader:
+    return TurnReader(Parser(["functions.f"]), prompt_tokens, stop)
 
 
 def chunks(

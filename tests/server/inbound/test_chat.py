@@ -4,7 +4,7 @@ import pytest
 
 from harmony.messages import DeveloperContent, Effort, Role, SystemContent
 from server.errors import InvalidRequest
-from server.inbound.chat import ChatDraft, read
+from server.inbound.chat import CompiledChat, read
 from server.inbound.grammar import Masking
 from server.schemas.chat import CreateChatCompletion
 
@@ -21,7 +21,7 @@ TOOL = {"type": "function", "function": F}
 MASKED, UNMASKED = Masking(), Masking("never")
 
 
-def draft(masking: Masking = MASKED, **fields: Any) -> ChatDraft:
+def draft(masking: Masking = MASKED, **fields: Any) -> CompiledChat:
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "developer", "content": "Be kind."},
@@ -31,7 +31,7 @@ def draft(masking: Masking = MASKED, **fields: Any) -> ChatDraft:
     return read(CreateChatCompletion.model_validate(body), today="2026-01-02", masking=masking)
 
 
-def told(drafted: ChatDraft) -> DeveloperContent:
+def told(drafted: CompiledChat) -> DeveloperContent:
     content = drafted.plans[0].conversation.messages[1].content
     assert isinstance(content, DeveloperContent)
     return content

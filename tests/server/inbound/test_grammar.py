@@ -27,8 +27,8 @@ from server.inbound.constraints import MAX_CHARACTERS
 from server.inbound.formats import read_format
 from server.inbound.grammar import (
     Constraint,
+    ConstraintRequest,
     Masking,
-    Wish,
     answer_only,
     constrain,
     constrained,
@@ -53,11 +53,11 @@ CANNOT = Masking("always", available=False)
 
 def wish(
     tools: Any = None, choice: Any = None, form: Any = None, strictly: bool = True, **more: Any
-) -> Wish:
+) -> ConstraintRequest:
     read = read_tools(tools)
     wanted = read_tool_choice(choice, read)
     formatted = read_format(form, "text.format")
-    return Wish(read, wanted, formatted, enforce_unsaid=strictly, **more)
+    return ConstraintRequest(read, wanted, formatted, enforce_unsaid=strictly, **more)
 
 
 def custom(definition: str, syntax: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def call(name: str, body: Any) -> CallableTool:
     return CallableTool(f"functions.{name}", body)
 
 
-def assert_spec(wanted: Wish, spec: GrammarSpec) -> None:
+def assert_spec(wanted: ConstraintRequest, spec: GrammarSpec) -> None:
     constraint = constrain(wanted, NEEDED)
     assert constraint.grammar == turn_grammar(spec)
     assert constraint.answer_grammar == answer_grammar(spec)
@@ -77,7 +77,7 @@ def assert_spec(wanted: Wish, spec: GrammarSpec) -> None:
     assert constraint.prefill == ()
 
 
-def refused(wanted: Wish, masking: Masking = NEEDED) -> InvalidRequest:
+def refused(wanted: ConstraintRequest, masking: Masking = NEEDED) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
         constrain(wanted, masking)
     return caught.value
@@ -333,7 +333,7 @@ def test_without_effort_but_with_tools_only_reasoning_is_shut() -> None:
 )
 @pytest.mark.parametrize("masking", [NEVER, CANNOT])
 def test_what_only_masks_can_enforce_is_refused_without_them(
-    wanted: Wish, param: str, masking: Masking
+    wanted: ConstraintRequest, param: str, masking: Masking
 ) -> None:
     error = refused(wanted, masking)
     assert (error.param, error.code) == (param, "unsupported_parameter")

@@ -10,7 +10,7 @@ import pytest
 from harmony.grammar import GrammarSpec, RegexText, SchemaJson, answer_grammar
 from server.errors import RateLimited, Unavailable
 from server.inbound import grammar_compiler, grammar_sandbox
-from server.inbound.grammar_sandbox import Trials
+from server.inbound.grammar_sandbox import GrammarSandbox
 
 FINE = answer_grammar(GrammarSpec(answer=RegexText("a+")))
 FOR_MINUTES = answer_grammar(
@@ -26,34 +26,34 @@ DEEP = "\n".join(
 
 
 @pytest.fixture(scope="module")
-def trials() -> Iterator[Trials]:
-    made = Trials(seconds=1.5)
+def trials() -> Iterator[GrammarSandbox]:
+    made = GrammarSandbox(seconds=1.5)
     made.start()
     yield made
     made.close()
 
 
-def test_a_grammar_that_compiles_has_no_problem(trials: Trials) -> None:
+def test_a_grammar_that_compiles_has_no_problem(trials: GrammarSandbox) -> None:
     assert trials.problem(FINE) is None
 
 
-def test_the_problem_is_one_clause(trials: Trials) -> None:
+def test_the_problem_is_one_clause(trials: GrammarSandbox) -> None:
     problem = trials.problem(answer_grammar(GrammarSpec(answer=RegexText("("))))
     assert problem is not None
     assert "regex" in problem
     assert "\n" not in problem
 
 
-def test_one_that_takes_too_long_is_given_up(trials: Trials) -> None:
+def test_one_that_takes_too_long_is_given_up(trials: GrammarSandbox) -> None:
     assert trials.problem(FOR_MINUTES) == "it takes longer than 1.5 s to compile"
 
 
-def test_one_that_overflows_the_compilers_stack_harms_nothing(trials: Trials) -> None:
+def test_one_that_overflows_the_compilers_stack_harms_nothing(trials: GrammarSandbox) -> None:
     assert trials.problem(DEEP) == "it is too deep or too large to compile"
     assert trials.problem(FINE + "\n") is None
 
 
-def test_a_slow_one_does_not_hold_up_others(trials: Trials) -> None:
+def test_a_slow_one_does_not_hold_up_others(trials: GrammarSandbox) -> None:
     slow = FOR_MINUTES + "\n"
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(trials.problem, slow)
@@ -68,7 +68,7 @@ def test_a_report_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         grammar_sandbox._Worker, "report", lambda _, grammar: tried.append(grammar) or ""
     )
-    trials = Trials()
+    trials = GrammarSandbox()
     for grammar in (FINE, FINE, DEEP, FINE):
         assert trials.problem(grammar) is None
     assert tried == [FINE, DEEP, FINE]
@@ -94,7 +94,7 @@ class HeldBack:
 def test_equal_grammars_that_come_at_once_are_one_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     held = HeldBack("it is odd")
     monkeypatch.setattr(grammar_sandbox._Worker, "report", held)
-    trials = Trials()
+    trials = GrammarSandbox()
     with ThreadPoolExecutor(20) as pool:
         first = pool.submit(trials.problem, FINE)
         held.begun.wait()
@@ -108,7 +108,7 @@ def test_only_so_many_wait_for_the_same_trial(monkeypatch: pytest.MonkeyPatch) -
     held = HeldBack("")
     monkeypatch.setattr(grammar_sandbox, "_FOLLOWING", 0)
     monkeypatch.setattr(grammar_sandbox._Worker, "report", held)
-    trials = Trials()
+    trials = GrammarSandbox()
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(trials.problem, FINE)
         held.begun.wait()
@@ -122,7 +122,7 @@ def test_only_so_many_wait_for_the_same_trial(monkeypatch: pytest.MonkeyPatch) -
 def test_those_who_wait_for_a_trial_that_fails_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     held = HeldBack(Unavailable("no"))
     monkeypatch.setattr(grammar_sandbox._Worker, "report", held)
-    trials = Trials()
+    trials = GrammarSandbox()
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(trials.problem, FINE)
         held.begun.wait()
@@ -154,7 +154,7 @@ def test_the_process_says_that_it_is_ready_before_each_grammar_and_ends_with_its
     assert [bool(report) for report in pipe.sent] == [False, False, False, True, False]
 
 
-def stop_idle(trials: Trials, by: int) -> None:
+def stop_idle(trials: GrammarSandbox, by: int) -> None:
     """End the process that is next to be used, as an operator or a lack of memory would."""
     process = trials._workers[-1]._process
     assert process is not None
@@ -164,7 +164,7 @@ def stop_idle(trials: Trials, by: int) -> None:
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
 def test_a_process_that_ended_for_other_reasons_is_replaced(by: int) -> None:
-    trials = Trials()
+    trials = GrammarSandbox()
     trials.start()
     try:
         stop_idle(trials, by)
@@ -184,7 +184,7 @@ def test_what_could_not_be_found_out_is_not_kept(monkeypatch: pytest.MonkeyPatch
         return told
 
     monkeypatch.setattr(grammar_sandbox._Worker, "report", report)
-    trials = Trials()
+    trials = GrammarSandbox()
     with pytest.raises(Unavailable):
         trials.problem(FINE)
     assert trials.problem(FINE) is None
@@ -194,7 +194,7 @@ def test_a_process_that_starves_says_nothing_about_its_grammar(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(grammar_sandbox, "_STARVED_SECONDS", 0.01)
-    trials = Trials(seconds=60)
+    trials = GrammarSandbox(seconds=60)
     try:
         with pytest.raises(Unavailable):
             trials.problem(FOR_MINUTES)
@@ -205,7 +205,7 @@ def test_a_process_that_starves_says_nothing_about_its_grammar(
 def test_too_many_at_once_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grammar_sandbox, "_WORKERS", 1)
     monkeypatch.setattr(grammar_sandbox, "_WAITING", 0)
-    trials = Trials()
+    trials = GrammarSandbox()
     refused: list[Exception] = []
 
     def report(_: object, __: str) -> str:
@@ -220,7 +220,7 @@ def test_too_many_at_once_are_told_to_come_back(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_trials_that_are_closed_try_nothing() -> None:
-    trials = Trials()
+    trials = GrammarSandbox()
     trials.close()
     with pytest.raises(Unavailable):
         trials.problem(FINE)

@@ -21,7 +21,7 @@ from server.errors import InvalidRequest, NotFound
 from server.http.json_body import validate
 from server.inbound import responses
 from server.inbound.grammar import Masking
-from server.inbound.responses import Draft, read
+from server.inbound.responses import CompiledResponse, read
 from server.replay.sealing import Sealer
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import StoredItem, StoredResponse
@@ -39,7 +39,7 @@ async def compiled(
     owner: str = "a",
     masking: Masking = NEEDED,
     **fields: Any,
-) -> Draft:
+) -> CompiledResponse:
     request = validate({"input": "hi"} | fields, CreateResponse)
     return await read(
         request, store or MemoryStore(), owner, today=TODAY, masking=masking, sealer=SEALER
@@ -64,7 +64,7 @@ async def with_previous() -> MemoryStore:
     return store
 
 
-def said(draft: Draft) -> list[Any]:
+def said(draft: CompiledResponse) -> list[Any]:
     return [message.content for message in draft.plan.conversation.messages]
 
 
@@ -307,7 +307,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that compare what comes back."""
     on: list[int] = []
 
-    def compare(given: Any, led_to: Any) -> Any:
+    def compare(given: Any, output_up_to_call: Any) -> Any:
         on.append(threading.get_ident())
         return given
 
@@ -362,7 +362,7 @@ async def remembering(items: int, parts: int) -> MemoryStore:
 
 async def test_what_calls_came_with_counts_as_history(monkeypatch: pytest.MonkeyPatch) -> None:
     class Remembering(MemoryStore):
-        async def led_to(self, owner: str, call_ids: Collection[str]) -> Any:
+        async def output_up_to_call(self, owner: str, call_ids: Collection[str]) -> Any:
             return {"call_1": (StoredItem({"type": "reasoning"}),) * 1000}
 
     on = compared(monkeypatch)

@@ -22,7 +22,7 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
-from server.outbound.chat import ChatOutbound, Manner
+from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import encoder, head, usage_chunk
 
@@ -57,7 +57,7 @@ def turn(*messages: tuple[Header, list[str]], reason: Any = "stop") -> list[Turn
 
 
 def chunks(events: list[TurnEvent], plan: TurnPlan = PLAN, **options: Any) -> list[WireEvent]:
-    outbound = ChatOutbound(SHARED, plan, Manner(**options))
+    outbound = ChatOutbound(SHARED, plan, ChatRenderOptions(**options))
     told = [*outbound.start(), *(chunk for event in events for chunk in outbound.push(event))]
     return [*told, usage_chunk(SHARED, [outbound.usage], per_prompt=1)]
 
@@ -238,10 +238,10 @@ def test_a_failure_is_the_errors_body_and_a_cancelled_stream_just_ends() -> None
 
 
 headers = st.sampled_from([ANALYSIS, PREAMBLE, FINAL, CALL])
-spoken = st.lists(st.tuples(headers, st.lists(st.text(min_size=1), max_size=3)), max_size=5)
+sampled = st.lists(st.tuples(headers, st.lists(st.text(min_size=1), max_size=3)), max_size=5)
 
 
-@given(spoken, st.sampled_from(["stop", "length"]))
+@given(sampled, st.sampled_from(["stop", "length"]))
 def test_every_chunk_is_the_sdks_and_the_fold_is_what_joining_gives(
     messages: list[tuple[Header, list[str]]], reason: str
 ) -> None:

@@ -10,7 +10,7 @@ from harmony.messages import Channel, Conversation
 from server.errors import ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.turn_events import MessageOpened, TextDelta
-from server.outbound.interrupted import REASON, broken_off
+from server.outbound.interrupted import REASON, end_interrupted
 from server.outbound.responses import ResponsesOutbound
 
 STARTED: dict[str, Any] = {"id": "resp_1", "status": "in_progress", "output": []}
@@ -26,7 +26,7 @@ def numbered(*events: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_one_without_events_gets_its_first_and_last() -> None:
-    events = broken_off(STARTED, [])
+    events = end_interrupted(STARTED, [])
     assert events[:2] == BEGUN
     assert [event["type"] for event in events[2:]] == ["error", "response.failed"]
     assert events[-1]["response"]["error"] == {"code": "server_error", "message": REASON}
@@ -38,7 +38,7 @@ def test_what_was_done_stays() -> None:
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
     )
-    events = broken_off(STARTED, known)
+    events = end_interrupted(STARTED, known)
     assert events[:4] == known
     assert [event["sequence_number"] for event in events] == list(range(6))
     assert events[-1]["response"]["output"] == [item]
@@ -64,11 +64,11 @@ def test_an_open_item_ends_as_in_a_response_that_fails(
     for text in said:
         known += outbound.push(TextDelta(0, text, (TokenLogprobs(1, -0.5),)))
     failed = outbound.fail(ServerFailed(REASON))
-    assert broken_off(STARTED, known) == known + failed
+    assert end_interrupted(STARTED, known) == known + failed
 
 
 def test_reasoning_that_is_hidden_has_no_content() -> None:
     outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(())), hide_reasoning=True)
     known = [*outbound.start(), *outbound.push(MessageOpened(0, Header(Channel.ANALYSIS)))]
     known += outbound.push(TextDelta(0, "secret"))
-    assert broken_off(STARTED, known) == known + outbound.fail(ServerFailed(REASON))
+    assert end_interrupted(STARTED, known) == known + outbound.fail(ServerFailed(REASON))

@@ -260,7 +260,7 @@ def test_hidden_reasoning_is_kept_but_not_told() -> None:
     assert not any("reasoning_text" in event["type"] for event in events)
     reasoning = events[-1]["response"]["output"][0]
     assert (reasoning["type"], reasoning["content"]) == ("reasoning", [])
-    assert out.spoken[reasoning["id"]].content == "secret"
+    assert out.messages_by_item_id[reasoning["id"]].content == "secret"
 
 
 def test_truncation_is_incomplete() -> None:
@@ -347,4 +347,4 @@ def test_what_was_said_is_kept_by_item() -> None:
     out = outbound()
     events = play(out, *message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
     items = events[-1]["response"]["output"]
-    assert [out.spoken[item["id"]].content for item in items] == ["a", "{}"]
+    assert [out.messages_by_item_id[item["id"]].content for item in items] == ["a", "{}"]

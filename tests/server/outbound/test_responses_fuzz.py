@@ -14,7 +14,7 @@ from harmony.parser import Parser
 from harmony.tokenizer import encode_with_control
 from server.errors import ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
-from server.generation.turn_events import CompletionReader
+from server.generation.turn_events import TurnReader
 from server.outbound.fold import fold
 from server.outbound.responses import ResponsesOutbound
 
@@ -59,7 +59,7 @@ def test_all_that_is_sampled_becomes_legal_events(pieces: list[str], end: Any) -
     out = ResponsesOutbound(CREATED, PLAN)
     recipients = [tool.recipient for tool in PLAN.tools]
     prefix = encode_with_control("<|start|>assistant")
-    reader = CompletionReader(Parser(recipients, prefix=prefix), prompt_tokens=1)
+    reader = TurnReader(Parser(recipients, prefix=prefix), prompt_tokens=1)
     events = out.start()
     for token in encode_with_control("".join(pieces)):
         for turn in reader.push(GenerationChunk((token,))):

@@ -9,9 +9,14 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from server.generation.runs import Emit, Runs
-from server.persistence.maintenance import BEAT_SECONDS, LATE_SECONDS, SILENT_SECONDS, Upkeep
+from server.persistence.maintenance import (
+    HEARTBEAT_SECONDS,
+    LATE_SECONDS,
+    SILENT_SECONDS,
+    Maintenance,
+)
 from server.persistence.response_journal import ResponseJournal
-from server.store.change_signal import Bell
+from server.store.change_signal import ChangeSignal
 from server.store.responses.base import StoredResponse, StoreUnavailable
 from server.store.responses.memory import MemoryStore
 from tests.server.store.test_contract import running
@@ -26,14 +31,16 @@ class Flaky(MemoryStore):
         self.beats = 0
         self.beaten = asyncio.Event()
 
-    async def beat(self, running: Collection[str]) -> frozenset[str]:
+    async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
         self.beats += 1
         if self.beats == 1:
             raise self.failure
         self.beaten.set()
-        return await super().beat(running)
+        return await super().heartbeat(running)
 
-    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
+    async def take_over_orphans(
+        self, silent: float, running: Collection[str] = ()
+    ) -> Sequence[StoredResponse]:
         raise self.failure
 
 
@@ -45,12 +52,14 @@ class Shared(MemoryStore):
         self.away = False
         self.adopted = False
 
-    async def beat(self, running: Collection[str]) -> frozenset[str]:
+    async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
         if self.away:
             raise StoreUnavailable("away")
-        return await super().beat(running)
+        return await super().heartbeat(running)
 
-    async def adopt(self, silent: float, running: Collection[str] = ()) -> Sequence[StoredResponse]:
+    async def take_over_orphans(
+        self, silent: float, running: Collection[str] = ()
+    ) -> Sequence[StoredResponse]:
         self.adopted = True
         return ()
 
@@ -61,13 +70,13 @@ class Gateway:
     def __init__(self) -> None:
         self.store = Shared()
         self._clock = 0.0
-        self._upkeep = Upkeep(self.store, Runs(), 60.0, now=lambda: self._clock)
+        self._upkeep = Maintenance(self.store, Runs(), 60.0, now=lambda: self._clock)
 
     async def care(self, seconds: float) -> None:
         """Beat now and for so long, then look for silent gateways."""
         await self._beat()
-        for _ in range(math.ceil(seconds / BEAT_SECONDS)):
-            self.wait(BEAT_SECONDS)
+        for _ in range(math.ceil(seconds / HEARTBEAT_SECONDS)):
+            self.wait(HEARTBEAT_SECONDS)
             await self._beat()
         await self.end_silent()
 
@@ -79,7 +88,7 @@ class Gateway:
 
     async def _beat(self) -> None:
         with suppress(StoreUnavailable):
-            await self._upkeep.beat()
+            await self._upkeep.heartbeat()
 
 
 async def forever(emit: Emit) -> None:
@@ -94,7 +103,7 @@ async def test_a_run_that_is_cancelled_through_the_store_ends() -> None:
         await journal.begin()
         started.append(runs.start(forever, name, journal=journal))
     cancelled, other = started
-    async with Upkeep(store, runs, 60.0).running():
+    async with Maintenance(store, runs, 60.0).running():
         await store.cancel("one")
         await cancelled.wait()
         assert not other.done
@@ -104,7 +113,7 @@ async def test_a_run_that_is_cancelled_through_the_store_ends() -> None:
 async def test_a_gateway_that_makes_nothing_does_not_look_for_cancels() -> None:
     looked = asyncio.Event()
 
-    class Watched(Bell):
+    class Watched(ChangeSignal):
         async def wait(self, at_most: float | None = None) -> None:
             looked.set()
             await super().wait(at_most)
@@ -112,16 +121,16 @@ async def test_a_gateway_that_makes_nothing_does_not_look_for_cancels() -> None:
     class Counting(MemoryStore):
         beats = 0
 
-        async def beat(self, running: Collection[str]) -> frozenset[str]:
+        async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
             self.beats += 1
-            return await super().beat(running)
+            return await super().heartbeat(running)
 
         @contextmanager
-        def listen(self, topic: str) -> Iterator[Bell]:
+        def listen(self, topic: str) -> Iterator[ChangeSignal]:
             yield Watched(None)
 
     store, runs = Counting(), Runs()
-    async with Upkeep(store, runs, 60.0).running():
+    async with Maintenance(store, runs, 60.0).running():
         for _ in range(10):
             await store.cancel("another's")
             await asyncio.sleep(0)
@@ -136,12 +145,12 @@ async def test_a_look_for_cancels_does_not_write() -> None:
     class Counting(MemoryStore):
         beats = 0
 
-        async def beat(self, running: Collection[str]) -> frozenset[str]:
+        async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
             self.beats += 1
-            return await super().beat(running)
+            return await super().heartbeat(running)
 
     store, runs = Counting(), Runs()
-    async with Upkeep(store, runs, 60.0).running():
+    async with Maintenance(store, runs, 60.0).running():
         for name in ("one", "two", "three"):
             journal = ResponseJournal(store, running(name), {})
             await journal.begin()
@@ -159,7 +168,7 @@ async def test_what_an_ended_gateway_left_behind_fails(caplog: pytest.LogCapture
 
     store = Left()
     await store.begin(running("one"))
-    await Upkeep(store, Runs(), 60.0).end_left_behind()
+    await Maintenance(store, Runs(), 60.0).end_left_behind()
     shown = await store.show("a", "one")
     assert shown is not None
     assert shown["status"] == "failed"
@@ -170,9 +179,9 @@ async def test_what_an_ended_gateway_left_behind_fails(caplog: pytest.LogCapture
 async def test_a_chore_that_failed_comes_round_again(
     failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("server.persistence.maintenance.BEAT_SECONDS", 0.001)
+    monkeypatch.setattr("server.persistence.maintenance.HEARTBEAT_SECONDS", 0.001)
     store = Flaky(failure)
-    async with Upkeep(store, Runs(), 60.0).running():
+    async with Maintenance(store, Runs(), 60.0).running():
         await store.beaten.wait()
     bugs = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert bool(bugs) == isinstance(failure, ValueError)
@@ -180,15 +189,15 @@ async def test_a_chore_that_failed_comes_round_again(
 
 async def test_a_gateway_that_has_long_been_heard_adopts() -> None:
     gateway = Gateway()
-    await gateway.care(SILENT_SECONDS - BEAT_SECONDS)
+    await gateway.care(SILENT_SECONDS - HEARTBEAT_SECONDS)
     assert not gateway.store.adopted
-    await gateway.care(BEAT_SECONDS)
+    await gateway.care(HEARTBEAT_SECONDS)
     assert gateway.store.adopted
 
 
 @pytest.fixture
 async def heard() -> Gateway:
-    """One that would adopt."""
+    """One that would take_over_orphans."""
     gateway = Gateway()
     await gateway.care(2 * SILENT_SECONDS)
     gateway.store.adopted = False
@@ -199,18 +208,18 @@ async def test_after_an_outage_nobody_adopts_before_all_could_be_heard(heard: Ga
     heard.store.away = True
     await heard.care(2 * SILENT_SECONDS)
     heard.store.away = False
-    await heard.care(SILENT_SECONDS - BEAT_SECONDS)
+    await heard.care(SILENT_SECONDS - HEARTBEAT_SECONDS)
     assert not heard.store.adopted
-    await heard.care(BEAT_SECONDS)
+    await heard.care(HEARTBEAT_SECONDS)
     assert heard.store.adopted
 
 
 async def test_a_beat_that_hangs_is_an_outage(heard: Gateway) -> None:
     heard.wait(LATE_SECONDS + 0.1)
     await heard.end_silent()
-    await heard.care(SILENT_SECONDS - BEAT_SECONDS)
+    await heard.care(SILENT_SECONDS - HEARTBEAT_SECONDS)
     assert not heard.store.adopted
-    await heard.care(BEAT_SECONDS)
+    await heard.care(HEARTBEAT_SECONDS)
     assert heard.store.adopted
 
 
@@ -227,5 +236,5 @@ async def test_sweeping_says_how_much_it_forgot(caplog: pytest.LogCaptureFixture
             return 3
 
     caplog.set_level(logging.INFO)
-    await Upkeep(Old(), Runs(), 60.0).sweep()
+    await Maintenance(Old(), Runs(), 60.0).sweep()
     assert "forgot 3" in caplog.text

@@ -159,10 +159,10 @@ def test_reasoning_without_text_says_nothing(content: Any) -> None:
 
 
 def test_a_reference_stands_for_the_stored_item() -> None:
-    spoken = assistant("Hello.", Channel.FINAL, tokens=(1, 2))
-    stored = StoredItem({"type": "message", "id": "msg_1", "role": "assistant"}, spoken)
-    assert read([{"type": "item_reference", "id": "msg_1"}], msg_1=stored) == [spoken]
-    assert read([{"id": "msg_1"}], msg_1=stored) == [spoken]
+    sampled = assistant("Hello.", Channel.FINAL, tokens=(1, 2))
+    stored = StoredItem({"type": "message", "id": "msg_1", "role": "assistant"}, sampled)
+    assert read([{"type": "item_reference", "id": "msg_1"}], msg_1=stored) == [sampled]
+    assert read([{"id": "msg_1"}], msg_1=stored) == [sampled]
 
 
 def test_a_reference_to_an_unknown_item_is_not_found() -> None:
@@ -209,24 +209,24 @@ SPOKEN = {
 
 @pytest.mark.parametrize("kind", SPOKEN)
 def test_what_comes_back_unchanged_is_what_the_model_said(kind: str) -> None:
-    item, spoken = SPOKEN[kind]
-    assert read([item], x=StoredItem(item, spoken)) == [spoken]
+    item, sampled = SPOKEN[kind]
+    assert read([item], x=StoredItem(item, sampled)) == [sampled]
 
 
 def test_arguments_may_come_back_written_anew() -> None:
-    item, spoken = SPOKEN["function_call"]
-    assert read([item | {"arguments": '{"a":1}'}], x=StoredItem(item, spoken)) == [spoken]
+    item, sampled = SPOKEN["function_call"]
+    assert read([item | {"arguments": '{"a":1}'}], x=StoredItem(item, sampled)) == [sampled]
 
 
 def test_a_message_may_come_back_without_its_phase() -> None:
-    item, spoken = SPOKEN["message"]
+    item, sampled = SPOKEN["message"]
     bare = {key: value for key, value in item.items() if key != "phase"}
-    assert read([bare], x=StoredItem(item, spoken)) == [spoken]
+    assert read([bare], x=StoredItem(item, sampled)) == [sampled]
 
 
 def test_reasoning_that_comes_back_without_text_is_restored() -> None:
-    item, spoken = SPOKEN["reasoning"]
-    assert read([item | {"content": []}], x=StoredItem(item, spoken)) == [spoken]
+    item, sampled = SPOKEN["reasoning"]
+    assert read([item | {"content": []}], x=StoredItem(item, sampled)) == [sampled]
 
 
 @pytest.mark.parametrize(
@@ -242,10 +242,10 @@ def test_reasoning_that_comes_back_without_text_is_restored() -> None:
     ],
 )
 def test_what_comes_back_changed_is_rendered_anew(kind: str, change: dict[str, Any]) -> None:
-    item, spoken = SPOKEN[kind]
-    (message,) = read([item | change], x=StoredItem(item, spoken))
+    item, sampled = SPOKEN[kind]
+    (message,) = read([item | change], x=StoredItem(item, sampled))
     assert message.tokens is None
-    assert message != spoken
+    assert message != sampled
 
 
 def test_an_item_that_the_model_did_not_make_is_read() -> None:
@@ -254,9 +254,9 @@ def test_an_item_that_the_model_did_not_make_is_read() -> None:
 
 
 def test_a_result_follows_a_call_of_an_earlier_turn() -> None:
-    call, spoken = SPOKEN["function_call"]
+    call, sampled = SPOKEN["function_call"]
     given = items.resolve(items.normalise([RESULT]), {})
-    read_items = items.messages((StoredItem(call, spoken),), given)
+    read_items = items.messages((StoredItem(call, sampled),), given)
     assert [text(m) for m in read_items] == ['{"a": 1}', "sunny"]
     assert read_items[1].author.name == "functions.f"
 

@@ -6,7 +6,7 @@ import pytest
 
 from harmony.messages import Author, Channel, Message, Role
 from server.errors import InvalidRequest
-from server.replay.reasoning_fields import thoughts
+from server.replay.reasoning_fields import reasoning_of
 
 SEALED = {
     "one": Message(Author(Role.ASSISTANT), "One.", Channel.ANALYSIS, tokens=(1, 2)),
@@ -31,7 +31,7 @@ def text(said: str | None) -> dict[str, Any]:
 
 
 def read(*details: Any, **fields: Any) -> list[Message]:
-    return thoughts({"reasoning_details": list(details), **fields}, "messages.1", unseal)
+    return reasoning_of({"reasoning_details": list(details), **fields}, "messages.1", unseal)
 
 
 def test_what_was_sealed_is_what_the_model_said_token_by_token() -> None:

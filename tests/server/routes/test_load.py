@@ -55,7 +55,7 @@ class Heart:
 
     longest = 0.0
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         last = time.process_time()
         while True:
             await asyncio.sleep(0.001)
@@ -86,7 +86,7 @@ def open_warm(open_app: Any) -> Any:
             for path, (_, example) in ENDPOINTS.items():
                 await app.post(path, example)
             heart = Heart()
-            beating = asyncio.ensure_future(heart.beat())
+            beating = asyncio.ensure_future(heart.heartbeat())
             yield app, heart
             beating.cancel()
 

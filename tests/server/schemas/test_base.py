@@ -14,7 +14,7 @@ from server.schemas.limits import MAX_BIASES, MAX_FIELDS, MAX_LABEL, MAX_LISTED
 from server.schemas.responses import CreateResponse
 
 
-class Wish(WireModel):
+class ConstraintRequest(WireModel):
     known: int | None = None
     labels: Metadata | None = None
 
@@ -23,11 +23,11 @@ def test_unknown_fields_are_logged_once_and_without_their_values(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    wish = Wish.model_validate({"known": 1, "novel_field": "secret"})
-    note_unknown(wish, "Wish")
-    note_unknown(wish, "Wish")
+    wish = ConstraintRequest.model_validate({"known": 1, "novel_field": "secret"})
+    note_unknown(wish, "ConstraintRequest")
+    note_unknown(wish, "ConstraintRequest")
     assert [record.getMessage() for record in caplog.records] == [
-        "Wish requests have a field that is not known here: 'novel_field'"
+        "ConstraintRequest requests have a field that is not known here: 'novel_field'"
     ]
 
 
@@ -48,7 +48,7 @@ def test_what_is_on_is_refused_by_name(on: Any) -> None:
 )
 def test_a_label_is_short_text_that_every_store_can_hold(labels: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        validate({"labels": labels}, Wish)
+        validate({"labels": labels}, ConstraintRequest)
     assert (caught.value.param or "").startswith("labels.")
 
 
@@ -63,7 +63,7 @@ def test_a_seed_is_an_integer_of_64_bits(schema: type[WireModel], seed: Any) -> 
 def test_of_many_unknown_fields_a_few_are_named(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     names = [f"{'x' * 100}{number}" for number in range(8)] + [f"y{n}" for n in range(100)]
-    note_unknown(Wish.model_validate(dict.fromkeys(names)), "Wish")
+    note_unknown(ConstraintRequest.model_validate(dict.fromkeys(names)), "ConstraintRequest")
     written = [record.getMessage() for record in caplog.records]
     assert len(written) == 2  # cut, the eight names are one
     assert "x" * 65 not in written[0]

@@ -265,9 +265,9 @@ async def test_a_run_that_is_ended_again_ends_once(store: Store) -> None:
 
 async def test_a_response_that_is_deleted_while_it_is_made_stays_deleted(store: Store) -> None:
     await store.begin(running("one"))
-    assert await store.beat(["one"]) == frozenset()
+    assert await store.heartbeat(["one"]) == frozenset()
     await store.delete("a", "one")
-    assert await store.beat(["one"]) == {"one"}
+    assert await store.heartbeat(["one"]) == {"one"}
     await store.end(turn("one"), numbered(0))
     assert await store.get("a", "one") is None
     assert await store.items("a", ["out_one"]) == {}
@@ -276,12 +276,12 @@ async def test_a_response_that_is_deleted_while_it_is_made_stays_deleted(store: 
 async def test_a_run_hears_that_it_is_cancelled(store: Store) -> None:
     await store.begin(running("one"))
     await store.begin(running("two"))
-    with store.listen(CANCELS) as bell:
+    with store.listen(CANCELS) as changes:
         await store.cancel("one")
-        await bell.wait()
-    assert await store.beat(["one", "two"]) == {"one"}
-    assert await store.beat(["two"]) == frozenset()
-    assert await store.beat([]) == frozenset()
+        await changes.wait()
+    assert await store.heartbeat(["one", "two"]) == {"one"}
+    assert await store.heartbeat(["two"]) == frozenset()
+    assert await store.heartbeat([]) == frozenset()
 
 
 async def test_a_reader_hears_of_new_events_and_of_the_end(store: Store) -> None:
@@ -289,14 +289,14 @@ async def test_a_reader_hears_of_new_events_and_of_the_end(store: Store) -> None
     heard: list[Event] = []
 
     async def follow() -> None:
-        with store.listen("one") as bell:
+        with store.listen("one") as changes:
             while True:
                 ledger = await store.ledger("a", "one", len(heard))
                 assert ledger is not None
                 heard.extend(ledger.events)
                 if ledger.ended:
                     return
-                await bell.wait()
+                await changes.wait()
 
     reader = asyncio.create_task(follow())
     await store.append("one", numbered(0))

@@ -56,7 +56,7 @@ async def test_no_write_to_a_file_that_is_gone_is_acknowledged(
         store.append("one", numbered(0)),
         store.end(turn("one"), numbered(0)),
         store.put(turn("two")),
-        store.beat(["one"]),
+        store.heartbeat(["one"]),
     ):
         with pytest.raises(StoreDamaged) as caught:
             await write

@@ -10,13 +10,13 @@ import pytest
 from harmony.messages import Author, Message, Role
 from server.store import memory_size as module
 from server.store.items import StoredItem
-from server.store.memory_size import Weights
+from server.store.memory_size import MemorySizes
 
 SAID = Message(Author(Role.ASSISTANT), "x" * 5_000, tokens=tuple(range(10_000)))
 
 
 def weight(*parts: object) -> int:
-    weights = Weights()
+    weights = MemorySizes()
     weights.hold(parts)  # type: ignore[arg-type]
     return weights.total
 
@@ -30,7 +30,7 @@ def test_text_tokens_and_bytes_weigh() -> None:
 
 
 def test_what_several_hold_counts_once_until_all_have_released_it() -> None:
-    weights, part = Weights(), StoredItem({"text": "x"}, SAID)
+    weights, part = MemorySizes(), StoredItem({"text": "x"}, SAID)
     weights.hold([part])
     once = weights.total
     weights.hold([part])
@@ -63,7 +63,7 @@ def test_json_weighs_what_it_takes_in_memory(value: str) -> None:
 async def test_what_is_large_is_weighed_on_a_thread(
     monkeypatch: pytest.MonkeyPatch, parts: list[Any]
 ) -> None:
-    weights, on = Weights(), set[int]()
+    weights, on = MemorySizes(), set[int]()
     plain = module._weight_of_json
 
     def noted(value: Any, most: int) -> int:
@@ -71,7 +71,7 @@ async def test_what_is_large_is_weighed_on_a_thread(
         return plain(value, most)
 
     monkeypatch.setattr(module, "_weight_of_json", noted)
-    await weights.weigh(parts)
+    await weights.measure(parts)
     weights.hold(parts)
     assert on
     assert on - {threading.get_ident()}
@@ -81,7 +81,7 @@ async def test_what_is_large_is_weighed_on_a_thread(
 
 
 async def test_little_is_weighed_where_it_is_held() -> None:
-    weights, parts = Weights(), ({"text": "x"}, b"x" * 10_000, SAID)
-    await weights.weigh(parts)
+    weights, parts = MemorySizes(), ({"text": "x"}, b"x" * 10_000, SAID)
+    await weights.measure(parts)
     weights.hold(parts)
     assert weights.total == weight(*parts)

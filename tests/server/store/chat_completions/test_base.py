@@ -4,7 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
-from server.store.chat_completions.base import MemoryCompletions, StoredCompletion, Wanted
+from server.store.chat_completions.base import (
+    ListFilter,
+    MemoryChatCompletions,
+    StoredChatCompletion,
+)
 from server.store.responses.base import Store
 
 ASSISTANT = Author(Role.ASSISTANT)
@@ -15,13 +19,13 @@ SAID = (
 MESSAGES = ({"id": "c-0", "role": "user", "content": "café 😀"},)
 
 
-def stored(name: str, owner: str = "ann", **fields: Any) -> StoredCompletion:
+def stored(name: str, owner: str = "ann", **fields: Any) -> StoredChatCompletion:
     completion = {"id": name, "model": "m", "metadata": {}, "choices": []} | fields
-    return StoredCompletion(owner, completion, MESSAGES, {f"call_of_{name}": SAID})
+    return StoredChatCompletion(owner, completion, MESSAGES, {f"call_of_{name}": SAID})
 
 
 async def listed(store: Store, owner: str = "ann", limit: int = 9, **wanted: Any) -> list[str]:
-    found = await store.completions.list(owner, Wanted(limit, **wanted))
+    found = await store.completions.list(owner, ListFilter(limit, **wanted))
     return [completion["id"] for completion in found.completions]
 
 
@@ -60,8 +64,8 @@ async def test_completions_are_listed_page_by_page(store: Store) -> None:
     assert await listed(store, order="desc", after="b") == ["a"]
     assert await listed(store, after="lost") == []
     assert await listed(store, after="other") == []
-    assert (await store.completions.list("ann", Wanted(2))).has_more
-    assert not (await store.completions.list("ann", Wanted(3))).has_more
+    assert (await store.completions.list("ann", ListFilter(2))).has_more
+    assert not (await store.completions.list("ann", ListFilter(3))).has_more
 
 
 async def test_completions_are_listed_by_model_and_all_of_their_metadata(store: Store) -> None:
@@ -110,7 +114,7 @@ async def test_what_is_old_is_swept(store: Store) -> None:
 
 
 async def test_memory_forgets_the_oldest_where_bytes_are_short() -> None:
-    completions = MemoryCompletions(most=50_000)
+    completions = MemoryChatCompletions(most=50_000)
     long = {"id": "m", "content": "x" * 20_000}
     for name in "abc":
         await completions.put(replace(stored(name), messages=({**long},)))
@@ -120,7 +124,7 @@ async def test_memory_forgets_the_oldest_where_bytes_are_short() -> None:
 
 
 async def test_memory_forgets_the_oldest_with_their_calls() -> None:
-    completions = MemoryCompletions(capacity=2)
+    completions = MemoryChatCompletions(capacity=2)
     for name in "abc":
         await completions.put(stored(name))
     assert await completions.get("ann", "a") is None

@@ -93,23 +93,23 @@ async def test_a_file_that_stays_locked_is_told_of(
 async def test_only_runs_of_silent_gateways_are_adopted(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
-    assert await second.adopt(60) == []
-    assert [stored.id for stored in await second.adopt(SILENT)] == ["one"]
-    assert await first.beat(["one"]) == frozenset()
+    assert await second.take_over_orphans(60) == []
+    assert [stored.id for stored in await second.take_over_orphans(SILENT)] == ["one"]
+    assert await first.heartbeat(["one"]) == frozenset()
 
 
 async def test_what_runs_here_is_not_adopted_however_late_it_is(database: Database) -> None:
     store = await database.open()
     await store.begin(running("one"))
     await store.begin(running("two"))
-    assert [stored.id for stored in await store.adopt(SILENT, ["two"])] == ["one"]
+    assert [stored.id for stored in await store.take_over_orphans(SILENT, ["two"])] == ["one"]
     await store.append("two", numbered(0))
 
 
 async def test_a_gateway_that_lost_its_run_can_no_more_write_to_it(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
-    (adopted,) = await second.adopt(SILENT)
+    (adopted,) = await second.take_over_orphans(SILENT)
     assert adopted == running("one")
     with pytest.raises(RunLost):
         await first.append("one", numbered(0))
@@ -128,7 +128,7 @@ async def test_of_gateways_that_adopt_at_once_one_gets_the_run(database: Databas
     others = [await database.open() for _ in range(3)]
     async with first.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
-    taken = await asyncio.gather(*(store.adopt(3600) for store in others))
+    taken = await asyncio.gather(*(store.take_over_orphans(3600) for store in others))
     names = [stored.id for each in taken for stored in each]
     assert len(names) == len(set(names)) == 10
 
@@ -137,7 +137,7 @@ async def test_a_deleted_run_is_adopted_too(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
     await first.delete("a", "one")
-    (adopted,) = await second.adopt(SILENT)
+    (adopted,) = await second.take_over_orphans(SILENT)
     await second.end(turn("one"), numbered(0))
     assert await second.get("a", adopted.id) is None
 
@@ -145,10 +145,10 @@ async def test_a_deleted_run_is_adopted_too(database: Database) -> None:
 async def test_a_cancel_reaches_the_gateway_that_runs(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
-    with first.listen(CANCELS) as bell:
+    with first.listen(CANCELS) as changes:
         await second.cancel("one")
-        while not (cancelled := await first.beat(["one"])):
-            await bell.wait()
+        while not (cancelled := await first.heartbeat(["one"])):
+            await changes.wait()
     assert cancelled == {"one"}
 
 
@@ -158,14 +158,14 @@ async def test_events_reach_readers_at_other_gateways(database: Database) -> Non
     heard: list[Any] = []
 
     async def follow() -> None:
-        with second.listen("one") as bell:
+        with second.listen("one") as changes:
             while True:
                 ledger = await second.ledger("a", "one", len(heard))
                 assert ledger is not None
                 heard.extend(ledger.events)
                 if ledger.ended:
                     return
-                await bell.wait()
+                await changes.wait()
 
     reader = asyncio.create_task(follow())
     await first.append("one", numbered(0))
@@ -337,7 +337,7 @@ async def test_a_file_that_another_locks_is_looked_at_for_cancels_and_for_silent
     with closing(sqlite3.connect(tmp_path / "store.db")) as other:
         other.execute("BEGIN IMMEDIATE")
         assert await store.cancelled() == {"one"}
-        assert await store.adopt(60) == []
+        assert await store.take_over_orphans(60) == []
         assert await store.adopt_from_ended() == []
     await store.stop()
 
@@ -422,11 +422,11 @@ async def test_after_an_outage_no_gateway_has_ended(own_postgres: Postgres) -> N
     await second.start()
     await first.begin(running("one"))
     await first.stop()
-    with second.listen("reconnected") as bell:
+    with second.listen("reconnected") as changes:
         await asyncio.to_thread(own_postgres.kill)
         assert await second.adopt_from_ended() == []
         await asyncio.to_thread(own_postgres.start)
-        await bell.wait()
+        await changes.wait()
     assert await second.adopt_from_ended() == []
     await second.stop()
 
@@ -439,7 +439,7 @@ async def test_a_lost_server_is_an_unavailable_store_until_it_is_back(
     await store.start()
     await store.put(turn("one"))
     await asyncio.to_thread(own_postgres.kill)
-    for attempt in (store.put(turn("two")), store.get("a", "one"), store.beat([])):
+    for attempt in (store.put(turn("two")), store.get("a", "one"), store.heartbeat([])):
         with pytest.raises(StoreUnavailable):
             await attempt
     await asyncio.to_thread(own_postgres.start)
@@ -456,10 +456,10 @@ async def test_notices_are_heard_again_when_the_server_is_back(own_postgres: Pos
     await first.begin(running("one"))
     await asyncio.to_thread(own_postgres.kill)
     await asyncio.to_thread(own_postgres.start)
-    with first.listen(CANCELS) as bell:
+    with first.listen(CANCELS) as changes:
         await second.cancel("one")
-        while not await first.beat(["one"]):
-            await bell.wait()
+        while not await first.heartbeat(["one"]):
+            await changes.wait()
     await first.stop()
     await second.stop()
 
