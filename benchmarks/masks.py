@@ -29,8 +29,12 @@ from server.commands.backends import mask_tokenizer
 from server.generation.turn import prompt
 from server.http.json_body import validate
 from server.inbound import chat
+from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
+from server.replay.recall import Recall
+from server.replay.sealing import Sealer
 from server.schemas.chat import CreateChatCompletion
+from server.store.responses.memory import MemoryStore
 
 CITIES = ("Oslo", "Lima", "Kyoto", "Perth", "Quito", "Turin", "Accra", "Minsk")
 NAMES = ("Mira", "Otto", "Lena", "Hugo", "Rosa", "Ivan", "Nora", "Emil")
@@ -88,10 +92,11 @@ SAMPLINGS = {"greedy": SamplingParams(temperature=0), "sampled": SamplingParams(
 def request(body: dict[str, Any], sampling: SamplingParams, seed: int) -> GenerationRequest:
     """As the server makes it, held to its grammar."""
     asked = {"model": "m", "reasoning_effort": "low", **body}
-    read = chat.read(
-        validate(asked, CreateChatCompletion), today="2026-01-01", masking=Masking("always")
+    context = CompileContext(
+        "a", "2026-01-01", MemoryStore(), Recall(), Sealer(), Masking("always")
     )
-    (plan,) = read.plans
+    compiled = asyncio.run(chat.compile(validate(asked, CreateChatCompletion), context))
+    (plan,) = compiled.plans
     assert plan.grammar is not None
     return GenerationRequest(
         "b", prompt(plan), LONGEST, STOP_TOKENS, sampling, seed=seed, grammar=plan.grammar

@@ -9,12 +9,14 @@ from starlette.requests import HTTPConnection
 from server.errors import NotFound
 from server.generation.gateway import Gateway
 from server.http.budget import Budget
+from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
+from server.inbound.options import today
 from server.persistence.retrying import RetryPolicy
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.settings import Settings
-from server.store.responses.base import Store
+from server.store.responses.base import Store, StoredResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,22 @@ class Context:
         info = self.gateway.backend.info
         when = self.settings.constrain or ("always" if info.masks_are_cheap else "needed")
         return Masking(when, "grammar" in info.features, self.settings.parallel_calls)
+
+    def compiling(
+        self, owner: str, *, previous: StoredResponse | None = None, may_be_empty: bool = False
+    ) -> CompileContext:
+        """What a request of `owner` is compiled with; the rest is as in CompileContext."""
+        return CompileContext(
+            owner,
+            today(),
+            self.store,
+            self.recall,
+            self.sealer,
+            self.masking,
+            self.settings.unsupported_input,
+            previous,
+            may_be_empty,
+        )
 
     def model(self, name: str | None) -> str:
         """The served name for what the request asks; the default for None. Raises NotFound."""

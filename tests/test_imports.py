@@ -32,7 +32,7 @@ LAYERS: dict[str, set[str]] = {
     "generation": {"errors", "schemas", "threads"},
     "http": {"context", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
-    "inbound": {"context", "errors", "generation", "replay", "schemas", "store", "threads"},
+    "inbound": {"errors", "generation", "replay", "schemas", "store", "threads"},
     "outbound": {"errors", "generation", "ids", "replay", "schemas", "settings", "store"},
     "persistence": {"errors", "generation", "outbound", "store"},
     "telemetry": {"store"},

@@ -13,8 +13,10 @@ from server.generation.plan import TurnPlan
 from server.generation.turn import prompt
 from server.http.json_body import load, validate
 from server.inbound import chat, responses
+from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.grammar import Masking
 from server.inbound.options import today
+from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
@@ -43,15 +45,14 @@ def parse_file(text: str) -> str:
 
 
 def _plan(body: Any) -> TurnPlan:
+    context = CompileContext("nobody", today(), MemoryStore(), Recall(), Sealer(), Masking())
     if isinstance(body, dict) and "messages" in body:
-        return chat.read(
-            validate(body, CreateChatCompletion), today=today(), masking=Masking()
-        ).plans[0]
-    request = validate(body, CreateResponse)
-    read = responses.read(
-        request, MemoryStore(), "nobody", today=today(), masking=Masking(), sealer=Sealer()
-    )
-    return asyncio.run(read).plan
+        compiled: CompiledRequest = asyncio.run(
+            chat.compile(validate(body, CreateChatCompletion), context)
+        )
+    else:
+        compiled = asyncio.run(responses.compile(validate(body, CreateResponse), context))
+    return compiled.plans[0]
 
 
 def _token_ids(text: str) -> list[int]:

@@ -1,12 +1,16 @@
 """A Chat Completions request as a plan."""
 
+import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from server import threads
 from server.errors import InvalidRequest
 from server.generation.plan import TurnPlan
+from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
-from server.inbound.grammar import ConstraintRequest, Masking, constrained
+from server.inbound.grammar import ConstraintRequest, constrained
 from server.inbound.options import (
     derived_seed,
     read_priority,
@@ -18,49 +22,62 @@ from server.inbound.options import (
 )
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
-from server.replay.content import Policy, refuse_left_out
+from server.replay.content import refuse_left_out
 from server.replay.conversation import conversation
-from server.replay.messages import NOTHING, Known, read_messages
-from server.replay.sealed_items import Unseal
-from server.replay.sealing import refuse_seal
+from server.replay.messages import NOTHING, Known, call_ids, read_messages
 from server.schemas.base import refuse
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.fields import array, invalid, mapping
+from server.store.responses.base import StoreUnavailable
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledChat:
-    """A request that can be sampled.
+class CompiledChat(CompiledRequest):
+    """A chat request that can be sampled.
 
-    plans: one for each choice; they differ in their seeds alone. hidden: the client does not want
-    to see the reasoning. legacy: calls are answered in the deprecated `function_call`. json: the
-    answer is JSON.
+    hidden: the client does not want to see the reasoning. legacy: calls are answered in the
+    deprecated `function_call`. json: the answer is JSON.
     """
 
-    plans: tuple[TurnPlan, ...]
-    tools: Tools
     hidden: bool = False
     legacy: bool = False
     json: bool = False
 
 
-def read(
-    request: CreateChatCompletion,
-    *,
-    today: str,
-    masking: Masking,
-    known: Known = NOTHING,
-    unseal: Unseal = refuse_seal,
-    unsupported: Policy = "placeholder",
-) -> CompiledChat:
-    """Compile a request. `today` is `YYYY-MM-DD`. Raises InvalidRequest naming the field.
+async def compile(request: CreateChatCompletion, context: CompileContext) -> CompiledChat:
+    """Compile a request, with what the server remembers of the calls in it.
 
-    known: what the model said up to the calls that the messages hold, where that is known.
-    unseal: opens reasoning that the client kept.
-    Grammars and long prompts take a while: `server.threads` tells where it is to be called.
+    Raises InvalidRequest naming the field.
     """
+    work = partial(_compile, request, context, await _messages_up_to_calls(request, context))
+    makes_grammar = request.tools or request.functions or request.response_format
+    large = [request.messages, request.logit_bias, request.tool_choice, request.function_call]
+    is_small = threads.is_small([*large, request.reasoning, request.stop])
+    return await threads.run(work, small=is_small and not makes_grammar)
+
+
+async def _messages_up_to_calls(request: CreateChatCompletion, context: CompileContext) -> Known:
+    """What the model said up to the calls that the messages hold, where the server has it.
+
+    A request that is not to be stored does without, as does any while the store is unavailable.
+    """
+    is_small = threads.is_small(request.messages)
+    ids = await threads.run(partial(call_ids, request.messages), small=is_small)
+    if not ids or request.store is False:
+        return NOTHING
+    recalled = context.recall.find(context.owner, ids)
+    try:
+        return {**recalled, **await context.store.completions.called(context.owner, ids)}
+    except StoreUnavailable as error:
+        logger.warning("what was said before calls cannot be looked up: %s", error)
+        return recalled
+
+
+def _compile(request: CreateChatCompletion, context: CompileContext, known: Known) -> CompiledChat:
     _refuse_unserved(request)
-    if unsupported == "error":
+    if context.unsupported == "error":
         refuse_left_out(request.messages, "messages")
     legacy = _is_legacy(request)
     tools = _legacy_tools(request.functions) if legacy else read_tools(request.tools)
@@ -73,9 +90,10 @@ def read(
         max_tokens=max_tokens,
     )
     form = read_format(request.response_format, "response_format")
+    unseal = partial(context.sealer.open, context.owner)
     plan = TurnPlan(
         conversation=conversation(
-            system_content(reasoning.effort, today),
+            system_content(reasoning.effort, context.today),
             read_messages(request.messages, known=known, unseal=unseal),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
@@ -101,7 +119,7 @@ def read(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = _choices(request, constrained(plan, constraint_request, masking))
+    plans = _choices(request, constrained(plan, constraint_request, context.masking))
     return CompiledChat(plans, tools, reasoning.hidden, legacy, form is not None)
 
 

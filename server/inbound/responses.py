@@ -8,6 +8,7 @@ from typing import Any
 
 from server import threads
 from server.generation.plan import TurnPlan
+from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
 from server.inbound.grammar import ConstraintRequest, Masking, constrained
 from server.inbound.options import (
@@ -20,19 +21,16 @@ from server.inbound.options import (
     verbosity_hint,
 )
 from server.inbound.tool_choice import read_tool_choice
-from server.inbound.tools import Tools, read_tools
+from server.inbound.tools import read_tools
 from server.replay import items
-from server.replay.content import Policy
 from server.replay.conversation import SEPARATOR, conversation
 from server.replay.prior_turns import PriorTurns, read_prior_turns
 from server.replay.response_turns import OutputUpToCall, as_said, call_ids
 from server.replay.sealed_items import unsealed
-from server.replay.sealing import Sealer
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import (
     Item,
-    Store,
     StoredItem,
     StoredResponse,
     StoreUnavailable,
@@ -43,66 +41,59 @@ UNSERVED = ("context_management", "moderation", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledResponse:
-    """A request that can be sampled, and what is stored beside its answer.
+class CompiledResponse(CompiledRequest):
+    """A Responses request that can be sampled, and what is stored beside its answer.
 
-    input: the request's own items.
+    prior: the turns before. input: the request's own items.
     """
 
-    plan: TurnPlan
-    tools: Tools
-    past: PriorTurns
+    prior: PriorTurns
     input: tuple[StoredItem, ...]
+
+    @property
+    def plan(self) -> TurnPlan:
+        """The one plan: this API answers a request once."""
+        return self.plans[0]
 
     def started(self, owner: str, response: dict[str, Any]) -> StoredResponse:
         """What is kept of the response before its first token."""
-        past = self.past
+        prior = self.prior
         return StoredResponse(
             owner,
             response,
-            past.start_date,
-            past.items,
+            prior.start_date,
+            prior.items,
             self.input,
             (),
-            past.seen,
-            detached=not past.kept,
+            prior.seen,
+            detached=not prior.kept,
         )
 
 
-async def read(
-    request: CreateResponse,
-    store: Store,
-    owner: str,
-    *,
-    today: str,
-    masking: Masking,
-    sealer: Sealer,
-    unsupported: Policy = "placeholder",
-    remembered: StoredResponse | None = None,
-    generate: bool = True,
-) -> CompiledResponse:
-    """Compile a request. `today` is `YYYY-MM-DD`; a conversation keeps its first one.
+async def compile(request: CreateResponse, context: CompileContext) -> CompiledResponse:
+    """Compile a request, with what the store has of the conversation.
 
-    remembered: a previous response that is not in the store, or not with its history.
-    generate: False for a response that says nothing; it may have no input.
-    Raises InvalidRequest, and NotFound for a previous response or an item that `owner` lacks.
+    Raises InvalidRequest naming the field, and NotFound for a previous response or an item that
+    the owner lacks.
     """
     for name in UNSERVED:
         refuse(name, getattr(request, name))
     is_small = threads.is_small(request.input)
     given = await threads.run(partial(items.normalise, request.input), small=is_small)
-    past = await read_prior_turns(request, store, owner, today=today, remembered=remembered)
-    if generate and not given and not past.items:
+    prior = await read_prior_turns(
+        request, context.store, context.owner, today=context.today, previous=context.previous
+    )
+    if not (given or prior.items or context.may_be_empty):
         raise items.missing()
-    known, output_up_to_call = await _remembered(request, given, store, owner)
+    known, output_up_to_call = await _stored(request, given, context)
 
     def compiled() -> CompiledResponse:
-        behind = {**unsealed(given, partial(sealer.open, owner)), **known}
-        resolved = items.resolve(given, behind, unsupported=unsupported)
-        return _compile(request, past, as_said(resolved, output_up_to_call), masking)
+        behind = {**unsealed(given, partial(context.sealer.open, context.owner)), **known}
+        resolved = items.resolve(given, behind, unsupported=context.unsupported)
+        return _compile(request, prior, as_said(resolved, output_up_to_call), context.masking)
 
     makes_grammar = request.tools or (request.text and request.text.format)
-    stored = chain(past.items, known.values(), *output_up_to_call.values())
+    stored = chain(prior.items, known.values(), *output_up_to_call.values())
     gone_through = [*(one.item for one in stored), *_gone_through(request)]
     is_small = is_small and not makes_grammar and threads.is_small(gone_through)
     return await threads.run(compiled, small=is_small)
@@ -113,10 +104,11 @@ def _gone_through(request: CreateResponse) -> tuple[Any, ...]:
     return request.instructions, request.logit_bias, request.tool_choice, request.stop
 
 
-async def _remembered(
-    request: CreateResponse, given: Sequence[Item], store: Store, owner: str
+async def _stored(
+    request: CreateResponse, given: Sequence[Item], context: CompileContext
 ) -> tuple[Mapping[str, StoredItem], OutputUpToCall]:
-    """What the store knows of the given items and calls; a stateless request can do without."""
+    """What the store has of the given items and calls; a stateless request can do without."""
+    store, owner = context.store, context.owner
     try:
         known = await store.items(owner, items.ids_in(request.input))
         # A call may come back as a reference.
@@ -130,18 +122,18 @@ async def _remembered(
 
 def _compile(
     request: CreateResponse,
-    past: PriorTurns,
+    prior: PriorTurns,
     given: tuple[StoredItem, ...],
     masking: Masking,
 ) -> CompiledResponse:
-    history = past.items
+    history = prior.items
     tools = read_tools(request.tools)
     choice = read_tool_choice(request.tool_choice, tools)
     form = read_format(request.text and request.text.format, "text.format")
     reasoning = _reasoning(request)
     plan = TurnPlan(
         conversation=conversation(
-            system_content(reasoning.effort, past.start_date),
+            system_content(reasoning.effort, prior.start_date),
             items.messages(history, given),
             instructions=_instructions(request),
             all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
@@ -170,7 +162,8 @@ def _compile(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    return CompiledResponse(constrained(plan, constraint_request, masking), tools, past, given)
+    plans = (constrained(plan, constraint_request, masking),)
+    return CompiledResponse(plans, tools, prior, given)
 
 
 def _reasoning(request: CreateResponse) -> Reasoning:

@@ -30,8 +30,8 @@ class ResponsesOutbound:
 
     created: the response object as it stands before the first token. hide_reasoning: raw chain of
     thought stays in `messages_by_item_id` alone. show_ids: the last event has the prompt's and the
-    sampled ids (`prompt_token_ids`, `token_ids`: an extension). seal: makes the `encrypted_content` of
-    reasoning, None for none. now: Unix time in seconds.
+    sampled ids (`prompt_token_ids`, `token_ids`: an extension). seal: makes the
+    `encrypted_content` of reasoning, None for none. now: Unix time in seconds.
     """
 
     def __init__(

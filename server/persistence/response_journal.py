@@ -26,9 +26,9 @@ class ResponseJournal:
     """Keeps one response. Its end is kept before it is shown, however it ended.
 
     started: as it is before the first token. messages_by_item_id: what the model said, by the id of
-    the output item; it is filled while the response is made. holds: other events too are shown only when they are kept, so
-    that nobody has seen what a crash can lose. retry: what becomes of writes while the store is
-    unavailable. delay: seconds until events are written together.
+    the output item; it is filled while the response is made. holds: other events too are shown
+    only when they are kept, so that nobody has seen what a crash can lose. retry: what becomes
+    of writes while the store is unavailable. delay: seconds until events are written together.
     """
 
     def __init__(

@@ -44,11 +44,11 @@ async def read_prior_turns(
     owner: str,
     *,
     today: str,
-    remembered: StoredResponse | None = None,
+    previous: StoredResponse | None = None,
 ) -> PriorTurns:
     """What the request continues, a new start where it names nothing.
 
-    remembered: a previous response that is not in the store, or not with its history. Raises
+    previous: a previous response that is not in the store, or not with its history. Raises
     PreviousNotFound, NotFound for a conversation that `owner` lacks, and InvalidRequest for both at
     once, and for a response that is still being made.
     """
@@ -62,18 +62,18 @@ async def read_prior_turns(
         return await _of_conversation(request, store, owner, conversation)
     if previous_id is None:
         return PriorTurns(today)
-    if remembered is not None and remembered.id == previous_id:
-        return PriorTurns(remembered.start_date, remembered.items, kept=False)
-    previous = await store.get(owner, previous_id)
-    if previous is None or previous.detached:
+    if previous is not None and previous.id == previous_id:
+        return PriorTurns(previous.start_date, previous.items, kept=False)
+    stored = await store.get(owner, previous_id)
+    if stored is None or stored.detached:
         raise PreviousNotFound(previous_id)
-    if (status := previous.response["status"]) in UNFINISHED:
+    if (status := stored.response["status"]) in UNFINISHED:
         raise InvalidRequest(
             f"The previous response is still '{status}'; it can be continued when it has ended.",
             param="previous_response_id",
             code="previous_response_not_finished",
         )
-    return PriorTurns(previous.start_date, previous.items)
+    return PriorTurns(stored.start_date, stored.items)
 
 
 async def _of_conversation(

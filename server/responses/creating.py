@@ -12,8 +12,7 @@ from server.errors import InvalidRequest
 from server.generation.runs import Run
 from server.ids import new_id
 from server.inbound.grammar import Constraint
-from server.inbound.options import today
-from server.inbound.responses import CompiledResponse, read
+from server.inbound.responses import compile
 from server.outbound.hidden import refuse_where_hidden
 from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import ResponseJournal
@@ -33,43 +32,18 @@ class StartedResponse:
     messages_by_item_id: Mapping[str, Message]
 
 
-async def compile_request(
-    context: Context,
-    owner: str,
-    wanted: CreateResponse,
-    *,
-    remembered: StoredResponse | None = None,
-    generate: bool = True,
-) -> CompiledResponse:
-    """The request as a plan, with what the store knows. Raises APIError for a bad one.
-
-    remembered, generate: as in `create`.
-    """
-    return await read(
-        wanted,
-        context.store,
-        owner,
-        today=today(),
-        masking=context.masking,
-        sealer=context.sealer,
-        unsupported=context.settings.unsupported_input,
-        remembered=remembered,
-        generate=generate,
-    )
-
-
 async def create(
     context: Context,
     owner: str,
     wanted: CreateResponse,
     *,
-    remembered: StoredResponse | None = None,
+    previous: StoredResponse | None = None,
     generate: bool = True,
     constraint: Constraint | None = None,
 ) -> StartedResponse:
     """Start to make a response. Raises APIError for all that can be known before sampling.
 
-    remembered: a previous response that is not in the store, or not with its history. generate:
+    previous: a previous response that is not in the store, or not with its history. generate:
     False makes a response that says nothing, to be continued. constraint: masks in place of what
     the request itself asks for.
     """
@@ -79,8 +53,8 @@ async def create(
     if wanted.return_token_ids:
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     model = context.model(wanted.model)
-    compiled = await compile_request(
-        context, owner, wanted, remembered=remembered, generate=generate
+    compiled = await compile(
+        wanted, context.compiling(owner, previous=previous, may_be_empty=not generate)
     )
     plan = compiled.plan if constraint is None else constraint.applied(compiled.plan)
     response = created(

@@ -212,7 +212,7 @@ class Connection:
             self._context,
             self._owner,
             wanted,
-            remembered=self._remembered,
+            previous=self._remembered,
             generate=generate is not False,
         )
 

@@ -20,8 +20,8 @@ from server.http import json_body
 from server.http.answers import respond
 from server.http.authentication import authenticate
 from server.ids import new_id
+from server.inbound import chat
 from server.inbound.chat import CompiledChat
-from server.inbound.drafting import compile_chat
 from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
@@ -49,7 +49,7 @@ async def create_chat_completion(request: Request) -> Response:
     model = context.model(wanted.model)
     if wanted.return_token_ids:
         refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    compiled = await compile_chat(context, owner, wanted)
+    compiled = await chat.compile(wanted, context.compiling(owner))
     shared = head(
         "chat.completion.chunk",
         new_id("chatcmpl"),

@@ -14,7 +14,7 @@ from server.generation.turn import prompt_length
 from server.http import json_body
 from server.http.answers import json_response
 from server.http.authentication import authenticate
-from server.responses.creating import compile_request
+from server.inbound import responses
 from server.schemas.base import note_unknown
 from server.schemas.responses import CreateResponse
 
@@ -32,6 +32,6 @@ async def count_input_tokens(request: Request) -> Response:
     wanted = await json_body.parse(request, CreateResponse)
     note_unknown(wanted, "Responses")
     context.model(wanted.model)
-    compiled = await compile_request(context, owner, wanted)
+    compiled = await responses.compile(wanted, context.compiling(owner))
     tokens = await asyncio.to_thread(prompt_length, compiled.plan)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})

@@ -18,9 +18,8 @@ from server.http import json_body
 from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.ids import new_id
-from server.inbound.drafting import compile_chat
+from server.inbound import chat, responses
 from server.outbound.hidden import refuse_where_hidden
-from server.responses.creating import compile_request
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
 
@@ -35,7 +34,7 @@ async def render_chat_completion(request: Request) -> Response:
     wanted = await json_body.parse(request, CreateChatCompletion)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    compiled = await compile_chat(context, owner, wanted)
+    compiled = await chat.compile(wanted, context.compiling(owner))
     return json_response(await _prompt(request, compiled.plans[0]))
 
 
@@ -47,7 +46,7 @@ async def render_response(request: Request) -> Response:
     wanted = await json_body.parse(request, CreateResponse)
     context.model(wanted.model)
     refuse_where_hidden(context.settings, "A rendered prompt")
-    compiled = await compile_request(context, owner, wanted)
+    compiled = await responses.compile(wanted, context.compiling(owner))
     return json_response(await _prompt(request, compiled.plan))
 
 

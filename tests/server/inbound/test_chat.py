@@ -1,12 +1,18 @@
+import asyncio
 from typing import Any
 
 import pytest
 
 from harmony.messages import DeveloperContent, Effort, Role, SystemContent
 from server.errors import InvalidRequest
-from server.inbound.chat import CompiledChat, read
+from server.inbound import chat
+from server.inbound.chat import CompiledChat
+from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
+from server.replay.recall import Recall
+from server.replay.sealing import Sealer
 from server.schemas.chat import CreateChatCompletion
+from server.store.responses.memory import MemoryStore
 
 F = {"name": "f", "description": "Does f.", "parameters": {"type": "object"}}
 SCHEMA = {
@@ -28,7 +34,8 @@ def draft(masking: Masking = MASKED, **fields: Any) -> CompiledChat:
         {"role": "user", "content": "hi"},
     ]
     body = {"model": "m", "messages": messages} | fields
-    return read(CreateChatCompletion.model_validate(body), today="2026-01-02", masking=masking)
+    context = CompileContext("a", "2026-01-02", MemoryStore(), Recall(), Sealer(), masking)
+    return asyncio.run(chat.compile(CreateChatCompletion.model_validate(body), context))
 
 
 def told(drafted: CompiledChat) -> DeveloperContent:

@@ -20,8 +20,10 @@ from server import threads
 from server.errors import InvalidRequest, NotFound
 from server.http.json_body import validate
 from server.inbound import responses
+from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
-from server.inbound.responses import CompiledResponse, read
+from server.inbound.responses import CompiledResponse
+from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import StoredItem, StoredResponse
@@ -34,6 +36,13 @@ TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 SAID = Message(Author(Role.ASSISTANT), "Hello.", Channel.FINAL, tokens=(1, 2, 3))
 
 
+def compiling(
+    store: MemoryStore | None = None, owner: str = "a", masking: Masking = NEEDED, **options: Any
+) -> CompileContext:
+    store = store or MemoryStore()
+    return CompileContext(owner, TODAY, store, Recall(), SEALER, masking, **options)
+
+
 async def compiled(
     store: MemoryStore | None = None,
     owner: str = "a",
@@ -41,9 +50,7 @@ async def compiled(
     **fields: Any,
 ) -> CompiledResponse:
     request = validate({"input": "hi"} | fields, CreateResponse)
-    return await read(
-        request, store or MemoryStore(), owner, today=TODAY, masking=masking, sealer=SEALER
-    )
+    return await responses.compile(request, compiling(store, owner, masking))
 
 
 async def refused(**fields: Any) -> InvalidRequest | NotFound:
@@ -87,7 +94,7 @@ async def test_a_bare_question_takes_the_defaults() -> None:
     plan = draft.plan
     assert (plan.tools, plan.stop, plan.max_tokens, plan.seed) == ((), (), None, None)
     assert plan.top_logprobs is None
-    assert draft.past.start_date == TODAY
+    assert draft.prior.start_date == TODAY
 
 
 async def test_nulls_are_as_good_as_nothing() -> None:
@@ -183,8 +190,8 @@ async def test_a_continuation_repeats_what_was_said() -> None:
     assert developer.content == DeveloperContent("New.")
     assert [message.content for message in rest] == ["hi", "Hello.", "And?"]
     assert rest[1] is SAID
-    assert draft.past.start_date == "2025-12-31"
-    assert [stored.item["id"] for stored in draft.past.items] == ["msg_1", "msg_2"]
+    assert draft.prior.start_date == "2025-12-31"
+    assert [stored.item["id"] for stored in draft.prior.items] == ["msg_1", "msg_2"]
     assert len(draft.input) == 1
 
 
@@ -280,18 +287,10 @@ async def test_truncation_is_the_plans(truncation: str | None) -> None:
 )
 async def test_unsupported_input_leaves_a_note_or_is_refused(item: Any, param: str) -> None:
     request = validate({"input": [item]}, CreateResponse)
-    draft = await read(request, MemoryStore(), "a", today=TODAY, masking=NEEDED, sealer=SEALER)
+    draft = await responses.compile(request, compiling())
     assert "left out" in str(said(draft)[-1])
     with pytest.raises(InvalidRequest) as caught:
-        await read(
-            request,
-            MemoryStore(),
-            "a",
-            today=TODAY,
-            masking=NEEDED,
-            sealer=SEALER,
-            unsupported="error",
-        )
+        await responses.compile(request, compiling(unsupported="error"))
     assert caught.value.param == param
 
 
