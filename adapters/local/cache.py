@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from transformers.generation.continuous_batching import RequestStatus
 from transformers.generation.continuous_batching import cache as paged
 from transformers.generation.continuous_batching.cache_allocators import (
     SLIDING_ATTENTION,
@@ -77,6 +78,22 @@ def admit_after_cancellations(scheduler: Any) -> None:
         return states
 
     scheduler.clear_cancelled_requests = cleared
+
+
+def bound_steps_of_decoding(scheduler: Any, tokens: int) -> None:
+    """Compute at most `tokens` in a step while any request decodes, whatever the step could take.
+
+    Each decoding request waits for the whole step, the prompts of others included.
+    """
+    schedule = scheduler.schedule_batch
+
+    def bounded(token_budget: int, cache_budget: int) -> Any:
+        requests = list(scheduler.active_requests.values())
+        if any(request.status == RequestStatus.DECODING for request in requests):
+            token_budget = min(token_budget, tokens)
+        return schedule(token_budget, cache_budget)
+
+    scheduler.schedule_batch = bounded
 
 
 def longest_request(cache: Any) -> int:

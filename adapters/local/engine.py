@@ -18,6 +18,7 @@ from adapters.errors import BackendFailed, EngineDied
 from adapters.grammars import TokenMask
 from adapters.local.cache import (
     admit_after_cancellations,
+    bound_steps_of_decoding,
     longest_request,
     sharing_allocators,
     watch_prefixes,
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 _PAGE_TOKENS = 32
 _CPU_CACHE_TOKENS = 32_768
+_CPU_STEP_TOKENS = 1024
 _STOP_SECONDS = 60.0
 
 
@@ -63,6 +65,9 @@ class Engine:
         processor.model_runner._sample = self._step
         watch_prefixes(processor.cache, self._note_cached)
         admit_after_cancellations(processor.scheduler)
+        if model.device.type == "cpu":
+            # A step of 4,096 tokens takes as long as 40 of one token.
+            bound_steps_of_decoding(processor.scheduler, _CPU_STEP_TOKENS)
         manager.batch_processor = processor
         return manager
 
