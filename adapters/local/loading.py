@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_kernels_available
 
@@ -84,7 +84,11 @@ def select_attention(model: Any, device: torch.device, asked: str) -> str:
         else:
             try:
                 model.set_attn_implementation(name)
-                return name
+                found: str = model.config._attn_implementation
+                # transformers raises at the first attempt to import a kernel and at no later one.
+                if found == "eager" or found in AttentionInterface().valid_keys():
+                    return found
+                reason = "it was not imported"
             except Exception as error:  # of the hub, of the import, of a package's version
                 reason = error
         if asked:
