@@ -175,9 +175,7 @@ def _full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Te
     return out * share + out_past * share_past, both
 
 
-def _windows(
-    query: Tensor, key: Tensor, value: Tensor, scaling: float, band: Tensor
-) -> list[Part]:
+def _windows(query: Tensor, key: Tensor, value: Tensor, scaling: float, band: Tensor) -> list[Part]:
     """One sequence with a sliding window, in blocks of queries that share one band of keys."""
     window, width = band.shape
     past = len(key) - len(query)

@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 import torch
-from transformers import ContinuousBatchingConfig, GenerationConfig
+from transformers import GenerationConfig
 from transformers.generation.continuous_batching.continuous_api import (
     ContinuousBatchingManager,
     OutputRouter,
@@ -18,7 +18,9 @@ from transformers.generation.continuous_batching.continuous_api import (
 from adapters.base import GenerationRequest
 from adapters.errors import BackendFailed, EngineDied, EngineFault
 from adapters.grammars import TokenMask
+from adapters.local.batching import batching
 from adapters.local.cache import (
+    ReadIndices,
     admit_after_cancellations,
     bound_steps_of_decoding,
     longest_request,
@@ -34,8 +36,6 @@ from adapters.local.warmup import explain, run_step, warm_up
 
 logger = logging.getLogger(__name__)
 
-_PAGE_TOKENS = 32
-_CPU_CACHE_TOKENS = 32_768
 _CPU_STEP_TOKENS = 1024
 _STOP_SECONDS = 60.0
 
@@ -71,16 +71,19 @@ class Engine:
 
     def _make_manager(self, model: Any, options: Options) -> Any:
         generation = GenerationConfig(do_sample=False, eos_token_id=-1)
+        manager: Any
         with sharing_allocators():
             manager = ContinuousBatchingManager(model, generation, batching(model, options))
             manager.output_router = _Failures(self)
             processor: Any = manager._create_batch_processor()
         processor.model_runner._sample = self._step
+        ReadIndices(processor.cache, processor.inputs_and_outputs)
         watch_prefixes(processor.cache, self._note_cached)
         admit_after_cancellations(processor.scheduler)
         if model.device.type == "cpu":
             # A step of 4,096 tokens takes as long as 40 of one token.
-            bound_steps_of_decoding(processor.scheduler, _CPU_STEP_TOKENS)
+            tokens = max(_CPU_STEP_TOKENS, options.batch_requests)
+            bound_steps_of_decoding(processor.scheduler, tokens)
         manager.batch_processor = processor
         manager._generation_step = self._run_step
         return manager
@@ -226,28 +229,6 @@ class _Failures(OutputRouter):
     def deliver_batch(self, outputs: list[Any]) -> None:
         for output in outputs:
             self.deliver(output)
-
-
-def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
-    """How transformers is to batch this model under these options."""
-    eager = model.config._attn_implementation == "eager"
-    # Eager attention has masks of batch tokens by cache tokens.
-    batch_tokens = options.batch_tokens or (512 if eager else 4096)
-    cache_tokens = options.cache_tokens
-    if not cache_tokens and model.device.type == "cpu":
-        cache_tokens = min(_CPU_CACHE_TOKENS, model.config.max_position_embeddings)
-    return ContinuousBatchingConfig(
-        page_size=_PAGE_TOKENS,
-        num_blocks=-(-cache_tokens // _PAGE_TOKENS) or None,
-        max_batch_tokens=batch_tokens,
-        max_requests_per_batch=min(options.batch_requests, batch_tokens),
-        max_memory_percent=0.8,
-        max_blocks_per_request=0,
-        auto_switch_to_flash=False,  # loading has picked one that knows attention sinks
-        # Sampling needs each token on the host, for grammars and streams: no graph, no overlap.
-        use_cuda_graph=False,
-        use_async_batching=False,
-    )
 
 
 def _error_of_step(failure: Exception) -> BackendFailed:

@@ -295,7 +295,7 @@ def test_what_fails_for_a_batch_is_tried_row_by_row(
         assert "too big" in str(bench.item(rows[place]).error)
 
 
-@pytest.mark.parametrize("method", ["allows", "allowed", "take"])
+@pytest.mark.parametrize("method", ["allows", "bits", "take"])
 def test_a_mask_that_fails_fails_its_row_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
