@@ -36,6 +36,9 @@ COPY server server
 COPY demo demo
 COPY docs docs
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --force-reinstall .
+# Compiled kernels are part of the GPU image: a start needs no hub for them, and none moves.
+ENV KERNELS_CACHE=/opt/kernels
+RUN if [ "${EXTRAS}" = "[gpu]" ]; then python3 -m adapters.local.kernels; fi
 
 # Checkpoints from the hub and those the server makes are kept in /cache, and all that libraries write
 # below the home folder; what clients store, and the key that seals reasoning, in /data.

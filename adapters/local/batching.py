@@ -55,4 +55,4 @@ def _eager_cache_tokens(model: Any, batch_tokens: int) -> int:
     scores = _BYTES_OF_SCORE * config.num_attention_heads * batch_tokens
     free = free_memory(model.device) or 0
     tokens = int(_MEMORY_SHARE * free / (states * model.dtype.itemsize + scores))
-    return max(_PAGE_TOKENS, min(tokens, config.max_position_embeddings))
+    return max(_PAGE_TOKENS, min(tokens, int(config.max_position_embeddings)))

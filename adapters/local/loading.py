@@ -14,6 +14,7 @@ from transformers.utils.import_utils import is_kernels_available
 from adapters.errors import BackendFailed
 from adapters.local import attention, weights
 from adapters.local.device import current, describe, pick_device
+from adapters.local.kernels import HOPPER_ATTENTION, provide
 from adapters.local.options import Options
 
 logger = logging.getLogger(__name__)
@@ -21,8 +22,6 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[str, float], None]
 
 _HOPPER = (9, 0)
-HOPPER_ATTENTION = "kernels-community/vllm-flash-attn3"
-"""Flash attention 3, which knows attention sinks; it comes from the kernels hub."""
 
 
 def load(model: str, options: Options, progress: Progress) -> Any:
@@ -83,6 +82,8 @@ def select_attention(model: Any, device: torch.device, asked: str) -> str:
             reason: object = "it does not work on this device"
         else:
             try:
+                if name == HOPPER_ATTENTION:
+                    provide(name)
                 model.set_attn_implementation(name)
                 found: str = model.config._attn_implementation
                 # transformers raises at the first attempt to import a kernel and at no later one.

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig
+from transformers.integrations.hub_kernels import get_kernel
 from transformers.utils.import_utils import (
     KERNELS_MAX_VERSION,
     KERNELS_MIN_VERSION,
@@ -16,12 +17,12 @@ from transformers.utils.import_utils import (
 from transformers.utils.quantization_config import Mxfp4Config
 
 from adapters.errors import BackendFailed
+from adapters.local import kernels
 from adapters.local.device import free_memory, gigabytes
 from adapters.local.options import Options
 
 logger = logging.getLogger(__name__)
 
-MXFP4_KERNELS = "kernels-community/gpt-oss-triton-kernels"
 _LEAST_TRITON = "3.4.0"
 _LEAST_CAPABILITY = (7, 5)
 # Four bits a value, and a byte of exponent for 32 of them.
@@ -111,14 +112,11 @@ def why_no_mxfp4(device: torch.device) -> str | None:
 
 def fetch_mxfp4_kernels() -> None:
     """Load the kernels before any weights are. Raises BackendFailed naming their repository."""
-    from transformers.integrations.hub_kernels import get_kernel
-
+    kernels.provide(kernels.MXFP4)
     try:
-        get_kernel(MXFP4_KERNELS, version=1)
-    except Exception as error:  # of the hub, of the import, of triton's compiler
-        raise BackendFailed(
-            f"the kernels {MXFP4_KERNELS} for packed MXFP4 weights cannot be loaded: {error}"
-        ) from error
+        get_kernel(kernels.MXFP4, version=1)
+    except Exception as error:  # of the import, of triton's compiler
+        raise BackendFailed(f"the kernels {kernels.MXFP4} cannot be loaded: {error}") from error
 
 
 def _width(config: PreTrainedConfig, options: Options) -> int:

@@ -11,9 +11,9 @@ from transformers.utils import logging as transformers_logging
 
 from adapters.errors import BackendFailed
 from adapters.local import attention, loading
-from adapters.local.loading import HOPPER_ATTENTION, load, select_attention
+from adapters.local.kernels import HOPPER_ATTENTION, MXFP4
+from adapters.local.loading import load, select_attention
 from adapters.local.options import Options
-from adapters.local.weights import MXFP4_KERNELS
 
 Maker = Callable[[Path], Path]
 CPU = Options(device="cpu")
@@ -207,5 +207,5 @@ def test_kernels_of_packed_weights_are_fetched_before_any_weights(
     pack(make_tiny(tmp_path))
     (tmp_path / "model.safetensors").unlink()
     monkeypatch.setattr(loading.weights, "why_no_mxfp4", lambda device: None)
-    with pytest.raises(BackendFailed, match=MXFP4_KERNELS):
+    with pytest.raises(BackendFailed, match=MXFP4):
         load(str(tmp_path), CPU, silent)

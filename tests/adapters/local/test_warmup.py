@@ -1,3 +1,4 @@
+import asyncio
 import dataclasses
 import shutil
 import sysconfig
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from adapters.base import BackendConfig
+from adapters.base import BackendConfig, GenerationRequest
 from adapters.errors import BackendFailed
 from adapters.local import engine as engines
 from adapters.local import warmup
@@ -31,9 +32,7 @@ def test_steps_of_the_sizes_that_requests_bring_are_run(
     monkeypatch: Patch, device: str, steps: list[tuple[int, int]]
 ) -> None:
     seen: list[tuple[int, int]] = []
-    monkeypatch.setattr(
-        warmup, "run_step", lambda *_, rows, tokens: seen.append((rows, tokens))
-    )
+    monkeypatch.setattr(warmup, "run_step", lambda *_, rows, tokens: seen.append((rows, tokens)))
     processor = SimpleNamespace(
         scheduler=SimpleNamespace(max_requests_per_batch=128),
         cache=SimpleNamespace(max_batch_tokens=4096),
@@ -48,10 +47,19 @@ def test_steps_of_the_sizes_that_requests_bring_are_run(
     assert all(rows <= 2 and tokens <= 16 for rows, tokens in seen)
 
 
+async def run_one(backend: LocalBackend) -> None:
+    """Returns once the engine's thread has nothing to do any more."""
+    request = GenerationRequest("r", (1, 2, 3), 2, frozenset())
+    assert [chunk async for chunk in backend.generate(request)]
+    while backend._engine._manager.batch_processor.scheduler.active_requests:  # type: ignore[union-attr]  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
 @pytest.mark.parametrize(("rows", "tokens"), [(1, 1), (5, 1), (1, 100)])
 async def test_a_step_goes_through_sampling_and_leaves_nothing_behind(
     small: LocalBackend, rows: int, tokens: int
 ) -> None:
+    await run_one(small)
     engine: Any = small._engine
     processor = engine._manager.batch_processor
     seen: list[Row] = []
@@ -71,6 +79,7 @@ async def test_a_step_goes_through_sampling_and_leaves_nothing_behind(
 
 
 async def test_a_cache_without_room_runs_no_step(small: LocalBackend, monkeypatch: Patch) -> None:
+    await run_one(small)
     engine: Any = small._engine
     processor = engine._manager.batch_processor
     monkeypatch.setattr(processor.cache, "can_store_request_tokens", lambda *_, **__: False)
