@@ -1,6 +1,7 @@
 """Which device computes, why a GPU cannot be used, and how much memory there is."""
 
 import contextlib
+import logging
 import os
 import re
 import warnings
@@ -10,6 +11,8 @@ from pathlib import Path
 import torch
 
 from adapters.errors import BackendFailed
+
+logger = logging.getLogger(__name__)
 
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
@@ -37,6 +40,8 @@ def pick_device(name: str) -> torch.device:
     if reason is None:
         return _cuda_device(name)
     if name == "auto" and (torch.version.cuda is None or not has_nvidia_gpu()):
+        if has_nvidia_gpu():
+            logger.warning("computing on the CPU although there is a GPU: %s", _way_out())
         return torch.device("cpu")
     raise BackendFailed(f"no GPU can be used: {reason}. {_way_out()}")
 

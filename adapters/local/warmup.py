@@ -16,6 +16,7 @@ from transformers.generation.continuous_batching import RequestStatus
 from transformers.generation.continuous_batching.utils import create_warmup_future_states
 
 from adapters.base import GenerationRequest, SamplingParams
+from adapters.local.cache import longest_request
 from adapters.local.row import Row
 
 _DECODING = (1, 16, 64)
@@ -35,7 +36,8 @@ Watch = Callable[[list[Row]], None]
 def warm_up(processor: Any, model: Any, watch: Watch) -> None:
     """Run steps of the sizes that requests bring. Raises what the first of them to fail raises."""
     most_rows = processor.scheduler.max_requests_per_batch
-    most_tokens = processor.cache.max_batch_tokens
+    room = longest_request(processor.cache) - _past(processor.cache)
+    most_tokens = min(processor.cache.max_batch_tokens, room)
     on_cpu = model.device.type == "cpu"
     for rows in _DECODING[:1] if on_cpu else _DECODING:
         run_step(processor, model, watch, rows=min(rows, most_rows), tokens=1)
@@ -49,7 +51,7 @@ def run_step(processor: Any, model: Any, watch: Watch, *, rows: int, tokens: int
     Fewer rows where the cache has no room. Raises what the step raises; the cache is as before.
     """
     status = RequestStatus.DECODING if tokens == 1 else RequestStatus.PREFILLING
-    past = int(processor.cache.cache_allocators["full_attention"].tokens_per_page)
+    past = _past(processor.cache)
     with _states(processor, rows, status, tokens, past) as states:
         if not states:
             return
@@ -64,6 +66,11 @@ def run_step(processor: Any, model: Any, watch: Watch, *, rows: int, tokens: int
             use_padding=False,
         )
         processor._generation_step(model)
+
+
+def _past(cache: Any) -> int:
+    """Tokens that each row has in the cache, so that a step reads some."""
+    return int(cache.cache_allocators["full_attention"].tokens_per_page)
 
 
 @contextmanager

@@ -58,6 +58,14 @@ def test_the_device_is_the_best_that_can_be_used(
     assert pick_device("cpu") == torch.device("cpu")
 
 
+def test_a_build_of_torch_without_cuda_computes_on_the_cpu_and_says_so(
+    machine: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    machine(built=None, gpu=True)
+    assert pick_device("auto") == torch.device("cpu")
+    assert "built without CUDA: install a build for CUDA" in caplog.text
+
+
 def test_a_gpu_that_cannot_be_used_is_no_reason_for_the_cpu(
     machine: Callable[..., None],
 ) -> None:

@@ -1,6 +1,12 @@
+import contextlib
 import json
 import logging
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +215,75 @@ def test_kernels_of_packed_weights_are_fetched_before_any_weights(
     monkeypatch.setattr(loading.weights, "why_no_mxfp4", lambda device: None)
     with pytest.raises(BackendFailed, match=MXFP4):
         load(str(tmp_path), CPU, silent)
+
+
+COMMIT = "a" * 40
+
+
+@contextlib.contextmanager
+def hub(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """A hub with one repository; gives its address and the names of the files it was asked for."""
+    asked: list[str] = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer(body=True)
+
+        def do_HEAD(self) -> None:
+            self.answer(body=False)
+
+        def answer(self, *, body: bool) -> None:
+            _, found, name = self.path.partition(f"/resolve/{COMMIT}/")
+            if not found:
+                _, found, name = self.path.partition("/resolve/main/")
+            file = folder / name
+            if found and file.is_file():
+                asked.append(name)
+                content = file.read_bytes()
+                self.send_response(200)
+                self.send_header("ETag", f'"{name}-{len(content)}"')
+                self.send_header("X-Repo-Commit", COMMIT)
+            else:
+                content = b'{"error": "Entry not found"}'
+                self.send_response(404)
+                self.send_header("X-Error-Code", "EntryNotFound")
+                self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if body:
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_nothing_but_the_weights_is_downloaded(tmp_path: Path, make_tiny: Maker) -> None:
+    """The published repositories hold the same weights two times more, in other formats."""
+    folder = make_tiny(tmp_path / "repository")
+    for name in ("original/model.safetensors", "original/config.json", "metal/model.bin"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"not for transformers")
+    code = (
+        "from adapters.local.loading import load\n"
+        "from adapters.local.options import Options\n"
+        "load('owner/gpt-oss', Options(device='cpu'), lambda *_: None)\n"
+    )
+    with hub(folder) as (address, asked):
+        environment = {
+            **os.environ,
+            "HF_ENDPOINT": address,
+            "HF_HOME": str(tmp_path / "cache"),
+            "HF_HUB_OFFLINE": "0",
+        }
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+    assert "model.safetensors" in asked
+    assert not [name for name in asked if "/" in name]

@@ -35,8 +35,12 @@ def test_steps_of_the_sizes_that_requests_bring_are_run(
     monkeypatch.setattr(warmup, "run_step", lambda *_, rows, tokens: seen.append((rows, tokens)))
     processor = SimpleNamespace(
         scheduler=SimpleNamespace(max_requests_per_batch=128),
-        cache=SimpleNamespace(max_batch_tokens=4096),
+        cache=SimpleNamespace(
+            max_batch_tokens=4096,
+            cache_allocators={"full_attention": SimpleNamespace(tokens_per_page=32)},
+        ),
     )
+    monkeypatch.setattr(warmup, "longest_request", lambda cache: 10_000)
     model = SimpleNamespace(device=torch.device(device))
     warm_up(processor, model, lambda rows: None)
     assert seen == steps
@@ -45,6 +49,11 @@ def test_steps_of_the_sizes_that_requests_bring_are_run(
     processor.cache.max_batch_tokens = 16
     warm_up(processor, model, lambda rows: None)
     assert all(rows <= 2 and tokens <= 16 for rows, tokens in seen)
+    monkeypatch.setattr(warmup, "longest_request", lambda cache: 40)
+    processor.cache.max_batch_tokens = 4096
+    seen.clear()
+    warm_up(processor, model, lambda rows: None)
+    assert seen[-1] == (1, 8)
 
 
 async def run_one(backend: LocalBackend) -> None:
