@@ -171,6 +171,25 @@ def test_the_cuda_operator_is_called_as_it_is_defined(
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=0)
 
 
+def test_a_device_that_is_no_cpu_takes_the_cuda_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def operator(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+        given.extend((query, *arguments))
+        return torch.empty_like(query), torch.empty(query.shape[1], len(query), device="meta")
+
+    monkeypatch.setattr(attention, "_on_cuda", operator)
+    tensors = {name: tensor.to("meta") for name, tensor in case([(3, 4), (1, 0)]).items()}
+    assert attend(**tensors, longest_q=3, longest_k=7, scaling=SCALING, window=128).shape == (
+        4,
+        8,
+        64,
+    )
+    names = ("query", "key", "value", "ends_q", "ends_k")
+    assert all(got is tensors[name] for got, name in zip(given, names, strict=False))
+    assert given[5:] == [3, 7, SCALING, 128]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_check_passes_on_this_cpu(dtype: torch.dtype) -> None:
     assert works(heads(8, 4), dtype, CPU)
