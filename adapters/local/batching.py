@@ -11,6 +11,9 @@ _PAGE_TOKENS = 32
 _CPU_CACHE_TOKENS = 32_768
 _FLASH_BATCH_TOKENS = 4096
 _EAGER_BATCH_TOKENS = 512
+# With more parameters a CPU takes minutes for 4,096 tokens, and whoever leaves stays that long.
+_SMALL_PARAMETERS = 1_000_000_000
+_LARGE_CPU_BATCH_TOKENS = 512
 _EAGER_CUDA_BATCH_TOKENS = 128
 # What eager attention writes for each head, query and key, all of its copies taken together.
 # Measured: 346 kB for a key, 64 heads and 512 queries.
@@ -22,9 +25,7 @@ def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
     """How transformers is to batch this model under these options."""
     eager = model.config._attn_implementation in ("eager", "paged|eager")
     on_cuda = model.device.type == "cuda"
-    batch_tokens = options.batch_tokens or _FLASH_BATCH_TOKENS
-    if eager and not options.batch_tokens:
-        batch_tokens = _EAGER_CUDA_BATCH_TOKENS if on_cuda else _EAGER_BATCH_TOKENS
+    batch_tokens = options.batch_tokens or _batch_tokens(model, eager)
     cache_tokens = options.cache_tokens
     if not cache_tokens and model.device.type == "cpu":
         cache_tokens = min(_CPU_CACHE_TOKENS, model.config.max_position_embeddings)
@@ -42,6 +43,14 @@ def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
         use_cuda_graph=False,
         use_async_batching=False,
     )
+
+
+def _batch_tokens(model: Any, eager: bool) -> int:
+    if eager:
+        return _EAGER_CUDA_BATCH_TOKENS if model.device.type == "cuda" else _EAGER_BATCH_TOKENS
+    if model.device.type == "cpu" and model.num_parameters() > _SMALL_PARAMETERS:
+        return _LARGE_CPU_BATCH_TOKENS
+    return _FLASH_BATCH_TOKENS
 
 
 def _eager_cache_tokens(model: Any, batch_tokens: int) -> int:

@@ -20,9 +20,9 @@ class Options:
     transformers'; empty takes the fastest that works on the device.
     cache_tokens: tokens that the key-value cache holds; 0 takes what the accelerator's memory
     leaves, on a CPU 32,768.
-    batch_tokens: the most tokens computed in one step; longer prompts take several. 0 is 4,096;
-    with eager attention 512, and 128 on CUDA. On a CPU steps beside requests that decode take at
-    most 1,024.
+    batch_tokens: the most tokens computed in one step; longer prompts take several. 0 is 4,096; 512
+    with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU a
+    step beside requests that decode has at most 1,024.
     batch_requests: the most requests in one step; the others wait.
     """
 

@@ -11,10 +11,15 @@ from adapters.local.batching import batching
 from adapters.local.options import Options
 
 
-def model(device: str, implementation: str) -> Any:
+def model(device: str, implementation: str, parameters: int = 20_000_000) -> Any:
     config = GptOssConfig(num_hidden_layers=24)
     config._attn_implementation = implementation
-    return SimpleNamespace(config=config, device=torch.device(device), dtype=torch.bfloat16)
+    return SimpleNamespace(
+        config=config,
+        device=torch.device(device),
+        dtype=torch.bfloat16,
+        num_parameters=lambda: parameters,
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,6 +41,12 @@ def test_steps_are_as_large_as_the_attention_bears(
     assert batching(made, Options()).max_batch_tokens == tokens
     assert batching(made, Options(batch_tokens=64)).max_batch_tokens == 64
     assert batching(made, Options(batch_tokens=64)).max_requests_per_batch == 64
+
+
+def test_a_large_model_takes_small_steps_on_a_cpu() -> None:
+    billions = 20_000_000_000
+    assert batching(model("cpu", attention.NAME, billions), Options()).max_batch_tokens == 512
+    assert batching(model("cuda", attention.NAME, billions), Options()).max_batch_tokens == 4096
 
 
 def test_the_cache_takes_what_is_left_where_flash_attention_computes() -> None:
