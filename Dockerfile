@@ -13,7 +13,7 @@ FROM python:3.11-slim-bookworm AS gpu
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
-ENV EXTRAS="[gpu]" PINS=constraints.txt \
+ENV EXTRAS="[gpu]" PINS=constraints.txt KERNELS_CACHE=/opt/kernels \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
 FROM vllm/vllm-openai:v0.32.0 AS vllm
@@ -36,6 +36,9 @@ COPY server server
 COPY demo demo
 COPY docs docs
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --force-reinstall .
+# Compiled kernels are part of the GPU image: a start needs no hub for them, and none moves.
+RUN if [ -n "${KERNELS_CACHE}" ]; then \
+    python3 -m adapters.local.kernels && chown --recursive server:server "${KERNELS_CACHE}"; fi
 
 # Checkpoints from the hub and those the server makes are kept in /cache, and all that libraries write
 # below the home folder; what clients store, and the key that seals reasoning, in /data.

@@ -77,15 +77,23 @@ class TokenMask:
         """Whether the token may come next."""
         return bool(self.matcher.validate_tokens([token_id]))
 
-    def allowed(self) -> NDArray[np.int64]:
-        """The ids that may come next, ascending; none where asking finds `error`."""
+    def bits(self) -> NDArray[np.int32] | None:
+        """[words]; bit i of the whole is set where token i may come next.
+
+        None where asking the matcher finds `error`. Sets `few`.
+        """
         if self._bits is None:
             bits = np.zeros((1, self.words), np.int32)
             fill_next_token_bitmask(self.matcher, bits)
             self.know(bits[0])
-        if self._bits is None:
+        return self._bits
+
+    def allowed(self) -> NDArray[np.int64]:
+        """The ids that may come next, ascending; none where asking finds `error`."""
+        bits = self.bits()
+        if bits is None:
             return np.empty(0, np.int64)
-        return _ids(self._bits) if self.few is None else self.few
+        return _ids(bits) if self.few is None else self.few
 
     def take(self, token_id: int) -> None:
         """Go on past the token that was chosen. Sets `error` and `complete`."""

@@ -22,7 +22,7 @@ from transformers import GenerationConfig
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
-from adapters.local.engine import batching
+from adapters.local.batching import batching
 from adapters.local.loading import load
 from adapters.local.options import Options, parse_options
 from demo import checkpoint
@@ -74,6 +74,7 @@ def manager_alone(model: Any, options: Options) -> tuple[Arm, Callable[[], None]
 
 def plain_generate(model: Any) -> Arm:
     """`model.generate` on the whole batch at once: no streams, no arrivals, no leaving."""
+    model.set_attn_implementation("eager")  # there is no paged cache
 
     def run(batch: list[list[int]], tokens: int) -> int:
         ids = torch.tensor(batch, device=model.device)

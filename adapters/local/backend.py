@@ -42,7 +42,14 @@ class LocalBackend:
         if name is None:
             raise BackendFailed("the transformers backend needs a model")
         loop = asyncio.get_running_loop()
-        self._info = await run_in_daemon_thread(lambda: self._load(name, loop))
+        # Its second of work would else fall into the first requests.
+        tokenizer = asyncio.ensure_future(run_in_daemon_thread(self._config.mask_tokenizer))
+        try:
+            self._info = await run_in_daemon_thread(lambda: self._load(name, loop))
+            await asyncio.wait([tokenizer])
+        finally:
+            if not tokenizer.cancel():
+                tokenizer.exception()  # whoever asks for a grammar gets it
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:
@@ -50,10 +57,12 @@ class LocalBackend:
             loop.call_soon_threadsafe(self._config.progress, stage, done)
 
         model = load(name, self._options, progress)
+        progress("warming up", 0.0)
         try:
             self._engine = Engine(model, self._options, loop)
         except (RuntimeError, MemoryError, ValueError) as error:
             raise BackendFailed(f"cannot set up the cache: {error}") from error
+        progress("ready", 1.0)
         return BackendInfo(
             "transformers",
             name,

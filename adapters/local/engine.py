@@ -2,34 +2,41 @@
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import logging
 import threading
 from typing import Any
 
-from transformers import ContinuousBatchingConfig, GenerationConfig
+import torch
+from transformers import GenerationConfig
 from transformers.generation.continuous_batching.continuous_api import (
     ContinuousBatchingManager,
     OutputRouter,
 )
 
 from adapters.base import GenerationRequest
-from adapters.errors import BackendFailed, EngineDied
+from adapters.errors import BackendFailed, EngineDied, EngineFault
 from adapters.grammars import TokenMask
+from adapters.local.batching import batching
 from adapters.local.cache import (
+    ReadIndices,
     admit_after_cancellations,
+    bound_steps_of_decoding,
     longest_request,
     sharing_allocators,
     watch_prefixes,
 )
+from adapters.local.device import current
 from adapters.local.options import Options
+from adapters.local.recovery import end_batch
 from adapters.local.row import Row, Sampled
 from adapters.local.step import Step, StepResults
+from adapters.local.warmup import explain, run_step, warm_up
 
 logger = logging.getLogger(__name__)
 
-_PAGE_TOKENS = 32
-_CPU_CACHE_TOKENS = 32_768
+_CPU_STEP_TOKENS = 1024
 _STOP_SECONDS = 60.0
 
 
@@ -37,14 +44,22 @@ class Engine:
     """Runs requests until stopped. Made and stopped off the event loop, used from it."""
 
     def __init__(self, model: Any, options: Options, loop: asyncio.AbstractEventLoop) -> None:
-        """Allocates the cache: raises what torch raises where memory does not suffice."""
+        """Allocates the cache and runs the first steps.
+
+        Raises what torch raises where memory does not suffice, and BackendFailed where a step
+        fails.
+        """
         self._loop = loop
         self._keys = itertools.count()
         self._rows: dict[str, Row] = {}
         self._ended = False
         self._reason = "the engine was stopped"
+        self._reported = False
+        self._watched: list[Row] = []
         self._step = Step(self._batch, self._report)
-        self._manager = self._make_manager(model, options)
+        with current(model.device):
+            self._manager = self._make_manager(model, options)
+            self._warm_up()
         self.context_length = min(
             model.config.max_position_embeddings,
             longest_request(self._manager.batch_processor.cache),
@@ -56,15 +71,32 @@ class Engine:
 
     def _make_manager(self, model: Any, options: Options) -> Any:
         generation = GenerationConfig(do_sample=False, eos_token_id=-1)
+        manager: Any
         with sharing_allocators():
             manager = ContinuousBatchingManager(model, generation, batching(model, options))
             manager.output_router = _Failures(self)
             processor: Any = manager._create_batch_processor()
         processor.model_runner._sample = self._step
+        ReadIndices(processor.cache, processor.inputs_and_outputs)
         watch_prefixes(processor.cache, self._note_cached)
         admit_after_cancellations(processor.scheduler)
+        if model.device.type == "cpu":
+            # A step of 4,096 tokens takes as long as 40 of one token.
+            tokens = max(_CPU_STEP_TOKENS, options.batch_requests)
+            bound_steps_of_decoding(processor.scheduler, tokens)
         manager.batch_processor = processor
+        manager._generation_step = self._run_step
         return manager
+
+    def _warm_up(self) -> None:
+        model = self._manager.model
+        try:
+            warm_up(self._manager.batch_processor, model, self._watch)
+        except Exception as error:  # of any kernel's library
+            hint = explain(error, model.device)
+            raise BackendFailed(f"the first step failed{hint}: {_one_line(error)}") from error
+        finally:
+            self._watch([])
 
     def submit(self, request: GenerationRequest, mask: TokenMask | None) -> Row:
         """Queue a request. Raises BackendFailed when the engine is dead."""
@@ -112,6 +144,43 @@ class Engine:
             error = Sampled(error=EngineDied(self._reason))
             self._deliver([(row, error) for row in list(self._rows.values())])
 
+    def _run_step(self) -> None:
+        """Compute a batch; what fails ends its requests, unless the engine itself is broken."""
+        processor = self._manager.batch_processor
+        self._reported = False
+        try:
+            processor._generation_step(self._manager.model)
+            return
+        except Exception as error:
+            logger.exception("a step failed")
+            failure = error.with_traceback(None)  # whose frames hold the step's tensors
+        gc.collect()
+        if self._manager.model.device.type == "cuda":
+            torch.cuda.empty_cache()
+        ended = end_batch(processor, all_rows=self._reported)
+        self._probe(failure)
+        logger.error("requests that ended with the step: %d", len(ended))
+        for key in ended:
+            self.fail(key, _error_of_step(failure))
+
+    def _probe(self, failure: Exception) -> None:
+        """Raises `failure` where a step of one token fails too: no request would be served."""
+        processor, model = self._manager.batch_processor, self._manager.model
+        try:
+            run_step(processor, model, self._watch, rows=1, tokens=1)
+        except Exception as error:
+            logger.exception("the engine cannot go on")
+            raise failure from error
+        finally:
+            self._watch([])
+
+    def _watch(self, rows: list[Row]) -> None:
+        """Have the rows that nobody has asked for in the next step, and no others of that kind."""
+        for row in self._watched:
+            self._rows.pop(row.key, None)
+        self._rows.update({row.key: row for row in rows})
+        self._watched = rows
+
     def _batch(self) -> list[Row | None]:
         states = self._manager.batch_processor.inputs_and_outputs.requests_in_batch
         return [self._rows.get(one.state.request_id) for one in states if one.has_new_token]
@@ -122,16 +191,17 @@ class Engine:
             row.cached_tokens = tokens
 
     def _report(self, results: StepResults) -> None:
+        self._reported = True
         for row, item in results:
             if row.ended and item.token_id is None:  # the manager knows no reason to end it
                 self._manager.cancel_request(row.key)
         self._deliver(results)
 
-    def fail(self, key: str, reason: str) -> None:
+    def fail(self, key: str, error: BackendFailed) -> None:
         row = self._rows.get(key)
         if row is not None and not row.ended:
             row.ended = True
-            self._deliver([(row, Sampled(error=BackendFailed(reason)))])
+            self._deliver([(row, Sampled(error=error))])
 
     def _deliver(self, results: StepResults) -> None:
         # A closed loop has nobody left who waits.
@@ -153,33 +223,18 @@ class _Failures(OutputRouter):
 
     def deliver(self, output: Any) -> None:
         if output.error is not None:
-            self._engine.fail(output.request_id, f"the engine failed: {output.error}")
+            error = BackendFailed(f"the engine failed: {output.error}")
+            self._engine.fail(output.request_id, error)
 
     def deliver_batch(self, outputs: list[Any]) -> None:
         for output in outputs:
             self.deliver(output)
 
 
-def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
-    """How transformers is to batch this model under these options."""
-    eager = model.config._attn_implementation == "eager"
-    # Eager attention has masks of batch tokens by cache tokens.
-    batch_tokens = options.batch_tokens or (512 if eager else 4096)
-    cache_tokens = options.cache_tokens
-    if not cache_tokens and model.device.type == "cpu":
-        cache_tokens = min(_CPU_CACHE_TOKENS, model.config.max_position_embeddings)
-    return ContinuousBatchingConfig(
-        page_size=_PAGE_TOKENS,
-        num_blocks=-(-cache_tokens // _PAGE_TOKENS) or None,
-        max_batch_tokens=batch_tokens,
-        max_requests_per_batch=min(options.batch_requests, batch_tokens),
-        max_memory_percent=0.8,
-        max_blocks_per_request=0,
-        auto_switch_to_flash=False,  # loading has picked one that knows attention sinks
-        # Sampling needs each token on the host, for grammars and streams: no graph, no overlap.
-        use_cuda_graph=False,
-        use_async_batching=False,
-    )
+def _error_of_step(failure: Exception) -> BackendFailed:
+    if isinstance(failure, torch.OutOfMemoryError):
+        return BackendFailed("the device ran out of memory: a shorter prompt takes less")
+    return EngineFault(f"a step failed: {_one_line(failure)}")
 
 
 def _one_line(error: BaseException) -> str:

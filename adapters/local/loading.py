@@ -4,15 +4,17 @@ import contextlib
 import io
 import logging
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
-from transformers.utils.quantization_config import Mxfp4Config
+from transformers.utils.import_utils import is_kernels_available
 
 from adapters.errors import BackendFailed
+from adapters.local import attention, weights
+from adapters.local.device import current, describe, pick_device
+from adapters.local.kernels import HOPPER_ATTENTION, provide
 from adapters.local.options import Options
 
 logger = logging.getLogger(__name__)
@@ -20,8 +22,6 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[str, float], None]
 
 _HOPPER = (9, 0)
-# The one flash attention for Hopper that knows attention sinks; it comes from the kernels hub.
-_HOPPER_ATTENTION = "kernels-community/vllm-flash-attn3"
 
 
 def load(model: str, options: Options, progress: Progress) -> Any:
@@ -42,65 +42,74 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
     config = AutoConfig.from_pretrained(model)
     if config.model_type != "gpt_oss":
         raise BackendFailed(f"{model} is a {config.model_type} checkpoint, not a gpt-oss")
-    with _reported(progress):
-        result: Any = AutoModelForCausalLM.from_pretrained(
-            model,
-            config=config,
-            dtype=options.dtype,
-            attn_implementation=options.attention or pick_attention(device),
-            device_map={"": device},
-            output_loading_info=True,
-            **_quantization(config, device),
-        )
-    loaded, report = result
-    missing = sorted(report["missing_keys"])
-    if missing:  # and filled with noise by transformers
-        raise BackendFailed(f"{model} lacks the weights {', '.join(missing)}")
+    with current(device):
+        form = weights.plan(config, device, options)
+        if form.packed:
+            weights.fetch_mxfp4_kernels()
+        with _reported(progress):
+            result: Any = AutoModelForCausalLM.from_pretrained(
+                model,
+                config=config,
+                dtype=options.dtype,
+                attn_implementation="eager",
+                device_map={"": device},
+                output_loading_info=True,
+                **weights.arguments(form),
+            )
+        loaded, report = result
+        missing = sorted(report["missing_keys"])
+        if missing:  # and filled with noise by transformers
+            raise BackendFailed(f"{model} lacks the weights {', '.join(missing)}")
+        weights.assert_form(loaded, form)
+        name = select_attention(loaded, device, options.attention)
+    logger.info("%s: attention %s, weights %s", describe(device), name, form)
     progress("weights loaded", 1.0)
     return loaded.eval()
 
 
-def pick_device(name: str) -> torch.device:
-    """`auto` is the first CUDA device, else Apple's, else the CPU."""
-    if name != "auto":
-        return torch.device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda", torch.cuda.current_device())
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+def select_attention(model: Any, device: torch.device, asked: str) -> str:
+    """Set the model's attention and return its name.
+
+    asked: the name of one; empty takes the fastest that knows attention sinks and works here.
+    Raises BackendFailed where the one that is asked for cannot be used.
+    """
+    for name in (asked,) if asked else _candidates(device):
+        if name == attention.NAME:
+            if attention.works(model.config, model.dtype, device):
+                # The public setter looks for a package by the name of every flash attention.
+                model.config._attn_implementation = name
+                return name
+            reason: object = "it does not work on this device"
+        else:
+            try:
+                if name == HOPPER_ATTENTION:
+                    provide(name)
+                model.set_attn_implementation(name)
+                found: str = model.config._attn_implementation
+                # transformers raises at the first attempt to import a kernel and at no later one.
+                if found == "eager" or found in AttentionInterface().valid_keys():
+                    return found
+                reason = "it was not imported"
+            except Exception as error:  # of the hub, of the import, of a package's version
+                reason = error
+        if asked:
+            raise BackendFailed(f"the attention {name} cannot be used: {reason}")
+        logger.warning("the attention %s cannot be used: %s", name, reason)
+    raise AssertionError("eager attention works everywhere")
 
 
-def pick_attention(device: torch.device) -> str:
-    """Flash attention where one knows gpt-oss's attention sinks, else plain paged attention."""
-    if (
-        device.type == "cuda"
-        and torch.cuda.get_device_capability(device) == _HOPPER
-        and find_spec("kernels") is not None
-    ):
-        return _HOPPER_ATTENTION
-    return "eager"
-
-
-def keeps_mxfp4(device: torch.device) -> bool:
-    """True where kernels can compute with packed MXFP4 weights, so that they stay packed."""
-    return (
-        device.type == "cuda"
-        and torch.cuda.get_device_capability(device) >= (7, 5)
-        and find_spec("triton") is not None
-        and find_spec("kernels") is not None
-    )
-
-
-def _quantization(config: PreTrainedConfig, device: torch.device) -> dict[str, Any]:
-    stored = getattr(config, "quantization_config", None)
-    if stored is None or stored.get("quant_method") != "mxfp4" or keeps_mxfp4(device):
-        return {}
-    hint = " (the packages triton and kernels have them)" if device.type == "cuda" else ""
-    logger.warning(
-        "no MXFP4 kernels for %s%s: the experts' weights are dequantised, to four times the memory",
-        device.type,
-        hint,
-    )
-    return {"quantization_config": Mxfp4Config(dequantize=True)}
+def _candidates(device: torch.device) -> list[str]:
+    """Names of attention implementations, fastest first."""
+    names = []
+    if device.type == "cuda":
+        capability = torch.cuda.get_device_capability(device)
+        if capability == _HOPPER and is_kernels_available():
+            names.append(HOPPER_ATTENTION)
+        if capability >= attention.LEAST_CAPABILITY:
+            names.append(attention.NAME)
+    elif device.type == "cpu":
+        names.append(attention.NAME)
+    return [*names, "eager"]
 
 
 @contextlib.contextmanager

@@ -12,14 +12,17 @@ _DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+    """device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. `auto` refuses a machine whose NVIDIA GPU
+    cannot be used, and weights of more than 8 GB on a CPU.
 
     dtype: of weights and cache; `auto` is the checkpoint's.
-    attention: transformers' name of an attention implementation; empty picks one.
+    attention: the name of an attention implementation: `eager`, `flash_with_sinks`, or another of
+    transformers'; empty takes the fastest that works on the device.
     cache_tokens: tokens that the key-value cache holds; 0 takes what the accelerator's memory
     leaves, on a CPU 32,768.
-    batch_tokens: the most tokens computed in one step; longer prompts take several. 0 is 512
-    without flash attention, else 4,096.
+    batch_tokens: the most tokens computed in one step; longer prompts take several. 0 is 4,096; 512
+    with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU a
+    step beside requests that decode has at most 1,024.
     batch_requests: the most requests in one step; the others wait.
     """
 

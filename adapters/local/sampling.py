@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -194,8 +195,49 @@ def penalise(logits: Tensor, params: SamplingParams, tally: Tally) -> None:
     logits[tally.ids] = values
 
 
-def log_probabilities(logits: Tensor, top: int) -> tuple[Tensor, list[tuple[int, float]]]:
-    """One row's log-softmax [width], and its `top` likeliest (id, logprob), best first."""
+Logprobs = tuple[float, list[tuple[int, float]]]
+"""Of a row's token, and of its likeliest tokens with their ids, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """logprobs: [n, width]; values, ids: [n, top], each row's likeliest, best first."""
+
+    logprobs: Tensor
+    values: Tensor
+    ids: Tensor
+
+
+def rank(logits: Tensor, top: int) -> Ranked:
+    """The log-softmax of each row of `logits` [n, width]; nothing waits for the device."""
     logprobs = torch.log_softmax(logits, -1)
     values, ids = logprobs.topk(top)
-    return logprobs, list(zip(ids.tolist(), values.tolist(), strict=True))
+    return Ranked(logprobs, values, ids)
+
+
+def logprobs_of(ranked: Ranked, tokens: list[int], tops: list[int]) -> list[Logprobs]:
+    """For each row that of its token and its `tops` likeliest, in one copy from the device."""
+    chosen = torch.tensor(tokens, device=ranked.logprobs.device).unsqueeze(1)
+    own = ranked.logprobs.gather(1, chosen)
+    # Ids are exact in float32 up to 16 million.
+    table = torch.cat([own, ranked.values, ranked.ids.to(own.dtype)], 1).tolist()
+    found: list[Logprobs] = []
+    width = ranked.values.shape[1]
+    for line, top in zip(table, tops, strict=True):
+        ids = map(int, line[width + 1 : width + 1 + top])
+        found.append((line[0], list(zip(ids, line[1 : top + 1], strict=True))))
+    return found
+
+
+def unpack(bits: NDArray[np.int32], width: int, device: torch.device) -> Tensor:
+    """The first `width` bits of each row of `bits` [n, words] as booleans [n, width].
+
+    What goes to the device is a bit for each token; it is unpacked there.
+    """
+    if device.type == "cpu":  # numpy takes a tenth of torch's time there
+        octets = np.unpackbits(bits.view(np.uint8), axis=1, count=width, bitorder="little")
+        return torch.from_numpy(octets.view(bool))
+    words = torch.from_numpy(bits).to(device).unsqueeze(2)
+    shifts = torch.arange(32, dtype=torch.int32, device=device)
+    flags = words.bitwise_right_shift(shifts).bitwise_and_(1)
+    return flags.view(len(bits), -1)[:, :width].bool()

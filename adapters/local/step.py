@@ -93,6 +93,6 @@ def _outcome(sampler: StepSampler, place: int, row: Row) -> Sampled:
         return Sampled(error=BackendFailed("the model's logits are not numbers"))
     logprobs = None
     if place in sampler.logprobs:
-        values, top = sampler.logprobs[place]
-        logprobs = TokenLogprobs(token_id, float(values[token_id]), tuple(top))
+        own, top = sampler.logprobs[place]
+        logprobs = TokenLogprobs(token_id, own, tuple(top))
     return Sampled(token_id, logprobs, row.accept(token_id))

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 _ROWS_AT_ONCE = 32  # bounds the copies of logits, of 0.8 MB a row
 
 Placed = tuple[int, Row]
-Narrowed = tuple[int, Row, NDArray[np.int64]]
+Narrowed = Mapping[int, NDArray[np.int64]]
+Masked = Mapping[int, NDArray[np.int32]]
 
 
 class LogitsBuffer:
@@ -44,7 +45,7 @@ class StepSampler:
     """The tokens of one step in the making.
 
     tokens: an id for each row of `batch`, -1 where its logits are not numbers.
-    errors: place -> why that row fails. logprobs: place -> log-softmax [width] and the best.
+    errors: place -> why that row fails. logprobs: place -> of the token, and of the likeliest.
     """
 
     def __init__(
@@ -56,21 +57,30 @@ class StepSampler:
         self.batch = batch
         self.tokens = [0] * len(batch)
         self.errors: dict[int, BackendError] = {}
-        self.logprobs: dict[int, tuple[Tensor, list[tuple[int, float]]]] = {}
+        self.logprobs: dict[int, sampling.Logprobs] = {}
+        self._ranked: list[tuple[list[Placed], sampling.Ranked]] = []
 
     def make(self) -> None:
         live = [(place, row) for place, row in enumerate(self.batch) if row is not None]
+        for portion in _in_portions([one for one in live if one[1].request.logprobs is not None]):
+            self._together(self._rank, portion)
         for place, row in live:
-            if row.request.logprobs is not None or row.phase_state.adjusts:
+            if row.phase_state.adjusts:
                 with self._only(place):
-                    self._prepare(place, row)
+                    self._adjust(place, row)
         self._choose_freely([item for item in live if not _must_mask_first(item[1])])
-        few: list[Narrowed] = []
+        bound: list[Placed] = []
         for place, row in live:
             if row.mask is not None:
                 with self._only(place):
-                    few += self._obey(place, row, row.mask)
-        self._choose_among(few)
+                    bound += self._obey(place, row, row.mask)
+        self._choose_among(bound)
+        for items, ranked in self._ranked:
+            tokens = [max(self.tokens[place], 0) for place, _ in items]
+            tops = [row.request.logprobs or 0 for _, row in items]
+            places = [place for place, _ in items]
+            found = sampling.logprobs_of(ranked, tokens, tops)
+            self.logprobs.update(zip(places, found, strict=True))
 
     @contextmanager
     def _only(self, place: int) -> Iterator[None]:
@@ -97,11 +107,21 @@ class StepSampler:
             with self._only(item[0]):
                 choose([item])
 
-    def _prepare(self, place: int, row: Row) -> None:
-        """Take the model's own logprobs, then apply penalties and bias in place."""
+    def _rank(self, items: list[Placed]) -> None:
+        """Take the model's own logprobs, before anything changes the logits."""
+        top = max(row.request.logprobs or 0 for _, row in items)
+        self._ranked.append((items, sampling.rank(self._rows(items), top)))
+
+    def _rows(self, items: list[Placed], out: Tensor | None = None) -> Tensor:
+        """The logits of these rows: the matrix itself where that is all of it, else a copy."""
+        if len(items) == len(self._logits):
+            return self._logits
+        index = torch.tensor([place for place, _ in items], device=self._logits.device)
+        return torch.index_select(self._logits, 0, index, out=out)
+
+    def _adjust(self, place: int, row: Row) -> None:
+        """Apply penalties and bias in place."""
         logits = self._logits[place]
-        if row.request.logprobs is not None:
-            self.logprobs[place] = sampling.log_probabilities(logits, row.request.logprobs)
         phase_state = row.phase_state
         if phase_state.counts is not None:
             sampling.penalise(logits, phase_state.params, phase_state.counts.tally(logits.device))
@@ -115,18 +135,16 @@ class StepSampler:
             self._together(self._choose_portion, portion)
 
     def _choose_portion(self, portion: list[Placed]) -> None:
-        places = [place for place, _ in portion]
-        room = self._logits_buffer.rows(len(places), self._logits)
-        part = self._logits
-        if len(places) < len(part):
-            index = torch.tensor(places, device=part.device)
-            part = torch.index_select(part, 0, index, out=room)
-        chosen = _choose(part, [row for _, row in portion], 0, room)
-        for place, token_id in zip(places, chosen, strict=True):
+        room = self._logits_buffer.rows(len(portion), self._logits)
+        chosen = _choose(self._rows(portion, room), [row for _, row in portion], 0, room)
+        self._settle(portion, chosen)
+
+    def _settle(self, items: list[Placed], tokens: list[int]) -> None:
+        for (place, _), token_id in zip(items, tokens, strict=True):
             self.tokens[place] = token_id
 
-    def _obey(self, place: int, row: Row, mask: TokenMask) -> list[Narrowed]:
-        """The row and the tokens to choose among, unless its token is settled.
+    def _obey(self, place: int, row: Row, mask: TokenMask) -> list[Placed]:
+        """The row, unless its token is settled: it is to choose among what its mask allows.
 
         Drawing again after a refusal is drawing from the masked distribution: a refusal says
         nothing about which allowed token comes.
@@ -140,28 +158,50 @@ class StepSampler:
             mask.ahead = refused or (first and not row.phase_state.greedy)
             if not first and not refused:
                 return []
-            allowed = mask.allowed()
+            mask.bits()
         if mask.error is not None:
             self.errors[place] = mask.error
-        elif len(allowed) == 0:
+        elif mask.few is None or len(mask.few) > 1:
+            return [(place, row)]
+        elif len(mask.few) == 0:
             self.errors[place] = DeadEnd()
-        elif len(allowed) == 1:
-            self.tokens[place] = int(allowed[0])
         else:
-            return [(place, row, allowed)]
+            self.tokens[place] = int(mask.few[0])
         return []
 
-    def _choose_among(self, items: list[Narrowed]) -> None:
-        """Choose among the allowed tokens, rows side by side in a matrix as wide as the widest."""
-        narrowed = {place: allowed for place, _, allowed in items}
-        # By width, so that a row that allows half the vocabulary widens few others.
-        order = sorted(((place, row) for place, row, _ in items), key=lambda i: len(narrowed[i[0]]))
-        for portion in _portions(order):
+    def _choose_among(self, items: list[Placed]) -> None:
+        """Choose among the allowed tokens: a list of them where they are few, else a bitmask."""
+        narrowed: dict[int, NDArray[np.int64]] = {}
+        masked: dict[int, NDArray[np.int32]] = {}
+        for place, row in items:
+            if row.mask is None:
+                continue
+            bits = row.mask.bits()
+            if row.mask.few is not None:
+                narrowed[place] = row.mask.few
+            elif bits is not None:
+                masked[place] = bits
+        # By width, so that a row that allows many tokens widens few others.
+        listed = [item for item in items if item[0] in narrowed]
+        listed.sort(key=lambda item: len(narrowed[item[0]]))
+        for portion in _portions(listed):
             self._together(partial(self._choose_narrowed, narrowed), portion)
+        for portion in _portions([item for item in items if item[0] in masked]):
+            self._together(partial(self._choose_masked, masked), portion)
 
-    def _choose_narrowed(
-        self, narrowed: Mapping[int, NDArray[np.int64]], portion: list[Placed]
-    ) -> None:
+    def _choose_masked(self, masked: Masked, portion: list[Placed]) -> None:
+        """Choose with the other tokens' logits at -inf, in rows of the vocabulary's width."""
+        bits = np.stack([masked[place] for place, _ in portion])
+        room = self._logits_buffer.rows(len(portion), self._logits)
+        logits = self._rows(portion, room)
+        if logits is not room:
+            room.copy_(logits)
+        allowed = sampling.unpack(bits, room.shape[1], room.device)
+        room.masked_fill_(allowed.logical_not_(), -torch.inf)
+        self._settle(portion, _choose(room, [row for _, row in portion], 1, room))
+
+    def _choose_narrowed(self, narrowed: Narrowed, portion: list[Placed]) -> None:
+        """Choose in a matrix of the listed tokens alone, as wide as the longest list."""
         places = [place for place, _ in portion]
         ids = _side_by_side([narrowed[place] for place in places])
         columns = torch.from_numpy(ids).to(self._logits.device)
@@ -190,9 +230,12 @@ def _choose(logits: Tensor, rows: list[Row], attempt: int, room: Tensor) -> list
 def _portions(items: list[Placed]) -> Iterator[list[Placed]]:
     """Items that can be chosen together: the greedy ones, then the others."""
     for greedy in (True, False):
-        alike = [item for item in items if item[1].phase_state.greedy is greedy]
-        for first in range(0, len(alike), _ROWS_AT_ONCE):
-            yield alike[first : first + _ROWS_AT_ONCE]
+        yield from _in_portions([item for item in items if item[1].phase_state.greedy is greedy])
+
+
+def _in_portions(items: list[Placed]) -> Iterator[list[Placed]]:
+    for first in range(0, len(items), _ROWS_AT_ONCE):
+        yield items[first : first + _ROWS_AT_ONCE]
 
 
 def _side_by_side(lists: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from adapters.base import (
     SamplingParams,
     SamplingPhase,
 )
-from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar, Rejected
+from adapters.errors import BackendFailed, ContextTooLong, EngineFault, InvalidGrammar, Rejected
 from adapters.local.backend import LocalBackend
 from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
@@ -321,6 +321,95 @@ async def test_a_dead_engine_fails_what_runs_and_is_unhealthy(
         await run(small, ask())
 
 
+@asynccontextmanager
+async def failing_once(
+    backend: LocalBackend, when: Callable[[int], bool], error: Exception
+) -> AsyncIterator[list[int]]:
+    """The model fails at the first step whose number of tokens suits `when`; gives that number."""
+    model = backend._engine._manager.model  # type: ignore[union-attr]
+    forward = model.forward
+    failed: list[int] = []
+
+    def fail(*arguments: Any, **more: Any) -> Any:
+        tokens = more["input_ids"].shape[1]
+        if not failed and when(tokens):
+            failed.append(tokens)
+            raise error
+        return forward(*arguments, **more)
+
+    model.forward = fail
+    try:
+        yield failed
+    finally:
+        model.forward = forward
+
+
+async def test_a_prompt_that_the_memory_does_not_take_ends_alone(
+    small: LocalBackend, expected: Any
+) -> None:
+    """Those that decode beside it go on with the tokens that they get alone."""
+    prompts = [prompt(30 + i, seed=i) for i in range(3)]
+    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+    async with failing_once(small, lambda tokens: tokens > 100, error) as failed:
+        started = [small.generate(ask(ids, 40)) for ids in prompts]
+        firsts = [await anext(generator) for generator in started]
+        with pytest.raises(BackendFailed, match="ran out of memory: a shorter prompt"):
+            await run(small, ask(prompt(600, seed=9)))
+        rests = [await drain(generator) for generator in started]
+    assert failed
+    for ids, first, rest in zip(prompts, firsts, rests, strict=True):
+        tokens = [token for chunk in (first, *rest) for token in chunk.token_ids]
+        assert tokens == expected(ids, 40)
+    await small.check()
+    long = prompt(600, seed=9)
+    assert await sample(small, ask(long)) == expected(long, 12)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), "ran out of memory"),
+        (ZeroDivisionError("boom"), "a step failed: ZeroDivisionError: boom"),
+    ],
+)
+async def test_a_step_that_fails_ends_its_batch_and_not_the_engine(
+    small: LocalBackend, expected: Any, error: Exception, reason: str
+) -> None:
+    async with failing_once(small, lambda tokens: tokens == 2, error):
+        started = [small.generate(ask(prompt(30, seed=i), 900)) for i in range(2)]
+        for generator in started:
+            await anext(generator)
+        for generator in started:
+            with pytest.raises(BackendFailed, match=reason):
+                await drain(generator)
+    await small.check()
+    assert await sample(small, ask()) == expected(prompt(20), 12)
+    engine: Any = small._engine
+    assert not engine._manager.batch_processor.scheduler.active_requests
+    assert not engine._rows
+
+
+async def test_rows_that_have_their_token_are_not_computed_again(
+    small: LocalBackend, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a step fails after its tokens went out, all of its requests end."""
+    step: Any = small._engine._step  # type: ignore[union-attr]
+    conclude = step._conclude
+
+    def fail(choice: Any) -> None:
+        conclude(choice)
+        if len(choice.batch) == 2:
+            monkeypatch.undo()
+            raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr(step, "_conclude", fail)
+    results = await asyncio.gather(
+        *[sample(small, ask(prompt(30, seed=i), 20)) for i in range(2)], return_exceptions=True
+    )
+    assert [type(result) for result in results] == [EngineFault, EngineFault]
+    assert await sample(small, ask()) == expected(prompt(20), 12)
+
+
 @pytest.mark.parametrize(
     "request_",
     [
@@ -346,6 +435,34 @@ async def test_several_backends_start_one_after_another_in_one_process(
     for _ in range(2):
         async with opened() as backend:
             assert await sample(backend, ask()) == expected(prompt(20), 12)
+
+
+async def test_the_mask_tokenizer_is_built_before_the_backend_is_ready(
+    small_config: BackendConfig,
+) -> None:
+    built: list[str] = []
+
+    def build() -> None:
+        built.append("built")
+
+    backend = LocalBackend(dataclasses.replace(small_config, mask_tokenizer=build))
+    await backend.start()
+    assert built
+    await backend.stop()
+
+
+async def test_a_mask_tokenizer_that_cannot_be_built_is_missed_by_grammars_alone(
+    small_config: BackendConfig,
+) -> None:
+    def build() -> None:
+        raise OSError("no vocabulary")
+
+    backend = LocalBackend(dataclasses.replace(small_config, mask_tokenizer=build))
+    await backend.start()
+    assert len(await sample(backend, ask())) == 12
+    with pytest.raises(BackendFailed, match="no vocabulary"):
+        await run(backend, ask(grammar='start: "yes"'))
+    await backend.stop()
 
 
 async def test_a_model_is_needed(small_config: BackendConfig) -> None:
@@ -375,6 +492,7 @@ async def test_loading_reports_its_progress(small_config: BackendConfig) -> None
     )
     await backend.start()
     await backend.stop()
-    assert stages[-1] == ("weights loaded", 1.0)
+    assert stages[-1] == ("ready", 1.0)
     assert any(stage == "loading weights" for stage, _ in stages)
+    assert ("warming up", 0.0) in stages
     assert all(0 <= fraction <= 1 for _, fraction in stages)

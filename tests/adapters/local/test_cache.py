@@ -1,15 +1,23 @@
+import random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
+from transformers import GptOssConfig
+from transformers.generation.continuous_batching import RequestStatus
 from transformers.generation.continuous_batching import cache as paged
 from transformers.generation.continuous_batching.cache_allocators import (
     SLIDING_ATTENTION,
+    FullAttentionCacheAllocator,
     SlidingAttentionCacheAllocator,
 )
 
 from adapters.local.cache import (
     WindowPages,
+    bound_steps_of_decoding,
     longest_request,
+    read_indices,
     sharing_allocators,
     watch_prefixes,
 )
@@ -55,3 +63,48 @@ def test_matched_prefixes_are_told_with_their_length() -> None:
     assert cache.search_prefix_match("a", [1, 2, 3]) == 2
     assert cache.search_prefix_match("b", [1]) == 0
     assert found == [("a", 2)]
+
+
+@pytest.mark.parametrize("kind", [FullAttentionCacheAllocator, WindowPages])
+@pytest.mark.parametrize("page", [1, 16, 32])
+def test_read_indices_are_those_that_the_allocator_lists(kind: Any, page: int) -> None:
+    source = random.Random(page)
+    allocator = kind(
+        index=0,
+        config=GptOssConfig(num_hidden_layers=2),
+        num_key_value_heads=1,
+        cache_dtype=torch.bfloat16,
+        page_size=page,
+        layer_indices=[0, 1],
+        allow_block_sharing=True,
+    )
+    allocator.block_physical_stride = 5 * page
+    lengths = [(0, 1), (0, 300), (1, 1), (31, 1), (32, 1), (127, 2), (128, 1), (129, 64), (500, 77)]
+    batch = [(str(place), *length) for place, length in enumerate(lengths)]
+    for request_id, past, queries in batch:
+        pages = -(-(past + queries) // page) + source.randrange(3)
+        allocator.block_table[request_id] = [source.randrange(10_000) for _ in range(pages)]
+    expected = [index for one in batch for index in allocator.get_read_indices(*one)]
+    found = read_indices(allocator, batch, torch.device("cpu"))
+    assert found.dtype == torch.int64
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("statuses", "budget"),
+    [
+        ([], 4096),
+        ([RequestStatus.PREFILLING], 4096),
+        ([RequestStatus.PREFILLING, RequestStatus.DECODING], 1024),
+    ],
+)
+def test_prompts_take_smaller_steps_beside_requests_that_decode(
+    statuses: list[RequestStatus], budget: int
+) -> None:
+    scheduler = SimpleNamespace(
+        active_requests={str(n): SimpleNamespace(status=s) for n, s in enumerate(statuses)},
+        schedule_batch=lambda tokens, cache: (tokens, cache),
+    )
+    bound_steps_of_decoding(scheduler, 1024)
+    assert scheduler.schedule_batch(4096, 7) == (budget, 7)
+    assert scheduler.schedule_batch(100, 7) == (100, 7)

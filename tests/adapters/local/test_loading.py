@@ -1,16 +1,24 @@
+import contextlib
 import json
-from collections.abc import Callable
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig
 from transformers.utils import logging as transformers_logging
 
 from adapters.errors import BackendFailed
-from adapters.local import loading
-from adapters.local.loading import keeps_mxfp4, load, pick_attention, pick_device
+from adapters.local import attention, loading
+from adapters.local.kernels import HOPPER_ATTENTION, MXFP4
+from adapters.local.loading import load, select_attention
 from adapters.local.options import Options
 
 Maker = Callable[[Path], Path]
@@ -112,51 +120,170 @@ def test_missing_weights_are_refused(tmp_path: Path, make_tiny: Maker) -> None:
         load(str(tmp_path), CPU, silent)
 
 
-@pytest.mark.parametrize(
-    ("cuda", "mps", "device"),
-    [(False, False, "cpu"), (False, True, "mps"), (True, False, "cuda:1")],
-)
-def test_the_device_is_the_best_there_is(
-    monkeypatch: pytest.MonkeyPatch, cuda: bool, mps: bool, device: str
+def test_folders_of_other_formats_are_not_looked_at(tmp_path: Path, make_tiny: Maker) -> None:
+    """The published checkpoints have `original/` and `metal/` beside the weights."""
+    make_tiny(tmp_path)
+    for name in ("original/model.safetensors", "original/dtypes.json", "metal/model.bin"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"not for transformers")
+    assert load(str(tmp_path), CPU, silent).dtype == torch.bfloat16
+
+
+def test_what_was_loaded_is_logged(
+    tmp_path: Path, make_tiny: Maker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
-    assert pick_device("auto") == torch.device(device)
-    assert pick_device("cpu") == torch.device("cpu")
+    pack(make_tiny(tmp_path))
+    with caplog.at_level(logging.INFO, "adapters.local"):
+        load(str(tmp_path), CPU, silent)
+    assert "cpu (" in caplog.text
+    assert f"attention {attention.NAME}, weights dequantised MXFP4, 0.0 GB" in caplog.text
+
+
+@pytest.fixture
+def model(tmp_path: Path, make_tiny: Maker) -> Any:
+    return load(str(make_tiny(tmp_path)), CPU, silent)
+
+
+def test_a_cpu_uses_flash_kernels_where_they_compute_what_they_should(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert select_attention(model, torch.device("cpu"), "") == attention.NAME
+    assert model.config._attn_implementation == attention.NAME
+    monkeypatch.setattr(attention, "works", lambda *_: False)
+    assert select_attention(model, torch.device("cpu"), "") == "eager"
+    assert model.config._attn_implementation == "eager"
+
+
+@pytest.mark.parametrize("device", ["mps", "meta"])
+def test_devices_without_kernels_use_eager_attention(model: Any, device: str) -> None:
+    assert select_attention(model, torch.device(device), "") == "eager"
 
 
 @pytest.mark.parametrize(
-    ("capability", "kernels", "packed", "attention"),
+    ("capability", "kernels", "names"),
     [
-        ((9, 0), True, True, "kernels-community/vllm-flash-attn3"),
-        ((9, 0), False, False, "eager"),
-        ((8, 0), True, True, "eager"),
-        ((7, 0), True, False, "eager"),
+        ((9, 0), True, [HOPPER_ATTENTION, attention.NAME, "eager"]),
+        ((9, 0), False, [attention.NAME, "eager"]),
+        ((10, 0), True, [attention.NAME, "eager"]),
+        ((8, 9), True, [attention.NAME, "eager"]),
+        ((8, 0), True, [attention.NAME, "eager"]),
+        ((7, 5), True, ["eager"]),
     ],
 )
-def test_kernels_are_used_where_the_device_and_the_packages_allow(
+def test_attention_is_the_fastest_that_the_gpu_and_the_packages_allow(
     monkeypatch: pytest.MonkeyPatch,
     capability: tuple[int, int],
     kernels: bool,
-    packed: bool,
-    attention: str,
+    names: list[str],
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.setattr(loading, "find_spec", lambda name: object() if kernels else None)
-    assert keeps_mxfp4(torch.device("cuda")) is packed
-    assert pick_attention(torch.device("cuda")) == attention
+    monkeypatch.setattr(loading, "is_kernels_available", lambda: kernels)
+    assert loading._candidates(torch.device("cuda", 1)) == names
 
 
-def test_a_cpu_has_no_kernels() -> None:
-    assert not keeps_mxfp4(torch.device("cpu"))
-    assert pick_attention(torch.device("cpu")) == "eager"
+def test_kernels_that_the_hub_does_not_give_are_done_without(
+    model: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(
+        loading, "_candidates", lambda device: [HOPPER_ATTENTION, attention.NAME, "eager"]
+    )
+    with caplog.at_level(logging.WARNING, "adapters.local"):
+        assert select_attention(model, torch.device("cpu"), "") == attention.NAME
+    assert f"the attention {HOPPER_ATTENTION} cannot be used" in caplog.text
 
 
-def test_packed_weights_stay_packed_where_kernels_are(
+@pytest.mark.parametrize("name", ["no_such_attention", HOPPER_ATTENTION])
+def test_an_attention_that_was_asked_for_is_used_or_refused(model: Any, name: str) -> None:
+    with pytest.raises(BackendFailed, match=f"the attention {name} cannot be used: .+"):
+        select_attention(model, torch.device("cpu"), name)
+    assert select_attention(model, torch.device("cpu"), "eager") == "eager"
+
+
+def test_a_check_that_fails_refuses_what_was_asked_for(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "works", lambda *_: False)
+    with pytest.raises(BackendFailed, match="does not work on this device"):
+        select_attention(model, torch.device("cpu"), attention.NAME)
+
+
+def test_kernels_of_packed_weights_are_fetched_before_any_weights(
     tmp_path: Path, make_tiny: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack(make_tiny(tmp_path))
-    monkeypatch.setattr(loading, "keeps_mxfp4", lambda device: True)
-    config = AutoConfig.from_pretrained(tmp_path)
-    assert loading._quantization(config, torch.device("cuda")) == {}
+    (tmp_path / "model.safetensors").unlink()
+    monkeypatch.setattr(loading.weights, "why_no_mxfp4", lambda device: None)
+    with pytest.raises(BackendFailed, match=MXFP4):
+        load(str(tmp_path), CPU, silent)
+
+
+COMMIT = "a" * 40
+
+
+@contextlib.contextmanager
+def hub(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """A hub with one repository; gives its address and the names of the files it was asked for."""
+    asked: list[str] = []
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer(body=True)
+
+        def do_HEAD(self) -> None:
+            self.answer(body=False)
+
+        def answer(self, *, body: bool) -> None:
+            _, found, name = self.path.partition(f"/resolve/{COMMIT}/")
+            if not found:
+                _, found, name = self.path.partition("/resolve/main/")
+            file = folder / name
+            if found and file.is_file():
+                asked.append(name)
+                content = file.read_bytes()
+                self.send_response(200)
+                self.send_header("ETag", f'"{name}-{len(content)}"')
+                self.send_header("X-Repo-Commit", COMMIT)
+            else:
+                content = b'{"error": "Entry not found"}'
+                self.send_response(404)
+                self.send_header("X-Error-Code", "EntryNotFound")
+                self.send_header("X-Repo-Commit", COMMIT)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if body:
+                self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_nothing_but_the_weights_is_downloaded(tmp_path: Path, make_tiny: Maker) -> None:
+    """The published repositories hold the same weights two times more, in other formats."""
+    folder = make_tiny(tmp_path / "repository")
+    for name in ("original/model.safetensors", "original/config.json", "metal/model.bin"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"not for transformers")
+    code = (
+        "from adapters.local.loading import load\n"
+        "from adapters.local.options import Options\n"
+        "load('owner/gpt-oss', Options(device='cpu'), lambda *_: None)\n"
+    )
+    with hub(folder) as (address, asked):
+        environment = {
+            **os.environ,
+            "HF_ENDPOINT": address,
+            "HF_HOME": str(tmp_path / "cache"),
+            "HF_HUB_OFFLINE": "0",
+        }
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+    assert "model.safetensors" in asked
+    assert not [name for name in asked if "/" in name]

@@ -167,12 +167,41 @@ def test_penalties_follow_openais_and_vllms_formulas() -> None:
 
 
 def test_log_probabilities_are_those_of_the_logits_best_first() -> None:
-    logits = torch.tensor([1.0, 3.0, 2.0])
-    values, top = sampling.log_probabilities(logits, 2)
+    logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 0.0, -5.0], [0.0, 0.0, 9.0]])
+    ranked = sampling.rank(logits, 2)
+    found = sampling.logprobs_of(ranked, [0, 1, 2], [2, 1, 0])
     expected = logits.double().log_softmax(-1)
-    assert values.tolist() == pytest.approx(expected.tolist(), abs=1e-6)
-    assert [token_id for token_id, _ in top] == [1, 2]
-    assert [logprob for _, logprob in top] == pytest.approx(expected[[1, 2]].tolist(), abs=1e-6)
+    assert [own for own, _ in found] == pytest.approx(expected.diagonal().tolist(), abs=1e-6)
+    assert [[token_id for token_id, _ in top] for _, top in found] == [[1, 2], [0], []]
+    (_, best), (_, only), _ = found
+    assert [logprob for _, logprob in best] == pytest.approx(expected[0, [1, 2]].tolist(), abs=1e-6)
+    assert only[0][1] == pytest.approx(float(expected[1, 0]), abs=1e-6)
+
+
+def test_the_ids_of_the_whole_vocabulary_are_exact() -> None:
+    logits = torch.full((1, 201_088), -1.0)
+    logits[0, 201_087], logits[0, 201_086] = 2.0, 1.0
+    ((_, top),) = sampling.logprobs_of(sampling.rank(logits, 2), [0], [2])
+    assert [token_id for token_id, _ in top] == [201_087, 201_086]
+
+
+@pytest.mark.parametrize("width", [1, 31, 64, 100, 127])
+def test_bits_are_unpacked_alike_on_the_host_and_on_a_device(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    bits = np.random.default_rng(0).integers(-(2**31), 2**31, (3, 4)).astype(np.int32)
+    expected = [[bool(int(row[i // 32]) >> (i % 32) & 1) for i in range(width)] for row in bits]
+    assert sampling.unpack(bits, width, CPU).tolist() == expected
+
+    class Elsewhere:
+        """Says that it is no CPU; what follows runs on one all the same."""
+
+        type = "elsewhere"
+
+    arange = torch.arange
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: tensor)
+    monkeypatch.setattr(torch, "arange", lambda *given, device, **more: arange(*given, **more))
+    assert sampling.unpack(bits, width, Elsewhere()).tolist() == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("top_k", [0, 3, 4, 5, 200, 255, 256, 257, 2**31])

@@ -209,6 +209,58 @@ def test_top_p_counts_only_what_the_grammar_allows(bench: Bench) -> None:
         assert bench.run(logits) == [1]
 
 
+@pytest.mark.parametrize("truncation", [{"top_p": 0.9}, {"top_k": 9}, {"min_p": 0.1}])
+def test_a_mask_that_leaves_many_tokens_is_never_listed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, truncation: dict[str, float]
+) -> None:
+    """And the tokens are those that a list gives."""
+
+    def explode(*_: object) -> None:
+        raise AssertionError("listed")
+
+    def add(many: bool) -> None:
+        bench.rows = []
+        for seed in range(5):
+            mask = mask_of(*range(seed, WIDTH, 2), many=many)
+            bench.add(mask, sampling=SamplingParams(**truncation), seed=seed)
+
+    logits = noise(5)
+    add(many=False)
+    listed = bench.run(logits)
+    add(many=True)
+    monkeypatch.setattr("adapters.grammars._ids", explode)
+    assert bench.run(logits) == listed
+
+
+def test_logprobs_of_many_rows_are_read_in_one_copy(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[int] = []
+    logprobs_of = sampling.logprobs_of
+
+    def counted(ranked: sampling.Ranked, *more: Any) -> Any:
+        copies.append(len(ranked.logprobs))
+        return logprobs_of(ranked, *more)
+
+    monkeypatch.setattr(sampling, "logprobs_of", counted)
+    rows = [
+        bench.add(logprobs=top, sampling=SamplingParams(temperature=0, logit_bias={7: bias}))
+        for top, bias in ((2, 0.0), (0, 50.0), (5, 0.0))
+    ]
+    bench.add()
+    logits = noise(4)
+    chosen = bench.run(logits)
+    assert copies == [3]
+    expected = logits.log_softmax(-1)
+    for place, row in enumerate(rows):
+        entry = bench.item(row).logprobs
+        assert entry is not None
+        assert entry.logprob == pytest.approx(float(expected[place, chosen[place]]))
+        best = expected[place].topk(row.request.logprobs or 0)
+        assert [token for token, _ in entry.top] == best.indices.tolist()
+    assert bench.item(bench.rows[3]).logprobs is None  # type: ignore[arg-type]
+
+
 def test_a_grammar_that_is_complete_ends_the_row_without_a_token(bench: Bench) -> None:
     mask = mask_of()
     mask.complete = True
@@ -295,7 +347,7 @@ def test_what_fails_for_a_batch_is_tried_row_by_row(
         assert "too big" in str(bench.item(rows[place]).error)
 
 
-@pytest.mark.parametrize("method", ["allows", "allowed", "take"])
+@pytest.mark.parametrize("method", ["allows", "bits", "take"])
 def test_a_mask_that_fails_fails_its_row_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

@@ -1,0 +1,304 @@
+"""Attention with gpt-oss's sinks, computed by flash kernels that know nothing of sinks.
+
+A sink is a learned score of each head that takes part in the softmax and has no value. A kernel
+that also returns the log-sum-exp of a query's scores therefore gives the exact result: its output
+times sigmoid(log-sum-exp - sink). No scores are written to memory, so that the cost of a long
+context is that of reading its keys and values.
+
+On CUDA one call of torch's own flash attention computes a whole batch of sequences (Ampere or
+newer, half precision). On a CPU each sequence is computed by itself. Neither operator is part of
+torch's public interface: `works` compares them with plain attention before they are used.
+"""
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface
+
+logger = logging.getLogger(__name__)
+
+NAME = "flash_with_sinks"
+"""What transformers knows it by. With "flash" in it, no masks are built and none are budgeted."""
+
+LEAST_CAPABILITY = (8, 0)
+"""Of a CUDA device that torch's flash attention runs on."""
+
+_CHECKED = ((1, 0), (1, 130), (3, 0), (150, 140), (300, 70))
+_CHECKED_DECODE = ((1, 0), (1, 200), (1, 31))
+_WINDOW = 128
+
+
+def paged_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    sliding_window: int | None = None,
+    cache: Any = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """What transformers calls for each layer of a continuous batch.
+
+    query: [1, heads, queries, width], key and value: [1, key heads, queries, width]; sequences lie
+    one behind the other as `cu_seq_lens_q` says. Result: [1, queries, heads, width].
+    """
+    if cache is None:
+        raise ValueError(f"{NAME} needs the paged cache of continuous batching")
+    key, value = cache.update(key, value, module.layer_idx, kwargs)
+    out = attend(
+        query.squeeze(0).transpose(0, 1),
+        key.squeeze(0).transpose(0, 1),
+        value.squeeze(0).transpose(0, 1),
+        kwargs["cu_seq_lens_q"],
+        kwargs["cu_seq_lens_k"],
+        kwargs["max_length_q"],
+        kwargs["max_length_k"],
+        scaling,
+        sliding_window,
+        module.sinks,
+    )
+    return out.unsqueeze(0), None
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    ends_q: Tensor,
+    ends_k: Tensor,
+    longest_q: int,
+    longest_k: int,
+    scaling: float,
+    window: int | None,
+    sinks: Tensor,
+) -> Tensor:
+    """Causal attention of sequences that lie one behind the other, [queries, heads, width].
+
+    query: [queries, heads, width]; key, value: [keys, key heads, width]. ends_q, ends_k: int32
+    [sequences + 1], from 0; a sequence's queries are the last of its keys. window: how many keys a
+    query sees, itself included; a sequence then has at most window - 1 keys before its queries.
+    """
+    if query.device.type == "cpu":
+        out, lse = _on_cpu(query, key, value, ends_q, ends_k, scaling, window)
+    else:
+        out, lse = _on_cuda(
+            query, key, value, ends_q, ends_k, longest_q, longest_k, scaling, window
+        )
+    return with_sinks(out, lse, sinks)
+
+
+def with_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> Tensor:
+    """`out` [queries, heads, width] in place, once its softmax had `sinks` [heads] as well."""
+    weight = torch.sigmoid(lse - sinks.to(lse.dtype).unsqueeze(1))
+    return out.mul_(weight.transpose(0, 1).unsqueeze(2))
+
+
+def _on_cuda(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    ends_q: Tensor,
+    ends_k: Tensor,
+    longest_q: int,
+    longest_k: int,
+    scaling: float,
+    window: int | None,
+) -> tuple[Tensor, Tensor]:
+    """Output [queries, heads, width] without sinks, and the log-sum-exp [heads, queries]."""
+    out, lse, *_ = torch.ops.aten._flash_attention_forward(
+        query,
+        key,
+        value,
+        ends_q,
+        ends_k,
+        longest_q,
+        longest_k,
+        0.0,
+        True,
+        False,
+        scale=scaling,
+        window_size_left=None if window is None else window - 1,
+        window_size_right=None if window is None else 0,
+    )
+    return out, lse
+
+
+def _on_cpu(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    ends_q: Tensor,
+    ends_k: Tensor,
+    scaling: float,
+    window: int | None,
+) -> tuple[Tensor, Tensor]:
+    """As `_on_cuda`."""
+    out = torch.empty_like(query, memory_format=torch.contiguous_format)
+    lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
+    band = None if window is None else _band(window, query.dtype)
+    starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
+    for place in range(len(starts_q) - 1):
+        first, last = starts_q[place], starts_q[place + 1]
+        keys = slice(starts_k[place], starts_k[place + 1])
+        states = (query[first:last], key[keys], value[keys])
+        if last - first == 1:
+            # A window's keys are all that were read.
+            parts = [(0, 1, *_flash(*states, scaling))]
+        elif band is None:
+            parts = [(0, last - first, *_full(*states, scaling))]
+        else:
+            parts = _windows(*states, scaling, band)
+        for begin, end, part, part_lse in parts:
+            out[first + begin : first + end] = part
+            lse[:, first + begin : first + end] = part_lse
+    return out, lse
+
+
+Part = tuple[int, int, Tensor, Tensor]
+
+
+def _full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
+    """One sequence: every key that is not after its query."""
+    past = len(key) - len(query)
+    # The kernel's causal mask lets the first query see the first key alone.
+    out, lse = _flash(query, key[past:], value[past:], scaling, causal=True)
+    if not past:
+        return out, lse
+    out_past, lse_past = _flash(query, key[:past], value[:past], scaling)
+    both = torch.logaddexp(lse, lse_past)
+    share = torch.exp(lse - both).transpose(0, 1).unsqueeze(2)
+    share_past = torch.exp(lse_past - both).transpose(0, 1).unsqueeze(2)
+    return out * share + out_past * share_past, both
+
+
+def _windows(query: Tensor, key: Tensor, value: Tensor, scaling: float, band: Tensor) -> list[Part]:
+    """One sequence with a sliding window, in blocks of queries that share one band of keys."""
+    window, width = band.shape
+    past = len(key) - len(query)
+    parts: list[Part] = []
+    for begin in range(0, len(query), window):
+        end = min(begin + window, len(query))
+        first = past + begin - window + 1
+        # Blocks at the beginning have fewer keys than the band has columns.
+        mask = band[: end - begin, max(0, -first) : width - window + end - begin]
+        keys = slice(max(0, first), past + end)
+        parts.append((begin, end, *_flash(query[begin:end], key[keys], value[keys], scaling, mask)))
+    return parts
+
+
+def _band(window: int, dtype: torch.dtype) -> Tensor:
+    """[window, 2 * window - 1]: query i sees the `window` keys from i on."""
+    ones = torch.ones(window, 2 * window - 1, dtype=torch.bool)
+    seen = ones.triu() & ones.tril(window - 1)
+    return torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, -torch.inf)
+
+
+def _flash(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scaling: float,
+    mask: Tensor | None = None,
+    *,
+    causal: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """One sequence, [queries, heads, width], and its log-sum-exp [heads, queries]."""
+    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        *(states.transpose(0, 1).unsqueeze(0) for states in (query, key, value)),
+        0.0,
+        causal,
+        attn_mask=mask,
+        scale=scaling,
+    )
+    return out.squeeze(0).transpose(0, 1), lse.squeeze(0)
+
+
+def plain(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    ends_q: Tensor,
+    ends_k: Tensor,
+    scaling: float,
+    window: int | None,
+    sinks: Tensor,
+) -> Tensor:
+    """As `attend`, in the terms of the definition and in float32: what is right, and slow."""
+    groups = query.shape[1] // key.shape[1]
+    starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
+    outs = []
+    for place in range(len(starts_q) - 1):
+        queries = query[starts_q[place] : starts_q[place + 1]].float().transpose(0, 1)
+        keys, values = (
+            states[starts_k[place] : starts_k[place + 1]]
+            .float()
+            .transpose(0, 1)
+            .repeat_interleave(groups, 0)
+            for states in (key, value)
+        )
+        scores = queries @ keys.transpose(1, 2) * scaling
+        past = keys.shape[1] - queries.shape[1]
+        seen = torch.ones(scores.shape[1:], dtype=torch.bool, device=scores.device).tril(past)
+        if window is not None:
+            seen = seen.triu(past - window + 1)
+        scores.masked_fill_(~seen, -torch.inf)
+        column = sinks.float().view(-1, 1, 1).expand(-1, scores.shape[1], 1)
+        weights = torch.cat([scores, column], -1).softmax(-1)[..., :-1]
+        outs.append((weights @ values).transpose(0, 1))
+    return torch.cat(outs)
+
+
+def works(config: Any, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether `attend` computes what it should on this device; logs why where it does not.
+
+    config: of the model, for the numbers of heads. The cases are sequences that decode and ones
+    that prefill, with and without keys before them, with and without a window.
+    """
+    try:
+        error = max(
+            _error(config, dtype, device, cases, window)
+            for cases in (_CHECKED, _CHECKED_DECODE)
+            for window in (None, _WINDOW)
+        )
+    except Exception as failure:  # an operator that is missing or refuses raises anything
+        logger.warning("attention by flash kernels is not available on %s: %s", device, failure)
+        return False
+    bound = 1e-4 if dtype == torch.float32 else 4e-2
+    if not error < bound:
+        logger.warning("attention by flash kernels is off by %g on %s: not used", error, device)
+        return False
+    return True
+
+
+def _error(
+    config: Any,
+    dtype: torch.dtype,
+    device: torch.device,
+    cases: tuple[tuple[int, int], ...],
+    window: int | None,
+) -> float:
+    """The greatest difference from `plain`. cases: (queries, keys before them) of each sequence."""
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator).to(device, dtype)
+
+    pasts = [past if window is None else min(past, window - 1) for _, past in cases]
+    lengths_q = torch.tensor([0] + [queries for queries, _ in cases])
+    lengths_k = lengths_q + torch.tensor([0, *pasts])
+    ends_q, ends_k = (ends.cumsum(0).to(device, torch.int32) for ends in (lengths_q, lengths_k))
+    query = noise(int(ends_q[-1]), config.num_attention_heads, config.head_dim)
+    shape = (int(ends_k[-1]), config.num_key_value_heads, config.head_dim)
+    key, value, sinks = noise(*shape), noise(*shape), noise(config.num_attention_heads)
+    scaling = config.head_dim**-0.5
+    longest = int(lengths_q.max()), int(lengths_k.max())
+    found = attend(query, key, value, ends_q, ends_k, *longest, scaling, window, sinks)
+    right = plain(query, key, value, ends_q, ends_k, scaling, window, sinks)
+    return float((found.float() - right).abs().max())
+
+
+AttentionInterface.register(NAME, paged_attention)

@@ -1,0 +1,145 @@
+"""The form that a checkpoint's weights take on a device, and whether they fit it."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedConfig
+from transformers.integrations.hub_kernels import get_kernel
+from transformers.utils.import_utils import (
+    KERNELS_MAX_VERSION,
+    KERNELS_MIN_VERSION,
+    is_kernels_available,
+    is_triton_available,
+)
+from transformers.utils.quantization_config import Mxfp4Config
+
+from adapters.errors import BackendFailed
+from adapters.local import kernels
+from adapters.local.device import free_memory, gigabytes
+from adapters.local.options import Options
+
+logger = logging.getLogger(__name__)
+
+_LEAST_TRITON = "3.4.0"
+_LEAST_CAPABILITY = (7, 5)
+# Four bits a value, and a byte of exponent for 32 of them.
+_MXFP4_BYTES = 0.5 + 1 / 32
+_LARGE_ON_CPU = 8e9
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """packed: experts stay MXFP4 as they are stored. stored: whether they are stored so.
+
+    size: bytes in the device's memory.
+    """
+
+    stored: bool
+    packed: bool
+    size: int
+
+    def __str__(self) -> str:
+        form = "dequantised MXFP4" if self.stored else "as stored"
+        return f"{'packed MXFP4' if self.packed else form}, {gigabytes(self.size)}"
+
+
+def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> Weights:
+    """What loading will make of the checkpoint. Nothing but its configuration is needed.
+
+    Raises BackendFailed where the device's memory does not hold it, and where a large model would
+    run on a CPU that nobody has asked for.
+    """
+    stored = getattr(config, "quantization_config", None)
+    mxfp4 = stored is not None and stored.get("quant_method") == "mxfp4"
+    reason = why_no_mxfp4(device) if mxfp4 else None
+    width = _width(config, options)
+    packed = mxfp4 and reason is None
+    weights = Weights(mxfp4, packed, _size(config, width, packed))
+    if mxfp4 and reason is not None and device.type != "cpu":
+        logger.warning("%s: the experts' weights are dequantised to %s", reason, weights)
+    if device.type == "cpu" and options.device != "cpu" and weights.size > _LARGE_ON_CPU:
+        raise BackendFailed(
+            f"no GPU was found, and the weights take {gigabytes(weights.size)} on a CPU, which "
+            "computes a few tokens a second: choose device=cpu if that is meant"
+        )
+    free = free_memory(device)
+    if free is not None and weights.size > free:
+        hint = f" ({reason})" if reason and device.type == "cuda" else ""
+        raise BackendFailed(
+            f"the weights take {gigabytes(weights.size)}{hint}, and {device} has "
+            f"{gigabytes(free)} {'free' if device.type == 'cuda' else 'in all'}"
+        )
+    return weights
+
+
+def arguments(weights: Weights) -> dict[str, Any]:
+    """What transformers is to be given to load the weights in this form."""
+    if not weights.stored or weights.packed:
+        return {}
+    return {"quantization_config": Mxfp4Config(dequantize=True)}
+
+
+def assert_form(model: Any, weights: Weights) -> None:
+    """Raises BackendFailed where packed experts were planned for and not loaded."""
+    if weights.packed and not any(_packed_experts(model)):
+        raise BackendFailed(
+            "transformers has dequantised the experts although this device can compute with "
+            "packed ones; its log says why"
+        )
+
+
+def why_no_mxfp4(device: torch.device) -> str | None:
+    """Why this device cannot compute with packed MXFP4 weights; None where it can.
+
+    transformers decides by the same predicates, which compare the packages' versions.
+    """
+    if device.type != "cuda":
+        return f"there are no MXFP4 kernels for {device.type}"
+    capability = torch.cuda.get_device_capability(device)
+    if capability < _LEAST_CAPABILITY:
+        found = ".".join(map(str, capability))
+        return f"MXFP4 needs compute capability 7.5 or newer, and {device} has {found}"
+    if not is_triton_available(_LEAST_TRITON):
+        return f"MXFP4 needs the package triton, version {_LEAST_TRITON} or newer"
+    if not is_kernels_available():
+        versions = f">={KERNELS_MIN_VERSION},<{KERNELS_MAX_VERSION}"
+        return f"MXFP4 needs the package kernels{versions}"
+    return None
+
+
+def fetch_mxfp4_kernels() -> None:
+    """Load the kernels before any weights are. Raises BackendFailed naming their repository."""
+    kernels.provide(kernels.MXFP4)
+    try:
+        get_kernel(kernels.MXFP4, version=1)
+    except Exception as error:  # of the import, of triton's compiler
+        raise BackendFailed(f"the kernels {kernels.MXFP4} cannot be loaded: {error}") from error
+
+
+def _width(config: PreTrainedConfig, options: Options) -> int:
+    """Bytes of a value that is not packed."""
+    dtype = config.dtype if options.dtype == "auto" else getattr(torch, options.dtype)
+    return dtype.itemsize if isinstance(dtype, torch.dtype) else torch.bfloat16.itemsize
+
+
+def _size(config: PreTrainedConfig, width: int, packed: bool) -> int:
+    build: Any = AutoModelForCausalLM.from_config
+    with torch.device("meta"):
+        model = build(config)
+    experts = sum(parameter.numel() for parameter in _experts(model)) if packed else 0
+    others = sum(parameter.numel() for parameter in model.parameters()) - experts
+    return int(experts * _MXFP4_BYTES + others * width)
+
+
+def _experts(model: Any) -> Iterator[torch.nn.Parameter]:
+    for name, parameter in model.named_parameters():
+        if ".experts." in name and name.endswith("_proj"):
+            yield parameter
+
+
+def _packed_experts(model: Any) -> Iterator[bool]:
+    for module in model.modules():
+        yield type(module).__name__ == "Mxfp4GptOssExperts"

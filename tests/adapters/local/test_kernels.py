@@ -1,0 +1,77 @@
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from adapters.errors import BackendFailed
+from adapters.local import kernels
+from adapters.local.kernels import HOPPER_ATTENTION, MXFP4, provide
+
+Calls = list[tuple[str, int, bool]]
+
+
+class Hub(ModuleType):
+    """Stands in for the package kernels, with a cache and a network."""
+
+    def __init__(self, cached: set[str], reachable: bool) -> None:
+        super().__init__("kernels")
+        self.calls: Calls = []
+        self._cached = cached
+        self._reachable = reachable
+
+    def install_kernel(self, repo_id: str, *, version: int, local_files_only: bool = False) -> Path:
+        self.calls.append((repo_id, version, local_files_only))
+        if repo_id in self._cached:
+            return Path("/cache", repo_id)
+        if local_files_only:
+            raise FileNotFoundError("Cannot find a local snapshot")
+        if not self._reachable:
+            raise ConnectionError("no route to the hub")
+        self._cached.add(repo_id)
+        return Path("/cache", repo_id)
+
+
+@pytest.fixture
+def hub(request: Any, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    monkeypatch.setenv("LOCAL_KERNELS", "mine/kernel=/mine")
+    made = Hub(*request.param)
+    monkeypatch.setitem(sys.modules, "kernels", made)
+    return made
+
+
+@pytest.mark.parametrize("hub", [({MXFP4}, False)], indirect=True)
+def test_what_is_cached_needs_no_hub(hub: Hub) -> None:
+    provide(MXFP4)
+    provide(MXFP4)
+    assert hub.calls == [(MXFP4, 1, True)] * 2
+    assert os.environ["LOCAL_KERNELS"] == f"mine/kernel=/mine:{MXFP4}=/cache/{MXFP4}"
+
+
+@pytest.mark.parametrize("hub", [(set(), True)], indirect=True)
+def test_what_is_not_cached_is_downloaded_once(hub: Hub) -> None:
+    provide(MXFP4)
+    provide(MXFP4)
+    assert [offline for *_, offline in hub.calls] == [True, False, True]
+
+
+@pytest.mark.parametrize("hub", [(set(), False)], indirect=True)
+@pytest.mark.parametrize("repository", [MXFP4, HOPPER_ATTENTION])
+def test_a_kernel_that_cannot_be_had_is_named(hub: Hub, repository: str) -> None:
+    with pytest.raises(BackendFailed, match=f"{repository} are not in the cache.*no route"):
+        provide(repository)
+    assert os.environ["LOCAL_KERNELS"] == "mine/kernel=/mine"
+
+
+def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kernels", None)
+    with pytest.raises(BackendFailed, match="kernels"):
+        provide(MXFP4)
+
+
+@pytest.mark.parametrize("hub", [(set(), True)], indirect=True)
+def test_an_image_gets_all_kernels(hub: Hub) -> None:
+    kernels.main()
+    assert {repository for repository, *_ in hub.calls} == {MXFP4, HOPPER_ATTENTION}

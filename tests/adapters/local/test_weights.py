@@ -1,0 +1,134 @@
+import logging
+from importlib import metadata
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import GptOssConfig
+from transformers.utils import import_utils
+
+from adapters.errors import BackendFailed
+from adapters.local import weights
+from adapters.local.options import Options
+from adapters.local.weights import arguments, assert_form, plan, why_no_mxfp4
+
+Patch = pytest.MonkeyPatch
+CPU, CUDA = torch.device("cpu"), torch.device("cuda", 1)
+
+
+def config(mxfp4: bool = True) -> Any:
+    """gpt-oss-20b's."""
+    made = GptOssConfig(num_hidden_layers=24, num_local_experts=32)
+    if mxfp4:
+        made.quantization_config = {"quant_method": "mxfp4"}
+    return made
+
+
+@pytest.fixture
+def gpu(monkeypatch: Patch) -> SimpleNamespace:
+    """A GPU whose properties a test may change; both packages are there."""
+    state = SimpleNamespace(free=80e9, capability=(8, 0), triton=True, kernels=True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (state.free, 80e9))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: state.capability)
+    monkeypatch.setattr(weights, "is_triton_available", lambda least: state.triton)
+    monkeypatch.setattr(weights, "is_kernels_available", lambda: state.kernels)
+    return state
+
+
+def test_packed_weights_stay_packed_where_the_gpu_has_kernels(gpu: SimpleNamespace) -> None:
+    form = plan(config(), CUDA, Options())
+    assert form.packed
+    assert arguments(form) == {}
+    # The published files hold 13.8 GB.
+    assert str(form) == "packed MXFP4, 13.8 GB"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"capability": (7, 0)}, "compute capability 7.5 or newer, and cuda:1 has 7.0"),
+        ({"triton": False}, "the package triton, version 3.4.0 or newer"),
+        ({"kernels": False}, r"the package kernels>=[\d.]+,<[\d.]+"),
+    ],
+)
+def test_weights_are_dequantised_for_a_reason_that_is_logged(
+    gpu: SimpleNamespace, change: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    vars(gpu).update(change)
+    with caplog.at_level(logging.WARNING):
+        form = plan(config(), CUDA, Options())
+    assert str(form) == "dequantised MXFP4, 41.8 GB"
+    assert arguments(form)["quantization_config"].dequantize
+    assert "41.8 GB" in caplog.text
+    gpu.free = 24e9
+    with pytest.raises(BackendFailed, match=rf"take 41.8 GB \(.*{reason}\).*cuda:1 has 24.0 GB"):
+        plan(config(), CUDA, Options())
+
+
+def test_the_version_of_kernels_decides_as_it_does_in_transformers(
+    gpu: SimpleNamespace, monkeypatch: Patch
+) -> None:
+    """One that is too new is no better than none: transformers would dequantise."""
+    monkeypatch.setattr(weights, "is_kernels_available", import_utils.is_kernels_available)
+    real = import_utils._is_package_available
+    for version, served in (("0.17.2", True), ("0.18.0", False), ("0.16.9", False)):
+
+        def available(name: str, version: str = version, **more: Any) -> Any:
+            return (True, version) if name == "kernels" else real(name, **more)
+
+        monkeypatch.setattr(import_utils, "_is_package_available", available)
+        import_utils.is_kernels_available.cache_clear()
+        assert (why_no_mxfp4(CUDA) is None) is served
+    import_utils.is_kernels_available.cache_clear()
+
+
+def test_the_packages_that_the_lock_names_keep_weights_packed() -> None:
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
+    (wanted,) = [
+        Requirement(line)
+        for line in metadata.requires("gpt-oss-server") or ()
+        if line.startswith("kernels")
+    ]
+    least, most = import_utils.KERNELS_MIN_VERSION, import_utils.KERNELS_MAX_VERSION
+    assert wanted.specifier.contains(Version(least))
+    assert not wanted.specifier.contains(Version(most))
+
+
+def test_weights_that_are_not_packed_are_left_as_they_are(gpu: SimpleNamespace) -> None:
+    gpu.free = 90e9
+    form = plan(config(mxfp4=False), CUDA, Options(dtype="float32"))
+    assert str(form) == "as stored, 83.7 GB"
+    assert arguments(form) == {}
+
+
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_other_devices_have_no_kernels(device: str, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(weights, "free_memory", lambda device: 1e12)
+    assert not plan(config(), torch.device(device), Options(device=device)).packed
+
+
+def test_a_large_model_runs_on_a_cpu_that_was_asked_for(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(weights, "free_memory", lambda device: 64e9)
+    with pytest.raises(BackendFailed, match=r"41\.8 GB on a CPU.* choose device=cpu"):
+        plan(config(), CPU, Options())
+    assert plan(config(), CPU, Options(device="cpu")).size > 41e9
+
+
+def test_a_model_that_is_larger_than_the_memory_is_refused(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(weights, "free_memory", lambda device: 32e9)
+    with pytest.raises(BackendFailed, match=r"take 41.8 GB, and cpu has 32.0 GB in all"):
+        plan(config(), CPU, Options(device="cpu"))
+
+
+def test_packed_experts_are_there_after_loading(gpu: SimpleNamespace) -> None:
+    form = plan(config(), CUDA, Options())
+
+    class Mxfp4GptOssExperts(torch.nn.Module):
+        """Named as transformers' own."""
+
+    assert_form(torch.nn.Sequential(Mxfp4GptOssExperts()), form)
+    with pytest.raises(BackendFailed, match="has dequantised the experts"):
+        assert_form(torch.nn.Sequential(torch.nn.Linear(1, 1)), form)
