@@ -22,9 +22,9 @@ from server.inbound.options import (
 )
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
-from server.replay.content import refuse_left_out
+from server.replay.content import refuse_unreadable
 from server.replay.conversation import conversation
-from server.replay.messages import NOTHING, Known, call_ids, read_messages
+from server.replay.messages import NO_CALLS, MessagesUpToCall, call_ids, read_messages
 from server.schemas.base import refuse
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.fields import array, invalid, mapping
@@ -58,7 +58,9 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     return await threads.run(work, small=is_small and not makes_grammar)
 
 
-async def _messages_up_to_calls(request: CreateChatCompletion, context: CompileContext) -> Known:
+async def _messages_up_to_calls(
+    request: CreateChatCompletion, context: CompileContext
+) -> MessagesUpToCall:
     """What the model said up to the calls that the messages hold, where the server has it.
 
     A request that is not to be stored does without, as does any while the store is unavailable.
@@ -66,7 +68,7 @@ async def _messages_up_to_calls(request: CreateChatCompletion, context: CompileC
     is_small = threads.is_small(request.messages)
     ids = await threads.run(partial(call_ids, request.messages), small=is_small)
     if not ids or request.store is False:
-        return NOTHING
+        return NO_CALLS
     recalled = context.recall.find(context.owner, ids)
     try:
         return {**recalled, **await context.store.completions.called(context.owner, ids)}
@@ -75,10 +77,14 @@ async def _messages_up_to_calls(request: CreateChatCompletion, context: CompileC
         return recalled
 
 
-def _compile(request: CreateChatCompletion, context: CompileContext, known: Known) -> CompiledChat:
+def _compile(
+    request: CreateChatCompletion,
+    context: CompileContext,
+    messages_up_to_call: MessagesUpToCall,
+) -> CompiledChat:
     _refuse_unserved(request)
     if context.unsupported == "error":
-        refuse_left_out(request.messages, "messages")
+        refuse_unreadable(request.messages, "messages")
     legacy = _is_legacy(request)
     tools = _legacy_tools(request.functions) if legacy else read_tools(request.tools)
     choice = _tool_choice(request, tools)
@@ -94,7 +100,7 @@ def _compile(request: CreateChatCompletion, context: CompileContext, known: Know
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, context.today),
-            read_messages(request.messages, known=known, unseal=unseal),
+            read_messages(request.messages, messages_up_to_call=messages_up_to_call, unseal=unseal),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
             formats=(form.told,) if form else (),

@@ -25,8 +25,8 @@ from server.inbound.tools import read_tools
 from server.replay import items
 from server.replay.conversation import SEPARATOR, conversation
 from server.replay.prior_turns import PriorTurns, read_prior_turns
-from server.replay.response_turns import OutputUpToCall, as_said, call_ids
-from server.replay.sealed_items import unsealed
+from server.replay.response_turns import OutputUpToCall, call_ids, restore_turns
+from server.replay.sealed_items import unseal_items
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import (
@@ -65,8 +65,8 @@ class CompiledResponse(CompiledRequest):
             prior.items,
             self.input,
             (),
-            prior.seen,
-            detached=not prior.kept,
+            prior.read_position,
+            detached=not prior.in_store,
         )
 
 
@@ -88,9 +88,9 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     known, output_up_to_call = await _stored(request, given, context)
 
     def compiled() -> CompiledResponse:
-        behind = {**unsealed(given, partial(context.sealer.open, context.owner)), **known}
+        behind = {**unseal_items(given, partial(context.sealer.open, context.owner)), **known}
         resolved = items.resolve(given, behind, unsupported=context.unsupported)
-        return _compile(request, prior, as_said(resolved, output_up_to_call), context.masking)
+        return _compile(request, prior, restore_turns(resolved, output_up_to_call), context.masking)
 
     makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(prior.items, known.values(), *output_up_to_call.values())

@@ -310,7 +310,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         on.append(threading.get_ident())
         return given
 
-    monkeypatch.setattr(responses, "as_said", compare)
+    monkeypatch.setattr(responses, "restore_turns", compare)
     return on
 
 

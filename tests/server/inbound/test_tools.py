@@ -10,8 +10,7 @@ from server.errors import InvalidRequest
 from server.generation.plan import DeclaredTool
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
-from server.replay.tool_names import called_name, recipient
-from server.schemas.limits import MAX_DECLARATION, MAX_LABEL, MAX_LISTED, MAX_TOOLS
+from server.schemas.limits import MAX_DECLARATION, MAX_LISTED, MAX_TOOLS
 
 WEATHER = {
     "type": "function",
@@ -92,10 +91,6 @@ def test_a_namespace_is_expanded() -> None:
         DeclaredTool("functions.mail__sql", "sql", "custom", "mail"),
     )
     assert [tool.function.name for tool in tools.served] == ["mail__weather", "mail__sql"]
-
-
-def test_a_namespace_that_brings_its_joint_gets_no_other() -> None:
-    assert recipient("run", "mcp__box__") == "functions.mcp__box__run"
 
 
 def test_kinds_that_need_a_server_are_left_out_and_logged(caplog: Any) -> None:
@@ -260,7 +255,3 @@ def test_a_choice_is_bounded() -> None:
     tools = read_tools([CUSTOM])
     choice = {"type": "custom", "name": "sql", "other": "x" * MAX_DECLARATION}
     assert failing_param(read_tool_choice, choice, tools) == "tool_choice"
-
-
-def test_a_called_name_is_no_long_text() -> None:
-    assert failing_param(called_name, "x" * (MAX_LABEL + 1), "name") == "name"
