@@ -10,7 +10,7 @@ from server.errors import InvalidRequest
 from server.generation.plan import TurnPlan
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
-from server.inbound.grammar import ConstraintRequest, constrained
+from server.inbound.grammar import ConstraintRequest, constrain_plan
 from server.inbound.options import (
     derived_seed,
     read_priority,
@@ -103,7 +103,7 @@ def _compile(
             read_messages(request.messages, messages_up_to_call=messages_up_to_call, unseal=unseal),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
-            formats=(form.told,) if form else (),
+            formats=(form.declared,) if form else (),
         ),
         tools=tools.declared,
         sampling=read_sampling(request),
@@ -125,7 +125,7 @@ def _compile(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = _choices(request, constrained(plan, constraint_request, context.masking))
+    plans = _choices(request, constrain_plan(plan, constraint_request, context.masking))
     return CompiledChat(plans, tools, reasoning.hidden, legacy, form is not None)
 
 

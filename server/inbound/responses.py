@@ -10,7 +10,7 @@ from server import threads
 from server.generation.plan import TurnPlan
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
-from server.inbound.grammar import ConstraintRequest, Masking, constrained
+from server.inbound.grammar import ConstraintRequest, Masking, constrain_plan
 from server.inbound.options import (
     Reasoning,
     read_priority,
@@ -138,7 +138,7 @@ def _compile(
             instructions=_instructions(request),
             all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
             tools=tools.namespaces,
-            formats=(form.told,) if form else (),
+            formats=(form.declared,) if form else (),
         ),
         tools=tools.declared,
         sampling=read_sampling(request),
@@ -158,11 +158,11 @@ def _compile(
         form,
         reasoning.effort,
         reasoning.budget,
-        enforce_unsaid=True,
+        enforce_by_default=True,
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = (constrained(plan, constraint_request, masking),)
+    plans = (constrain_plan(plan, constraint_request, masking),)
     return CompiledResponse(plans, tools, prior, given)
 
 
