@@ -1,4 +1,4 @@
-"""A legacy completion request as plans."""
+"""Compiles legacy completion requests."""
 
 from dataclasses import dataclass, replace
 
