@@ -235,7 +235,7 @@ def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
 def _compile_turn(
     request: ConstraintRequest, parallel_calls: bool
 ) -> tuple[GrammarSpec, str, bool]:
-    """The most of the request that compiles, its Lark text, and whether there was enough time.
+    """The part of the request that compiles, its Lark text, and whether there was enough time.
 
     All constraints are compiled together. If that fails, each is compiled by itself. If those that
     compile fail together, only the required ones are used.

@@ -6,7 +6,7 @@ cache is used, and the model continues its own plan.
 
 1. `items` (Responses) and `messages` (Chat) read a history as harmony messages. `content` reads
    the text of both, and `unsupported_items` converts items that only other servers make.
-   `preambles` finds the text that stands before a call.
+   `preambles` finds the messages that come before a call.
 2. `prior_turns` loads the response or the conversation that a request continues.
 3. `recall` finds the messages that were sampled up to a call by the call's id. `response_turns`
    and `chat_turns` replace a turn that the client sent by these messages, where the client did not

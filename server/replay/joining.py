@@ -1,7 +1,7 @@
 """Texts of messages that share one field of an answer.
 
-Such are a preamble and the answer, or two reasoning messages. Answers are written with the same
-separator as conversations that come back are compared with.
+Examples are a preamble and the answer, and two reasoning messages. Answers are written with the
+same separator with which conversations from clients are compared.
 """
 
 from collections.abc import Iterable

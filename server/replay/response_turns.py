@@ -1,4 +1,4 @@
-"""Replaces a Responses turn that comes back with its call by what was sampled.
+"""Replaces a turn that a Responses client sends back with its call by what was sampled.
 
 Clients may send calls and their results without the reasoning before them, and the model would
 then continue without its own plan. The server finds the reasoning and the sampled tokens by the

@@ -92,7 +92,7 @@ def note_unknown(request: BaseModel, api: str) -> None:
     for field in islice(extra, MAX_NAMED):
         _note(api, field[:_NAME_CHARACTERS])
     if len(extra) > MAX_NAMED:
-        logger.info("a request has %d more fields that are not known", len(extra) - MAX_NAMED)
+        logger.info("a request has %d more unknown fields", len(extra) - MAX_NAMED)
 
 
 def refuse(field: str, value: Any) -> None:
@@ -108,4 +108,4 @@ def refuse(field: str, value: Any) -> None:
 
 @lru_cache(maxsize=4096)
 def _note(api: str, field: str) -> None:
-    logger.info("%s requests have a field that is not known here: %r", api, field)
+    logger.info("%s requests have an unknown field: %r", api, field)

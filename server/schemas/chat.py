@@ -93,8 +93,8 @@ class CreateChatCompletion(SamplingFields):
     @property
     def include_usage(self) -> bool:
         """Whether the last chunk of a stream has the usage."""
-        asked = (
+        flags = (
             self.stream_options and self.stream_options.include_usage,
             self.usage and self.usage.include,
         )
-        return any(asked)
+        return any(flags)

@@ -1,4 +1,7 @@
-"""Turns that come back with their call; through the whole server: test_recalled_reasoning.py."""
+"""Turns that clients send back with their calls.
+
+tests/server/routes/test_recalled_reasoning.py has tests through the whole server.
+"""
 
 from typing import Any
 
