@@ -1,1 +1,1 @@
-"""From a request of either API to a plan: conversation, sampling parameters, grammar."""
+"""Compiles requests of each API into plans: conversation, sampling parameters and grammar."""

@@ -1,4 +1,4 @@
-"""A Chat Completions request as a plan."""
+"""Compiles Chat Completions requests."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from server.errors import InvalidRequest
 from server.generation.plan import TurnPlan
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
-from server.inbound.grammar import ConstraintRequest, constrained
+from server.inbound.grammar import ConstraintRequest, constrain_plan
 from server.inbound.options import (
     derived_seed,
     read_priority,
@@ -22,9 +22,9 @@ from server.inbound.options import (
 )
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
-from server.replay.content import refuse_left_out
+from server.replay.content import refuse_unreadable
 from server.replay.conversation import conversation
-from server.replay.messages import NOTHING, Known, call_ids, read_messages
+from server.replay.messages import NO_CALLS, MessagesUpToCall, call_ids, read_messages
 from server.schemas.base import refuse
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.fields import array, invalid, mapping
@@ -35,10 +35,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CompiledChat(CompiledRequest):
-    """A chat request that can be sampled.
+    """A compiled Chat Completions request.
 
-    hidden: the client does not want to see the reasoning. legacy: calls are answered in the
-    deprecated `function_call`. json: the answer is JSON.
+    hidden: the answer leaves the reasoning out. legacy: calls are in the deprecated field
+    `function_call`. json: the answer is JSON.
     """
 
     hidden: bool = False
@@ -47,7 +47,7 @@ class CompiledChat(CompiledRequest):
 
 
 async def compile(request: CreateChatCompletion, context: CompileContext) -> CompiledChat:
-    """Compile a request, with what the server remembers of the calls in it.
+    """Compile a request, with the sampled messages of the calls in it.
 
     Raises InvalidRequest naming the field.
     """
@@ -58,30 +58,37 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     return await threads.run(work, small=is_small and not makes_grammar)
 
 
-async def _messages_up_to_calls(request: CreateChatCompletion, context: CompileContext) -> Known:
-    """What the model said up to the calls that the messages hold, where the server has it.
+async def _messages_up_to_calls(
+    request: CreateChatCompletion, context: CompileContext
+) -> MessagesUpToCall:
+    """The sampled messages up to each call in the request, as far as the server has them.
 
-    A request that is not to be stored does without, as does any while the store is unavailable.
+    Nothing is looked up for a request that is not to be stored. While the store is unavailable,
+    only this process's memory is used.
     """
     is_small = threads.is_small(request.messages)
     ids = await threads.run(partial(call_ids, request.messages), small=is_small)
     if not ids or request.store is False:
-        return NOTHING
+        return NO_CALLS
     recalled = context.recall.find(context.owner, ids)
     try:
         return {**recalled, **await context.store.completions.called(context.owner, ids)}
     except StoreUnavailable as error:
-        logger.warning("what was said before calls cannot be looked up: %s", error)
+        logger.warning("the messages before calls cannot be looked up: %s", error)
         return recalled
 
 
-def _compile(request: CreateChatCompletion, context: CompileContext, known: Known) -> CompiledChat:
-    _refuse_unserved(request)
+def _compile(
+    request: CreateChatCompletion,
+    context: CompileContext,
+    messages_up_to_call: MessagesUpToCall,
+) -> CompiledChat:
+    _refuse_unsupported(request)
     if context.unsupported == "error":
-        refuse_left_out(request.messages, "messages")
+        refuse_unreadable(request.messages, "messages")
     legacy = _is_legacy(request)
     tools = _legacy_tools(request.functions) if legacy else read_tools(request.tools)
-    choice = _tool_choice(request, tools)
+    tool_choice = _tool_choice(request, tools)
     max_tokens = request.max_completion_tokens or request.max_tokens
     reasoning = read_reasoning(
         request.reasoning,
@@ -89,15 +96,15 @@ def _compile(request: CreateChatCompletion, context: CompileContext, known: Know
         include=request.include_reasoning,
         max_tokens=max_tokens,
     )
-    form = read_format(request.response_format, "response_format")
+    answer_format = read_format(request.response_format, "response_format")
     unseal = partial(context.sealer.open, context.owner)
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, context.today),
-            read_messages(request.messages, known=known, unseal=unseal),
+            read_messages(request.messages, messages_up_to_call=messages_up_to_call, unseal=unseal),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
-            formats=(form.told,) if form else (),
+            formats=(answer_format.declared,) if answer_format else (),
         ),
         tools=tools.declared,
         sampling=read_sampling(request),
@@ -112,33 +119,33 @@ def _compile(request: CreateChatCompletion, context: CompileContext, known: Know
     )
     constraint_request = ConstraintRequest(
         tools,
-        choice,
-        form,
+        tool_choice,
+        answer_format,
         reasoning.effort,
         reasoning.budget,
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = _choices(request, constrained(plan, constraint_request, context.masking))
-    return CompiledChat(plans, tools, reasoning.hidden, legacy, form is not None)
+    plans = _seeded_plans(request, constrain_plan(plan, constraint_request, context.masking))
+    return CompiledChat(plans, tools, reasoning.hidden, legacy, answer_format is not None)
 
 
-def _choices(request: CreateChatCompletion, plan: TurnPlan) -> tuple[TurnPlan, ...]:
-    seeds = (derived_seed(request.seed, choice) for choice in range(request.n or 1))
+def _seeded_plans(request: CreateChatCompletion, plan: TurnPlan) -> tuple[TurnPlan, ...]:
+    seeds = (derived_seed(request.seed, index) for index in range(request.n or 1))
     return tuple(replace(plan, seed=seed) for seed in seeds)
 
 
-def _refuse_unserved(request: CreateChatCompletion) -> None:
+def _refuse_unsupported(request: CreateChatCompletion) -> None:
     refuse("moderation", request.moderation)
     for field in ("audio", "web_search_options"):
-        # An empty object asks for them with all defaults.
+        # An empty object selects the defaults, and is not the same as null.
         refuse(field, getattr(request, field) is not None)
     if set(request.modalities or ()) - {"text"}:
         refuse("modalities", request.modalities)
 
 
 def _is_legacy(request: CreateChatCompletion) -> bool:
-    """Whether the tools are the deprecated `functions`."""
+    """Whether the request uses the deprecated `functions` in place of `tools`."""
     if request.tools and request.functions:
         raise invalid("functions", "expected 'functions' or 'tools', not both")
     return request.tools in (None, []) and request.functions is not None

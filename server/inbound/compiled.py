@@ -1,4 +1,4 @@
-"""What compiling a request of either API takes, and what it makes."""
+"""The context in which requests are compiled, and their compiled form."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,13 @@ from server.store.responses.base import Store, StoredResponse
 
 @dataclass(frozen=True, slots=True)
 class CompileContext:
-    """What a request is compiled with.
+    """The context in which a request is compiled.
 
-    owner: the principal whose stored objects the request may name. today: `YYYY-MM-DD`; a stored
-    conversation keeps its first one. unsupported: what becomes of input that the model cannot read.
-    previous: a previous response that is not in the store, or not with its history. may_be_empty:
-    a Responses request without input that continues nothing is compiled, too.
+    owner: the principal whose stored objects the request may name.
+    today: `YYYY-MM-DD`; continued conversations keep the date of their first turn.
+    unsupported: what becomes of input that the model cannot read.
+    previous: a previous response that is not in the store, or is there without its history.
+    may_be_empty: whether a Responses request may have neither input nor earlier turns.
     """
 
     owner: str
@@ -34,9 +35,10 @@ class CompileContext:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRequest:
-    """A request that can be sampled.
+    """A request in the form that the gateway samples.
 
-    plans: one for each answer that it asks for; they differ in their seeds alone.
+    plans: one for each answer that the request asks for; only their seeds differ.
+    tools: the request's tools.
     """
 
     plans: tuple[TurnPlan, ...]

@@ -1,7 +1,8 @@
-"""What a call's arguments and the final answer must be, and what of it can be enforced.
+"""Constraints on the arguments of calls and on the final answer.
 
-What was promised (strict schemas, custom tools' grammars) is enforced or refused with its field;
-what only helps (a schema that nobody called strict) gives way to any JSON of its type.
+A required constraint (a strict schema, the grammar of a custom tool) is enforced, or the request is
+refused with an error that names the field. An optional one (a schema that is not strict) is
+replaced by any JSON of its type where it cannot be enforced.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +36,7 @@ from server.inbound.tools import Tool
 from server.schemas.fields import invalid
 
 MAX_CHARACTERS = 1 << 19
-"""The longest grammar, all of a request's schemas together, that is compiled."""
+"""Characters of the longest grammar that is compiled, with all of a request's schemas."""
 
 _PLAIN_CHARACTERS = 1 << 16
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -43,63 +44,67 @@ _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": Fal
 
 @dataclass(frozen=True, slots=True)
 class BodyConstraint:
-    """What a body should be. promised: the field that wants no less, None for a mere wish.
+    """The constraint on one body.
 
-    fallback: what will do where the body cannot be enforced, None where nothing else does.
+    required_by: the request's field that requires `body`, None where that is optional.
+    fallback: the constraint to use where `body` cannot be enforced, None where there is no other.
     """
 
     body: Body
-    promised: str | None = None
+    required_by: str | None = None
     fallback: Body | None = None
 
     @property
-    def least(self) -> Body:
-        """What has to be enforced."""
+    def minimum(self) -> Body:
+        """The constraint that has to be enforced in any case."""
         return self.body if self.fallback is None else self.fallback
 
-    def settled(self, *, in_time: bool) -> Body:
-        """What of it compiles; not in_time: no more is tried. Raises InvalidRequest."""
+    def enforceable(self, *, in_time: bool) -> Body:
+        """`body` if it compiles, else the minimum. Raises InvalidRequest if `body` is required.
+
+        in_time: False if there is no time left to compile `body`, which then counts as a failure.
+        """
         try:
             if not in_time:
                 raise InvalidConstraint("the request's schemas take too long to compile")
-            compiling(GrammarSpec(answer=self.body), answer_grammar)
+            compile_spec(GrammarSpec(answer=self.body), answer_grammar)
         except InvalidConstraint as problem:
-            if self.promised is None:
-                return self.least
+            if self.required_by is None:
+                return self.minimum
             reason = f"it cannot be enforced: {problem}"
-            raise invalid(self.promised, reason, "invalid_grammar") from problem
+            raise invalid(self.required_by, reason, "invalid_grammar") from problem
         return self.body
 
 
-def input_constraint(tool: Tool, *, enforce_unsaid: bool) -> BodyConstraint:
-    """What a tool is called with. Raises InvalidRequest for a schema that cannot be strict.
+def input_constraint(tool: Tool, *, enforce_by_default: bool) -> BodyConstraint:
+    """The constraint on a tool's input. Raises InvalidRequest for a schema that cannot be strict.
 
-    enforce_unsaid: a tool without `strict` is held to its schema where that compiles.
+    enforce_by_default: the schema of a tool without `strict` is enforced where it compiles.
     """
     if tool.declared.kind == "custom":
-        return _wanted_text(tool)
+        return _custom_input(tool)
     parameters = tool.function.parameters or _NO_ARGUMENTS
     if tool.strict:
         return _strict(parameters, f"{tool.param}.parameters")
-    if tool.strict is None and enforce_unsaid:
-        return _wished({"type": "object", **parameters}, AnyObject())
+    if tool.strict is None and enforce_by_default:
+        return _optional({"type": "object", **parameters}, AnyObject())
     return BodyConstraint(AnyObject())
 
 
 def answer_constraint(form: AnswerFormat | None) -> BodyConstraint:
-    """What the answer is. Raises InvalidRequest for a schema that cannot be strict."""
+    """The constraint on the answer. Raises InvalidRequest for a schema that cannot be strict."""
     if form is None:
         return BodyConstraint(FreeText())
-    if form.told is JSON_OBJECT:
+    if form.declared is JSON_OBJECT:
         return BodyConstraint(AnyObject())
     if form.strict:
-        return _strict(form.told.schema, f"{form.param}.schema")
-    kind = root_type(form.told.schema)
-    return _wished(form.told.schema, AnyObject() if kind == "object" else AnyJson(kind))
+        return _strict(form.declared.schema, f"{form.param}.schema")
+    kind = root_type(form.declared.schema)
+    return _optional(form.declared.schema, AnyObject() if kind == "object" else AnyJson(kind))
 
 
-def compiling(spec: GrammarSpec, write: Callable[[GrammarSpec], str] = turn_grammar) -> str:
-    """What `write` makes of the spec. Raises InvalidConstraint where that does not compile."""
+def compile_spec(spec: GrammarSpec, write: Callable[[GrammarSpec], str] = turn_grammar) -> str:
+    """The grammar that `write` makes of a spec. Raises InvalidConstraint if it does not compile."""
     grammar = write(spec)
     if len(grammar) > MAX_CHARACTERS:
         raise InvalidConstraint(f"it makes a grammar of more than {MAX_CHARACTERS:,} characters")
@@ -112,7 +117,7 @@ def compiling(spec: GrammarSpec, write: Callable[[GrammarSpec], str] = turn_gram
 
 
 def _is_plain(body: Body) -> bool:
-    """Whether there is no need to try it."""
+    """Whether a grammar of this body always compiles, in a short time."""
     match body:
         case FreeText() | AnyObject() | AnyJson():
             return True
@@ -122,7 +127,7 @@ def _is_plain(body: Body) -> bool:
             return False
 
 
-def _wanted_text(tool: Tool) -> BodyConstraint:
+def _custom_input(tool: Tool) -> BodyConstraint:
     grammar = tool.input_grammar
     if grammar is None:
         return BodyConstraint(FreeText())
@@ -131,8 +136,8 @@ def _wanted_text(tool: Tool) -> BodyConstraint:
     return BodyConstraint(body, f"{tool.param}.format.definition")
 
 
-def _wished(schema: Mapping[str, Any], fallback: Body) -> BodyConstraint:
-    """The fallback where the schema compiles, but would fail the answer when that comes to it."""
+def _optional(schema: Mapping[str, Any], fallback: Body) -> BodyConstraint:
+    """Uses no schema that is too wide: it would compile, but fail while the answer is sampled."""
     return BodyConstraint(fallback if is_wide(schema) else SchemaJson(schema), fallback=fallback)
 
 

@@ -1,4 +1,4 @@
-"""The form of the final answer: Responses' `text.format`, Chat's `response_format`.
+"""The format of the final answer: Responses' `text.format`, Chat's `response_format`.
 
 Source: https://platform.openai.com/docs/guides/structured-outputs
 """
@@ -23,15 +23,19 @@ JSON_OBJECT = ResponseFormat("json_object", {"type": "object"})
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """What the final answer must be. strict: as the request says, None where it does not."""
+    """The format of the final answer.
 
-    told: ResponseFormat
+    declared: what the model is shown. param: the request's field that holds the format.
+    strict: as in the request, None where it is absent.
+    """
+
+    declared: ResponseFormat
     param: str
     strict: bool | None = None
 
 
 def read_format(value: Any, param: str) -> AnswerFormat | None:
-    """The format, in Responses' flat form or Chat's nested one; None for plain text.
+    """Read a format, flat as in Responses or nested as in Chat; None is plain text.
 
     Raises InvalidRequest naming the field.
     """
@@ -57,9 +61,9 @@ def _schema(form: dict[str, Any], param: str) -> AnswerFormat:
     name = string(form.get("name"), f"{param}.name")
     if not names.is_title(name):
         raise invalid(f"{param}.name", f"expected 1 to {names.MAX_CHARACTERS} printable characters")
-    told = ResponseFormat(
+    declared = ResponseFormat(
         name=name,
         schema=mapping(form.get("schema"), f"{param}.schema"),
         description=optional_string(form.get("description"), f"{param}.description"),
     )
-    return AnswerFormat(told, param, optional_boolean(form.get("strict"), f"{param}.strict"))
+    return AnswerFormat(declared, param, optional_boolean(form.get("strict"), f"{param}.strict"))

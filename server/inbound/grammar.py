@@ -1,7 +1,8 @@
-"""What a request lets the model sample, as a grammar for the engine's masks.
+"""Compiles a request's constraints into a grammar for the engine's masks.
 
-Tool choice, strict tools, answer formats, the reasoning budget and effort `none` are enforced, not
-asked for; what cannot be is refused with the field that wants it.
+The masks enforce the tool choice, strict tools, the answer format, the reasoning budget and the
+effort `none`. A request that needs masks where there are none is refused with an error that names
+the field.
 """
 
 import time
@@ -30,7 +31,7 @@ from server.generation.plan import TurnPlan
 from server.inbound.constraints import (
     BodyConstraint,
     answer_constraint,
-    compiling,
+    compile_spec,
     input_constraint,
 )
 from server.inbound.formats import AnswerFormat
@@ -38,20 +39,22 @@ from server.inbound.tool_choice import ToolChoice
 from server.inbound.tools import Tool, Tools
 from server.schemas.fields import invalid
 
-SETTLE_SECONDS = 2.0
-"""How long may be spent on finding out which of a request's schemas does not compile."""
+COMPILE_SECONDS = 2.0
+"""Seconds to find out which of a request's schemas does not compile."""
 
-_MAX_KEPT_BYTES = 1 << 16
+_MAX_CACHED_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Masking:
-    """When grammars are used. available: whether the engine can mask.
+    """When grammars are used.
 
-    when: `always` holds plain conversations to legal harmony too, `needed` only requests with
-    tools, a format, a reasoning budget or effort none, `never` refuses what cannot do without.
-    parallel_calls: a call does not end the turn, unless the request says that it shall; gpt-oss
-    was trained to stop there.
+    when: `always` constrains all requests, plain conversations to legal harmony. `needed`
+    constrains those with tools, a format, a reasoning budget or effort `none`. `never` refuses
+    requests that need a grammar.
+    available: whether the engine can mask tokens.
+    parallel_calls: a call does not end the turn, unless the request sets `parallel_tool_calls` to
+    false. gpt-oss was trained to stop after a call.
     """
 
     when: Literal["always", "needed", "never"] = "needed"
@@ -61,44 +64,43 @@ class Masking:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintRequest:
-    """What a request wants of the samples.
+    """The constraints of a request.
 
-    effort: None for no reasoning; budget: the most tokens of it, >= 1, None is free.
-    enforce_unsaid: whether tools without `strict` are held to their schema where it compiles.
+    effort: None for no reasoning. budget: the most tokens of reasoning, >= 1, None for no limit.
+    enforce_by_default: whether schemas of tools without `strict` are enforced where they compile.
     parallel_calls: whether a turn may make several calls.
-    effort_param: the request's field that says the effort.
+    effort_param: the request's field that sets the effort.
     """
 
     tools: Tools
-    choice: ToolChoice
-    form: AnswerFormat | None = None
+    tool_choice: ToolChoice
+    answer_format: AnswerFormat | None = None
     effort: Effort | None = Effort.MEDIUM
     budget: int | None = None
-    enforce_unsaid: bool = False
+    enforce_by_default: bool = False
     parallel_calls: bool = True
     effort_param: str = "reasoning.effort"
 
     @property
     def callable(self) -> tuple[Tool, ...]:
         """The tools that may be called."""
-        allowed = self.choice.allowed
+        allowed = self.tool_choice.allowed
         return tuple(
             tool
             for tool in self.tools.served
-            if self.choice.mode != "none"
+            if self.tool_choice.mode != "none"
             and (allowed is None or tool.declared.recipient in allowed)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """The masks of a sampling.
+    """The grammars of a sampling.
 
-    grammar: Lark text for what follows `prefill`, None where sampling is free. answer_grammar:
-    what of it is left after the final header. reasoned_grammar: as `TurnPlan` has it. prefill: the
-    header that is given outright.
-    parallel_calls: a call does not end the turn. own_grammar: a part of it is the client's regex or
-    Lark.
+    grammar: Lark text for the tokens after `prefill`, None where all tokens are allowed.
+    answer_grammar: the grammar after the header of the final message. reasoned_grammar: as in
+    `TurnPlan`. prefill: tokens of a header that the model's answer begins with. parallel_calls: a
+    call does not end the turn. own_grammar: the client's own regex or Lark grammar is a part of it.
     """
 
     grammar: str | None = None
@@ -109,7 +111,7 @@ class Constraint:
     own_grammar: bool = False
 
     def applied(self, plan: TurnPlan) -> TurnPlan:
-        """The plan with these masks in place of its own."""
+        """The plan with these grammars in place of its own."""
         return replace(
             plan,
             grammar=self.grammar,
@@ -121,30 +123,30 @@ class Constraint:
         )
 
 
-def constrain(wish: ConstraintRequest, masking: Masking) -> Constraint:
-    """Compile what the request wants. It may take seconds: call it off the event loop.
+def constrain(request: ConstraintRequest, masking: Masking) -> Constraint:
+    """Compile the constraints of a request. It may take seconds: call it off the event loop.
 
-    Equal wishes are compiled once. Raises InvalidRequest naming the field that cannot be enforced.
+    Equal requests are compiled once. Raises InvalidRequest naming a field that cannot be enforced.
     """
-    promised = next(_promised(wish), None)
+    param = next(_params_that_need_masks(request), None)
     if masking.when == "never" or not masking.available:
-        if promised is not None:
+        if param is not None:
             raise InvalidRequest(
-                f"'{promised}' cannot be enforced here: sampling is not constrained.",
-                param=promised,
+                f"'{param}' cannot be enforced here: sampling is not constrained.",
+                param=param,
                 code="unsupported_parameter",
             )
-        return Constraint(prefill=_prefill(wish))
-    needed = promised is not None or bool(wish.callable) or wish.effort is None
+        return Constraint(prefill=_prefill(request))
+    needed = param is not None or bool(request.callable) or request.effort is None
     if masking.when == "needed" and not needed:
         return Constraint()
-    return _kept(wish, masking.parallel_calls and wish.parallel_calls)
+    return _constrain_cached(request, masking.parallel_calls and request.parallel_calls)
 
 
 def answer_only(masking: Masking) -> Constraint:
-    """Reasoning, then a final message that is not blank: no calls, and nothing else to show.
+    """Allow reasoning and then a final message that is not blank: no calls and no preambles.
 
-    Without masks nothing is enforced.
+    Where there are no masks, nothing is enforced.
     """
     if masking.when == "never" or not masking.available:
         return Constraint()
@@ -152,28 +154,28 @@ def answer_only(masking: Masking) -> Constraint:
     return Constraint(grammar=turn_grammar(spec), answer_grammar=answer_grammar(spec))
 
 
-def constrained(plan: TurnPlan, wish: ConstraintRequest, masking: Masking) -> TurnPlan:
-    """The plan with what `constrain` gives."""
-    return constrain(wish, masking).applied(plan)
+def constrain_plan(plan: TurnPlan, request: ConstraintRequest, masking: Masking) -> TurnPlan:
+    """The plan with the grammars that `constrain` compiles."""
+    return constrain(request, masking).applied(plan)
 
 
-def _prefill(wish: ConstraintRequest) -> tuple[int, ...]:
-    """The final header where nothing else may be said."""
-    return final_headers()[0] if wish.effort is None and not wish.callable else ()
+def _prefill(request: ConstraintRequest) -> tuple[int, ...]:
+    """The header of the final message, where no other message is allowed."""
+    return final_headers()[0] if request.effort is None and not request.callable else ()
 
 
-def _promised(wish: ConstraintRequest) -> Iterator[str]:
-    """The fields that can only be honoured by masks."""
-    choice = wish.choice
-    if wish.tools.served and (choice.mode != "auto" or choice.allowed is not None):
+def _params_that_need_masks(request: ConstraintRequest) -> Iterator[str]:
+    """The request's fields that only masks can enforce."""
+    choice = request.tool_choice
+    if request.tools.served and (choice.mode != "auto" or choice.allowed is not None):
         yield choice.param
-    if wish.form is not None:
-        yield wish.form.param
-    if wish.budget is not None:
+    if request.answer_format is not None:
+        yield request.answer_format.param
+    if request.budget is not None:
         yield "reasoning.max_tokens"
-    if wish.effort is None and wish.callable:
-        yield wish.effort_param
-    for tool in wish.callable:
+    if request.effort is None and request.callable:
+        yield request.effort_param
+    for tool in request.callable:
         if tool.strict:
             yield f"{tool.param}.strict"
         if tool.input_grammar is not None:
@@ -181,42 +183,42 @@ def _promised(wish: ConstraintRequest) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A wish, known by its content."""
+class _CacheKey:
+    """A request, compared by its serialised content."""
 
     content: bytes
-    wish: ConstraintRequest = field(compare=False)
+    request: ConstraintRequest = field(compare=False)
 
 
-class _Hurried(Exception):
-    """Wishes were given up for want of time: the next time may do better."""
+class _OutOfTime(Exception):
+    """Optional constraints were dropped for lack of time. The result must not be cached."""
 
     def __init__(self, constraint: Constraint) -> None:
         super().__init__("the request's schemas take too long to compile")
         self.constraint = constraint
 
 
-def _kept(wish: ConstraintRequest, parallel_calls: bool) -> Constraint:
+def _constrain_cached(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
     try:
-        content = orjson.dumps(wish, default=sorted)
-    except TypeError:  # nested too deep, or a number that JSON has and orjson has not
+        content = orjson.dumps(request, default=sorted)
+    except TypeError:  # nested too deep, or a number that orjson cannot write
         content = None
     try:
-        if content is None or len(content) > _MAX_KEPT_BYTES:
-            return _compile(wish, parallel_calls)
-        return _compile_kept(_Asked(content, wish), parallel_calls)
-    except _Hurried as hurried:
-        return hurried.constraint
+        if content is None or len(content) > _MAX_CACHED_BYTES:
+            return _compile(request, parallel_calls)
+        return _compile_cached(_CacheKey(content, request), parallel_calls)
+    except _OutOfTime as error:
+        return error.constraint
 
 
 @lru_cache(maxsize=512)
-def _compile_kept(asked: _Asked, parallel_calls: bool) -> Constraint:
-    return _compile(asked.wish, parallel_calls)
+def _compile_cached(key: _CacheKey, parallel_calls: bool) -> Constraint:
+    return _compile(key.request, parallel_calls)
 
 
-def _compile(wish: ConstraintRequest, parallel_calls: bool) -> Constraint:
-    spec, turn, in_time = _compilable(wish, parallel_calls)
-    answer, prefill = answer_grammar(spec), _prefill(wish)
+def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
+    spec, turn, in_time = _compile_turn(request, parallel_calls)
+    answer, prefill = answer_grammar(spec), _prefill(request)
     constraint = Constraint(
         grammar=answer if prefill else turn,
         answer_grammar=answer,
@@ -226,53 +228,66 @@ def _compile(wish: ConstraintRequest, parallel_calls: bool) -> Constraint:
         own_grammar=any(isinstance(tool.body, RegexText | LarkText) for tool in spec.tools),
     )
     if not in_time:
-        raise _Hurried(constraint)
+        raise _OutOfTime(constraint)
     return constraint
 
 
-def _compilable(wish: ConstraintRequest, parallel_calls: bool) -> tuple[GrammarSpec, str, bool]:
-    """The wish as far as it compiles: first all at once, then one by one, then promises alone.
+def _compile_turn(
+    request: ConstraintRequest, parallel_calls: bool
+) -> tuple[GrammarSpec, str, bool]:
+    """The part of the request that compiles, its Lark text, and whether there was enough time.
 
-    And its Lark text, and whether there was time for all that.
+    All constraints are compiled together. If that fails, each is compiled by itself. If those that
+    compile fail together, only the required ones are used.
     """
-    tools = wish.callable
-    wanted = [input_constraint(tool, enforce_unsaid=wish.enforce_unsaid) for tool in tools]
-    wanted.append(answer_constraint(wish.form))
-    spec = _spec(wish, [each.body for each in wanted], parallel_calls)
+    tools = request.callable
+    bodies = [
+        input_constraint(tool, enforce_by_default=request.enforce_by_default) for tool in tools
+    ]
+    bodies.append(answer_constraint(request.answer_format))
+    spec = _spec(request, [each.body for each in bodies], parallel_calls)
     with suppress(InvalidConstraint):
-        return spec, compiling(spec), True
-    until = time.monotonic() + SETTLE_SECONDS
-    settled = _settled(wanted, until)
-    in_time = time.monotonic() < until
-    spec = _spec(wish, settled, parallel_calls)
+        return spec, compile_spec(spec), True
+    deadline = time.monotonic() + COMPILE_SECONDS
+    enforceable = _enforceable(bodies, deadline)
+    in_time = time.monotonic() < deadline
+    spec = _spec(request, enforceable, parallel_calls)
     with suppress(InvalidConstraint):
-        return spec, compiling(spec), in_time
-    spec = _spec(wish, [each.least for each in wanted], parallel_calls)
+        return spec, compile_spec(spec), in_time
+    spec = _spec(request, [each.minimum for each in bodies], parallel_calls)
     try:
-        return spec, compiling(spec), in_time
+        return spec, compile_spec(spec), in_time
     except InvalidConstraint as problem:
-        param = wish.tools.param if tools or wish.form is None else wish.form.param
+        param = (
+            request.tools.param
+            if tools or request.answer_format is None
+            else request.answer_format.param
+        )
         raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar") from problem
 
 
-def _settled(wanted: Sequence[BodyConstraint], until: float) -> list[Body]:
-    """What of each compiles. Promises are tried first: no wish may use up the time for them."""
-    bodies = [each.body for each in wanted]
-    for place in sorted(range(len(wanted)), key=lambda place: wanted[place].promised is None):
-        bodies[place] = wanted[place].settled(in_time=time.monotonic() < until)
+def _enforceable(constraints: Sequence[BodyConstraint], deadline: float) -> list[Body]:
+    """The enforceable body of each constraint.
+
+    Required ones are compiled first, so that optional ones cannot use up their time.
+    """
+    bodies = [each.body for each in constraints]
+    order = sorted(range(len(bodies)), key=lambda index: constraints[index].required_by is None)
+    for index in order:
+        bodies[index] = constraints[index].enforceable(in_time=time.monotonic() < deadline)
     return bodies
 
 
-def _spec(wish: ConstraintRequest, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:
+def _spec(request: ConstraintRequest, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:
     *inputs, answer = bodies
     return GrammarSpec(
         tools=tuple(
             CallableTool(tool.declared.recipient, body)
-            for tool, body in zip(wish.callable, inputs, strict=True)
+            for tool, body in zip(request.callable, inputs, strict=True)
         ),
-        call_required=wish.choice.mode == "required",
+        call_required=request.tool_choice.mode == "required",
         answer=answer,
-        reasoning=wish.effort is not None,
-        reasoning_budget=wish.budget,
+        reasoning=request.effort is not None,
+        reasoning_budget=request.budget,
         parallel_calls=parallel_calls,
     )

@@ -1,6 +1,7 @@
-"""The process in which grammars are compiled on trial: `python -P compiler.py DESCRIPTOR SECONDS`.
+"""The process that compiles grammars for `grammar_sandbox`.
 
-It is run by its path, and imports nothing of this project: it starts sooner and is smaller.
+Usage: `python -P grammar_compiler.py DESCRIPTOR SECONDS`. It is run by its path and imports nothing
+of this project, so that it starts fast and takes little memory.
 """
 
 import resource
@@ -12,16 +13,17 @@ from multiprocessing.connection import Connection
 
 from llguidance import LLMatcher
 
-# An engine compiles on a thread of 8 MiB: what fits in here fits in there.
+# An engine compiles on a thread of 8 MiB. What fits into a smaller stack fits into that one.
 _STACK_BYTES = 1 << 20
 _MEMORY_BYTES = 2 << 30
 
 
 def run(pipe: Connection, seconds: float) -> None:
-    """Say that the process is ready, take a grammar, send its report, and so on for ever.
+    """Compile grammars from a pipe until it is closed, which raises EOFError.
 
-    A grammar that takes more of the processor's time than `seconds` ends the process by SIGPROF.
-    Raises EOFError when the pipe is closed.
+    For each grammar the process sends an empty message when it is ready, receives the grammar, and
+    sends a report of one line, which is empty if the grammar compiles. A grammar that takes more
+    than `seconds` of CPU time ends the process by SIGPROF.
     """
     while True:
         pipe.send_bytes(b"")
@@ -29,14 +31,14 @@ def run(pipe: Connection, seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
         report: str = LLMatcher.validate_grammar(grammar)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        # The rest of the report quotes the grammar around the place.
+        # Further lines of the report quote the grammar.
         pipe.send_bytes(report.partition("\n")[0].removesuffix(".").encode())
 
 
 def main(descriptor: int, seconds: float) -> None:
-    """Take grammars from a pipe's `descriptor` until that is closed; `seconds` as in `run`."""
+    """Compile grammars from the pipe with this file descriptor; `seconds` as in `run`."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(ValueError):  # macOS bounds no memory
+    with suppress(ValueError):  # macOS has no limit on memory
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     threading.stack_size(_STACK_BYTES)
     thread = threading.Thread(target=run, args=[Connection(descriptor), seconds])

@@ -1,8 +1,9 @@
-"""Whether a grammar compiles, found out where that does no harm.
+"""Compiles clients' grammars in separate processes, to find out whether they compile.
 
-A few hundred characters of JSON Schema can keep the compiler busy for minutes, and rules that lead
-to ever more rules overflow its stack, which ends the process. What clients send is therefore
-compiled first in processes that may be killed (`compiler`), one line of report for each grammar.
+A few hundred characters of JSON Schema can keep the compiler busy for minutes, and deeply nested
+rules overflow its stack, which ends the process. Grammars from clients are therefore compiled first
+in processes that can be killed (`grammar_compiler`). The result is a report of one line, which is
+empty if the grammar compiles.
 """
 
 import atexit
@@ -23,34 +24,37 @@ from queue import LifoQueue
 from server.errors import RateLimited, Unavailable
 
 SECONDS = 2.0
-"""How much of a processor's time a grammar may take to compile."""
+"""Seconds of CPU time that a grammar may take to compile."""
 
 _WORKERS = 4
-_WAITING = 8
-_FOLLOWING = 64
-_TRIES = 2
-_KEPT_REPORTS = 4096
+_MAX_QUEUED = 8
+_MAX_FOLLOWERS = 64
+_ATTEMPTS = 2
+_MAX_REPORTS = 4096
 _START_SECONDS = 60.0
-_STARVED_SECONDS = 30.0
-# -P: the folder that the server runs in may hold modules of any name, which would be imported.
+_REPORT_SECONDS = 30.0
+# -P: without it, Python would import modules from the folder that the server runs in.
 _COMMAND = (sys.executable, "-P", str(Path(__file__).resolve().with_name("grammar_compiler.py")))
 
 
 class GrammarSandbox:
-    """Compiles grammars on trial; reports are kept by content. Safe to share between threads."""
+    """Compiles grammars in a pool of processes and caches the reports. It is thread-safe.
+
+    seconds: the CPU time that one grammar may take.
+    """
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._reports: OrderedDict[bytes, Future[str]] = OrderedDict()
         self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(_WORKERS + _WAITING)
-        self._followers = threading.BoundedSemaphore(_FOLLOWING)
+        self._admitted = threading.BoundedSemaphore(_WORKERS + _MAX_QUEUED)
+        self._followers = threading.BoundedSemaphore(_MAX_FOLLOWERS)
         self._workers = [_Worker(seconds) for _ in range(_WORKERS)]
         self._idle: LifoQueue[_Worker] = LifoQueue()
         for worker in self._workers:
             self._idle.put(worker)
 
     def start(self) -> None:
-        """Have one process ready: the first grammar need not wait for it."""
+        """Start one process, so that the first grammar does not wait for it."""
         worker = self._idle.get()
         try:
             worker.start()
@@ -58,39 +62,39 @@ class GrammarSandbox:
             self._idle.put(worker)
 
     def problem(self, grammar: str) -> str | None:
-        """Why `grammar` (Lark text) does not compile, as a clause; None where it does.
+        """Why `grammar` (Lark text) does not compile, as a clause; None if it compiles.
 
-        Raises RateLimited where too many wait already, Unavailable where it could not be found out.
+        Raises RateLimited if too many grammars wait, Unavailable if no process could compile it.
         """
         key = sha256(grammar.encode("utf-8", "surrogatepass")).digest()
         with self._lock:
-            kept = self._reports.get(key)
+            cached = self._reports.get(key)
             report = self._reports.setdefault(key, Future())
-            if len(self._reports) > _KEPT_REPORTS:
+            if len(self._reports) > _MAX_REPORTS:
                 self._reports.popitem(last=False)
-        if kept is None:
-            self._conclude(key, report, grammar)
-        elif not report.done():  # a burst of equal requests is one trial
+        if cached is None:
+            self._complete(key, report, grammar)
+        elif not report.done():  # equal grammars that arrive together are compiled once
             self._follow(report)
         return report.result() or None
 
     def close(self) -> None:
-        """End the processes; those of trials in progress too."""
+        """End all processes, also those that are compiling."""
         for worker in self._workers:
             worker.close()
 
-    def _try(self, grammar: str) -> str:
+    def _compile(self, grammar: str) -> str:
         with self._worker() as worker:
-            for _ in range(_TRIES):
-                with suppress(_Accident):
+            for _ in range(_ATTEMPTS):
+                with suppress(_NoReport):
                     return worker.report(grammar)
-        raise Unavailable("A grammar could not be tried; please try again shortly.")
+        raise Unavailable("A grammar could not be compiled; please try again shortly.")
 
     @contextmanager
     def _worker(self) -> Iterator["_Worker"]:
-        """Those who wait hold a thread each: they are few, and none for long."""
-        if not self._places.acquire(blocking=False):
-            raise RateLimited("Too many grammars are being tried; please try again shortly.")
+        """An idle worker. Each caller that waits blocks a thread, so their number is limited."""
+        if not self._admitted.acquire(blocking=False):
+            raise RateLimited("Too many grammars are being compiled; please try again shortly.")
         try:
             worker = self._idle.get()
             try:
@@ -98,21 +102,21 @@ class GrammarSandbox:
             finally:
                 self._idle.put(worker)
         finally:
-            self._places.release()
+            self._admitted.release()
 
-    def _conclude(self, key: bytes, report: "Future[str]", grammar: str) -> None:
+    def _complete(self, key: bytes, report: "Future[str]", grammar: str) -> None:
         try:
-            report.set_result(self._try(grammar))
-        except BaseException as error:  # which says nothing about the grammar
+            report.set_result(self._compile(grammar))
+        except BaseException as error:  # the grammar itself may be fine, so nothing is cached
             with self._lock:
                 if self._reports.get(key) is report:
                     del self._reports[key]
             report.set_exception(error)
 
     def _follow(self, report: "Future[str]") -> None:
-        """Wait for another's trial."""
+        """Wait for a report that another thread makes."""
         if not self._followers.acquire(blocking=False):
-            raise RateLimited("Too many grammars are being tried; please try again shortly.")
+            raise RateLimited("Too many grammars are being compiled; please try again shortly.")
         try:
             wait([report])
         finally:
@@ -121,18 +125,18 @@ class GrammarSandbox:
 
 @cache
 def shared() -> GrammarSandbox:
-    """The trials of this process."""
-    trials = GrammarSandbox()
-    atexit.register(trials.close)
-    return trials
+    """The sandbox that this process uses; it is closed at exit."""
+    sandbox = GrammarSandbox()
+    atexit.register(sandbox.close)
+    return sandbox
 
 
-class _Accident(Exception):
-    """The process ended or starved, which says nothing about the grammar."""
+class _NoReport(Exception):
+    """The process ended for other reasons than the grammar, or got too little CPU time."""
 
 
 class _Worker:
-    """A process for trials, started when it is first needed and again after each death."""
+    """A process that compiles grammars. It is started when it is needed and not running."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -142,19 +146,19 @@ class _Worker:
 
     def start(self) -> None:
         if self._closed:
-            raise _Accident
+            raise _NoReport
         if self._process is not None:
             return
-        self._pipe, theirs = Pipe()
-        command = [*_COMMAND, str(theirs.fileno()), str(self._seconds)]
-        with theirs:
+        self._pipe, remote = Pipe()
+        command = [*_COMMAND, str(remote.fileno()), str(self._seconds)]
+        with remote:
             self._process = subprocess.Popen(
                 command,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[remote.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is the server's to handle
+                start_new_session=True,  # Ctrl-C must not reach it: the server ends it
             )
 
     def close(self) -> None:
@@ -169,25 +173,25 @@ class _Worker:
             self._pipe.close()
 
     def report(self, grammar: str) -> str:
-        """The report on a grammar, empty where it compiles. Raises _Accident where there is none.
+        """The report on a grammar, empty if it compiles. Raises _NoReport if there is none.
 
-        How the process ended tells what of that is the grammar's doing.
+        If the process ends, its signal shows whether the grammar is the reason.
         """
         self.start()
         try:
             self._receive(_START_SECONDS)
             self._pipe.send_bytes(grammar.encode("utf-8", "replace"))
-            return self._receive(_STARVED_SECONDS)
+            return self._receive(_REPORT_SECONDS)
         except (EOFError, OSError) as error:
-            match self._ended(error):
+            match self._exit_signal(error):
                 case signal.SIGPROF:
                     return f"it takes longer than {self._seconds:g} s to compile"
                 case signal.SIGABRT | signal.SIGBUS | signal.SIGSEGV:
                     return "it is too deep or too large to compile"
-            raise _Accident from error
+            raise _NoReport from error
 
-    def _ended(self, error: Exception) -> int | None:
-        """The signal that the process ended by; None where it was none, or is ended here."""
+    def _exit_signal(self, error: Exception) -> int | None:
+        """The signal that ended the process; None if there was none, or if it is stopped here."""
         process, code = self._process, 0
         if process is not None and not isinstance(error, TimeoutError):
             code = process.wait()

@@ -1,4 +1,4 @@
-"""A legacy completion request as plans."""
+"""Compiles legacy completion requests."""
 
 from dataclasses import dataclass, replace
 
@@ -14,11 +14,12 @@ DEFAULT_MAX_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionDraft:
-    """A request that can be sampled.
+class CompiledCompletion:
+    """A compiled legacy completion request.
 
-    plans: `best_of` for each prompt, in order; of those the best `n` are the answer. echoes: the
-    text that each of the plans' answers begins with. logprobs: those to show, None for none.
+    plans: `best_of` for each prompt, in order; the best `n` of these are the answer.
+    echoes: for each plan, the text that its answer begins with.
+    logprobs: how many the answer shows for each token, None for no logprobs.
     """
 
     plans: tuple[RawPlan, ...]
@@ -28,10 +29,10 @@ class CompletionDraft:
     logprobs: int | None
 
 
-def read(request: CreateCompletion, *, context_length: int) -> CompletionDraft:
-    """Compile a request. Raises InvalidRequest naming the field.
+def compile(request: CreateCompletion, *, context_length: int) -> CompiledCompletion:
+    """Compile a request. Long prompts take seconds: call it off the event loop.
 
-    Long prompts take a while: call it off the event loop.
+    context_length: of the model, in tokens. Raises InvalidRequest naming the field.
     """
     refuse("suffix", request.suffix)
     n = request.n or 1
@@ -39,7 +40,7 @@ def read(request: CreateCompletion, *, context_length: int) -> CompletionDraft:
     if best_of < n:
         raise invalid("best_of", f"expected at least 'n', which is {n}")
     if request.stream and best_of > n:
-        raise invalid("best_of", "the best can be told only when all have ended: do not stream")
+        raise invalid("best_of", "the best are known only when all have ended: do not stream")
     if request.echo and request.logprobs is not None:
         raise invalid("logprobs", "with 'echo' the prompt would need logprobs, and has none")
     prompts = read_prompts(
@@ -53,7 +54,7 @@ def read(request: CreateCompletion, *, context_length: int) -> CompletionDraft:
         sampling=read_sampling(request),
         max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
         stop=read_stop(request.stop),
-        # The best are those with the highest logprobs.
+        # The best answers are those with the highest logprobs, so these are needed.
         top_logprobs=0 if ranked and request.logprobs is None else request.logprobs,
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority),
@@ -61,9 +62,9 @@ def read(request: CreateCompletion, *, context_length: int) -> CompletionDraft:
         logprobs_param="best_of" if request.logprobs is None else "logprobs",
     )
     plans = tuple(
-        replace(plan, prompt=prompt, seed=derived_seed(request.seed, choice))
+        replace(plan, prompt=prompt, seed=derived_seed(request.seed, index))
         for prompt in prompts
-        for choice in range(best_of)
+        for index in range(best_of)
     )
     echoes = tuple(decode(plan.prompt) if request.echo else "" for plan in plans)
-    return CompletionDraft(plans, echoes, n, best_of, request.logprobs)
+    return CompiledCompletion(plans, echoes, n, best_of, request.logprobs)

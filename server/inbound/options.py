@@ -1,4 +1,4 @@
-"""How a request of either API wants its tokens drawn, and how hard the model should think.
+"""Reads the options of requests: sampling, priority, stop strings, reasoning and verbosity.
 
 Sources: https://platform.openai.com/docs/api-reference/chat/create for ranges,
 https://openrouter.ai/docs/use-cases/reasoning-tokens for the `reasoning` object.
@@ -17,28 +17,28 @@ from server.schemas.sampling import SamplingFields
 
 TEMPERATURE = 1.0
 TOP_P = 1.0
-"""What the model's authors sample with (the checkpoint's model card), and the API's defaults."""
+"""The defaults of the API, which the model card of gpt-oss recommends too."""
 
 MAX_STOPS = 4
-MAX_STOP = 4096
-"""Characters of a stop string: each end of the text is compared with it as it is sampled."""
+MAX_STOP_LENGTH = 4096
+"""Characters of a stop string. The end of the text is compared with it after each token."""
 
 MAX_TOP_LOGPROBS = 20
 ASSUMED_ANSWER_TOKENS = 16_384
-"""The answer's length that a reasoning budget is measured by where the request names none."""
+"""Tokens of an answer without a limit, to which a reasoning budget is compared."""
 
 MAX_PRIORITY = 1_000
 REPETITION_PENALTIES = (0.01, 100.0)
-"""No API bounds them above; logits times a larger one, or divided by a smaller, may overflow."""
+"""The allowed range. No API has an upper bound, but beyond these logits may overflow."""
 
 _TIERS = {"priority": -1, "flex": 1}
 _VERBOSITY = {
     "low": "Keep the final answer short.",
     "high": "Make the final answer detailed.",
 }
-_SMALLEST_TOP_P = 1e-9
+_MIN_TOP_P = 1e-9
 _SEEDS = 2**64
-_LARGEST_BUDGET = 2**20  # more than any context; grammars count in 32 bits
+_MAX_BUDGET = 2**20  # more than any context; grammars count in 32 bits
 _EFFORTS: Mapping[str, Effort | None] = {
     "none": None,
     "minimal": Effort.LOW,
@@ -52,10 +52,10 @@ _EFFORTS: Mapping[str, Effort | None] = {
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """How hard to think, and whether the client wants to see it.
+    """The reasoning options of a request.
 
-    effort: None for no analysis at all; `param` is the request's field that says so. budget: the
-    most analysis tokens, >= 1, None is free.
+    effort: None for no reasoning. budget: the most tokens of reasoning, >= 1, None for no limit.
+    hidden: the answer leaves the reasoning out. param: the request's field that sets the effort.
     """
 
     effort: Effort | None = Effort.MEDIUM
@@ -65,15 +65,15 @@ class Reasoning:
 
 
 def read_sampling(request: SamplingFields) -> SamplingParams:
-    """The request's sampling, defaults filled in. Raises InvalidRequest naming the field."""
+    """The request's sampling parameters, with defaults. Raises InvalidRequest naming the field."""
     top_p = _between("top_p", request.top_p, 0, 1, TOP_P)
     top_k = 0 if request.top_k is None else request.top_k
     if top_k < -1:
         raise invalid("top_k", "expected at least 1, or 0 or -1 for no limit")
     return SamplingParams(
         temperature=_between("temperature", request.temperature, 0, 2, TEMPERATURE),
-        # The API allows 0, which keeps the likeliest token alone; engines do not.
-        top_p=max(top_p, _SMALLEST_TOP_P),
+        # The API allows 0, for the most likely token only; engines do not.
+        top_p=max(top_p, _MIN_TOP_P),
         top_k=max(top_k, 0),
         min_p=_between("min_p", request.min_p, 0, 1, 0.0),
         presence_penalty=_between("presence_penalty", request.presence_penalty, -2, 2, 0.0),
@@ -86,9 +86,9 @@ def read_sampling(request: SamplingFields) -> SamplingParams:
 
 
 def read_priority(priority: int | None, service_tier: str | None = None) -> int:
-    """When to serve, lower is earlier: what `priority` says, else what the tier means (or 0).
+    """The priority of a request, lower is earlier: `priority`, else that of the tier, else 0.
 
-    Raises InvalidRequest for one that is out of range.
+    Raises InvalidRequest for a `priority` that is out of range.
     """
     if priority is None:
         return _TIERS.get(service_tier or "", 0)
@@ -98,12 +98,15 @@ def read_priority(priority: int | None, service_tier: str | None = None) -> int:
 
 
 def effective_tier(priority: int | None, service_tier: str | None) -> str:
-    """The tier that answers name: `default` where it is not known here, or a priority counts."""
+    """The tier for the answer: `default` if the tier is unknown or `priority` overrides it."""
     return service_tier if priority is None and service_tier in _TIERS else "default"
 
 
 def read_stop(value: Any, param: str = "stop") -> tuple[str, ...]:
-    """Up to four non-empty stop strings, from one string or an array of them; null is none."""
+    """The stop strings, from a string or an array of strings; null is none.
+
+    Raises InvalidRequest for more than four, and for one that is empty or too long.
+    """
     if value is None:
         return ()
     if not isinstance(value, str | list):
@@ -115,13 +118,16 @@ def read_stop(value: Any, param: str = "stop") -> tuple[str, ...]:
         where = param if isinstance(value, str) else f"{param}.{index}"
         if not string(stop, where):
             raise invalid(where, "a stop string must not be empty")
-        if len(stop) > MAX_STOP:
-            raise invalid(where, f"a stop string has at most {MAX_STOP} characters")
+        if len(stop) > MAX_STOP_LENGTH:
+            raise invalid(where, f"a stop string has at most {MAX_STOP_LENGTH} characters")
     return tuple(dict.fromkeys(stops))
 
 
 def read_effort(value: Any, param: str) -> Effort | None:
-    """The effort that gpt-oss knows for the API's; null is medium, `none` is None."""
+    """The effort of gpt-oss for that of the API: null is medium, `none` is None.
+
+    Raises InvalidRequest for an unknown effort.
+    """
     if value is None:
         return Effort.MEDIUM
     if not isinstance(value, str) or value not in _EFFORTS:
@@ -132,49 +138,52 @@ def read_effort(value: Any, param: str) -> Effort | None:
 def read_reasoning(
     value: Any, *, effort: Any = None, include: Any = None, max_tokens: int | None = None
 ) -> Reasoning:
-    """OpenRouter's `reasoning` object with `reasoning_effort` and `include_reasoning` beside it.
+    """Read OpenRouter's `reasoning` object, which overrides `effort` and `include`.
 
-    What the object says wins. max_tokens: the whole answer's, by which a budget is measured: of it
-    high is 0.8, medium 0.5, low 0.2, and the nearest is taken.
+    effort, include: the fields `reasoning_effort` and `include_reasoning`.
+    max_tokens: the limit of the whole answer. A budget without an effort sets the effort by its
+    share of that limit: the nearest of 0.8 for high, 0.5 for medium and 0.2 for low.
+
+    Raises InvalidRequest naming the field.
     """
-    given = {} if value is None else mapping(value, "reasoning")
-    enabled = optional_boolean(given.get("enabled"), "reasoning.enabled")
-    exclude = optional_boolean(given.get("exclude"), "reasoning.exclude")
+    options = {} if value is None else mapping(value, "reasoning")
+    enabled = optional_boolean(options.get("enabled"), "reasoning.enabled")
+    exclude = optional_boolean(options.get("exclude"), "reasoning.exclude")
     include = optional_boolean(include, "include_reasoning")
-    budget = _budget(given.get("max_tokens"))
+    budget = _budget(options.get("max_tokens"))
     level: Effort | None = None
     if enabled is False:
         param = "reasoning.enabled"
     elif budget == 0:
         param = "reasoning.max_tokens"
-    elif given.get("effort") is not None:
-        level = read_effort(given["effort"], param := "reasoning.effort")
+    elif options.get("effort") is not None:
+        level = read_effort(options["effort"], param := "reasoning.effort")
     elif budget is not None:
         param = "reasoning.max_tokens"
-        level = _nearest(budget / (max_tokens or ASSUMED_ANSWER_TOKENS))
+        level = _effort_of_share(budget / (max_tokens or ASSUMED_ANSWER_TOKENS))
     else:
         level = read_effort(effort, param := "reasoning_effort")
     hidden = (include is False) if exclude is None else exclude
-    within = None if not budget else min(budget, _LARGEST_BUDGET)
-    return Reasoning(level, within, hidden, param)
+    limit = None if not budget else min(budget, _MAX_BUDGET)
+    return Reasoning(level, limit, hidden, param)
 
 
-def derived_seed(seed: int | None, choice: int) -> int | None:
-    """The seed of a request's choice, in 64 bits; the first choice has the request's own."""
+def derived_seed(seed: int | None, index: int) -> int | None:
+    """The seed of one of a request's answers, in 64 bits; the first has the request's own seed."""
     if seed is None:
         return None
-    return (seed + choice + _SEEDS // 2) % _SEEDS - _SEEDS // 2
+    return (seed + index + _SEEDS // 2) % _SEEDS - _SEEDS // 2
 
 
 def verbosity_hint(verbosity: str | None) -> str | None:
-    """What the model is told of the request's verbosity; gpt-oss has no word of its own for it."""
+    """The instruction for a verbosity, None for medium; harmony has no field for it."""
     return _VERBOSITY.get(verbosity or "medium")
 
 
 def system_content(effort: Effort | None, date: str) -> SystemContent:
-    """The model's own system message. `date` is `YYYY-MM-DD`.
+    """The system message. date: `YYYY-MM-DD`.
 
-    Without analysis the effort is low, the nearest that the model was trained on.
+    Without reasoning it names the effort low: gpt-oss was not trained with less.
     """
     return SystemContent(start_date=date, effort=effort or Effort.LOW)
 
@@ -192,14 +201,14 @@ def _between(param: str, value: float | None, least: float, most: float, default
     return float(value)
 
 
-def _logit_bias(given: Mapping[str, float]) -> dict[int, float]:
+def _logit_bias(value: Mapping[str, float]) -> dict[int, float]:
     bias: dict[int, float] = {}
-    for token, value in given.items():
+    for token, amount in value.items():
         where = f"logit_bias.{token}"
         token_id = digits(token, VOCAB_SIZE - 1)
         if token_id is None:
             raise invalid(where, f"expected a token id from 0 to {VOCAB_SIZE - 1}")
-        bias[token_id] = _between(where, value, -100, 100, 0.0)
+        bias[token_id] = _between(where, amount, -100, 100, 0.0)
     return bias
 
 
@@ -209,7 +218,7 @@ def _budget(value: Any) -> int | None:
     return value
 
 
-def _nearest(share: float) -> Effort:
+def _effort_of_share(share: float) -> Effort:
     if share >= (0.8 + 0.5) / 2:
         return Effort.HIGH
     return Effort.MEDIUM if share >= (0.5 + 0.2) / 2 else Effort.LOW

@@ -1,4 +1,4 @@
-"""The query of a list: how much of it, in which order, from where on.
+"""Reads the query parameters of lists: limit, order, cursor and filters.
 
 Source: https://platform.openai.com/docs/api-reference/chat/list
 """
@@ -15,7 +15,10 @@ MAX_LIMIT = 100
 
 
 def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") -> Paging:
-    """The query's paging; `order` is the list's own. Raises InvalidRequest naming the parameter."""
+    """The limit, order and cursor of a query. Raises InvalidRequest naming the parameter.
+
+    order: the order where the query has none.
+    """
     limit = digits(query.get("limit", str(DEFAULT_LIMIT)), MAX_LIMIT)
     if not limit:
         raise invalid("limit", f"expected an integer from 1 to {MAX_LIMIT}")
@@ -30,20 +33,22 @@ def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") ->
 
 
 def read_model(query: QueryParams) -> str | None:
-    """The query's `model`. Raises InvalidRequest for one that no store can hold."""
-    return _kept("model", query["model"]) if "model" in query else None
+    """The query's `model`. Raises InvalidRequest for text that a store cannot hold."""
+    return _storable("model", query["model"]) if "model" in query else None
 
 
 def read_metadata(query: QueryParams) -> dict[str, str]:
-    """The query's `metadata[KEY]=VALUE`. Raises InvalidRequest for what no store can hold."""
+    """The query's `metadata[KEY]=VALUE`. Raises InvalidRequest for text that no store can hold."""
     return {
-        _kept("metadata", name.removeprefix("metadata[").removesuffix("]")): _kept(name, value)
+        _storable("metadata", name.removeprefix("metadata[").removesuffix("]")): _storable(
+            name, value
+        )
         for name, value in query.multi_items()
         if name.startswith("metadata[") and name.endswith("]")
     }
 
 
-def _kept(param: str, text: str) -> str:
+def _storable(param: str, text: str) -> str:
     if "\0" in text:
         raise invalid(param, "it holds U+0000")
     return text

@@ -1,4 +1,4 @@
-"""Raw prompts: text or token ids, one or several.
+"""Reads raw prompts: one or several, as text or token ids.
 
 Source: https://platform.openai.com/docs/api-reference/completions/create#completions-create-prompt
 """
@@ -15,19 +15,22 @@ from server.schemas.fields import invalid
 def read_prompts(
     value: Any, context_length: int, param: str = "prompt", *, control_tokens: bool = False
 ) -> list[tuple[int, ...]]:
-    """Each prompt's ids. Raises InvalidRequest for what is none, or has no token.
+    """The token ids of each prompt. Long text takes seconds: call it off the event loop.
 
-    Long ones take seconds: call it off the event loop. Raises ContextLengthExceeded for text that
-    has more than `context_length` tokens however it is split; shorter ones may be too long too.
-    control_tokens: text that spells a control token means it; without, it is only ever text.
+    control_tokens: whether the name of a control token, such as `<|start|>`, is encoded as that
+    token rather than as text.
+
+    Raises InvalidRequest for a value that is not a prompt or has no tokens, and
+    ContextLengthExceeded for text that certainly has more than `context_length` tokens. Prompts
+    that pass may be too long, too.
     """
 
-    def read(one: Any, where: str) -> tuple[int, ...]:
-        if isinstance(one, str):
-            _refuse_hopeless(one, context_length, where)
-            ids = tuple(encode_within(one, context_length, control=control_tokens))
+    def read(prompt: Any, where: str) -> tuple[int, ...]:
+        if isinstance(prompt, str):
+            _refuse_too_long(prompt, context_length, where)
+            ids = tuple(encode_within(prompt, context_length, control=control_tokens))
         else:
-            ids = read_ids(one, where)
+            ids = read_ids(prompt, where)
         if not ids:
             raise invalid(where, "a prompt has at least one token")
         return ids
@@ -42,7 +45,7 @@ def read_prompts(
 
 
 def read_ids(value: Any, param: str) -> tuple[int, ...]:
-    """Token ids, perhaps none. Raises InvalidRequest for what is no array of ids."""
+    """An array of token ids, which may be empty. Raises InvalidRequest for any other value."""
     if not isinstance(value, list):
         raise invalid(param, "expected an array of token ids", "invalid_type")
     for index, token in enumerate(value):
@@ -55,7 +58,7 @@ def _is_ids(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and type(value[0]) is int
 
 
-def _refuse_hopeless(text: str, context_length: int, param: str) -> None:
+def _refuse_too_long(text: str, context_length: int, param: str) -> None:
     if len(text) > context_length * longest_token():
         raise ContextLengthExceeded(
             f"The prompt has {len(text)} characters, which is more than any text that fits the "

@@ -1,4 +1,4 @@
-"""A Responses request as a plan, with what the store remembers of the conversation."""
+"""Compiles Responses requests, with the stored items of the conversation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from server import threads
 from server.generation.plan import TurnPlan
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
-from server.inbound.grammar import ConstraintRequest, Masking, constrained
+from server.inbound.grammar import ConstraintRequest, Masking, constrain_plan
 from server.inbound.options import (
     Reasoning,
     read_priority,
@@ -25,8 +25,8 @@ from server.inbound.tools import read_tools
 from server.replay import items
 from server.replay.conversation import SEPARATOR, conversation
 from server.replay.prior_turns import PriorTurns, read_prior_turns
-from server.replay.response_turns import OutputUpToCall, as_said, call_ids
-from server.replay.sealed_items import unsealed
+from server.replay.response_turns import OutputUpToCall, call_ids, restore_turns
+from server.replay.sealed_items import unseal_items
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import (
@@ -37,14 +37,14 @@ from server.store.responses.base import (
 )
 
 LOGPROBS = "message.output_text.logprobs"
-UNSERVED = ("context_management", "moderation", "prompt")
+UNSUPPORTED = ("context_management", "moderation", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledResponse(CompiledRequest):
-    """A Responses request that can be sampled, and what is stored beside its answer.
+    """A compiled Responses request, with what is stored with its answer.
 
-    prior: the turns before. input: the request's own items.
+    prior: the earlier turns. input: the request's own items.
     """
 
     prior: PriorTurns
@@ -52,11 +52,11 @@ class CompiledResponse(CompiledRequest):
 
     @property
     def plan(self) -> TurnPlan:
-        """The one plan: this API answers a request once."""
+        """The only plan: this API makes one answer."""
         return self.plans[0]
 
     def started(self, owner: str, response: dict[str, Any]) -> StoredResponse:
-        """What is kept of the response before its first token."""
+        """The stored response, as it is before the first token."""
         prior = self.prior
         return StoredResponse(
             owner,
@@ -65,57 +65,60 @@ class CompiledResponse(CompiledRequest):
             prior.items,
             self.input,
             (),
-            prior.seen,
-            detached=not prior.kept,
+            prior.read_position,
+            detached=not prior.in_store,
         )
 
 
 async def compile(request: CreateResponse, context: CompileContext) -> CompiledResponse:
-    """Compile a request, with what the store has of the conversation.
+    """Compile a request, with the stored items of the conversation.
 
     Raises InvalidRequest naming the field, and NotFound for a previous response or an item that
-    the owner lacks.
+    the owner does not have.
     """
-    for name in UNSERVED:
+    for name in UNSUPPORTED:
         refuse(name, getattr(request, name))
     is_small = threads.is_small(request.input)
-    given = await threads.run(partial(items.normalise, request.input), small=is_small)
+    received = await threads.run(partial(items.normalise, request.input), small=is_small)
     prior = await read_prior_turns(
         request, context.store, context.owner, today=context.today, previous=context.previous
     )
-    if not (given or prior.items or context.may_be_empty):
+    if not (received or prior.items or context.may_be_empty):
         raise items.missing()
-    known, output_up_to_call = await _stored(request, given, context)
+    known, output_up_to_call = await _stored(request, received, context)
 
-    def compiled() -> CompiledResponse:
-        behind = {**unsealed(given, partial(context.sealer.open, context.owner)), **known}
-        resolved = items.resolve(given, behind, unsupported=context.unsupported)
-        return _compile(request, prior, as_said(resolved, output_up_to_call), context.masking)
+    def work() -> CompiledResponse:
+        unsealed = unseal_items(received, partial(context.sealer.open, context.owner))
+        resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
+        return _compile(request, prior, restore_turns(resolved, output_up_to_call), context.masking)
 
     makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(prior.items, known.values(), *output_up_to_call.values())
-    gone_through = [*(one.item for one in stored), *_gone_through(request)]
-    is_small = is_small and not makes_grammar and threads.is_small(gone_through)
-    return await threads.run(compiled, small=is_small)
+    large = [*(one.item for one in stored), *_large_fields(request)]
+    is_small = is_small and not makes_grammar and threads.is_small(large)
+    return await threads.run(work, small=is_small)
 
 
-def _gone_through(request: CreateResponse) -> tuple[Any, ...]:
-    """The fields of the request, beside the input, that may be large."""
+def _large_fields(request: CreateResponse) -> tuple[Any, ...]:
+    """The fields of the request, other than the input, that may be large."""
     return request.instructions, request.logit_bias, request.tool_choice, request.stop
 
 
 async def _stored(
-    request: CreateResponse, given: Sequence[Item], context: CompileContext
+    request: CreateResponse, received: Sequence[Item], context: CompileContext
 ) -> tuple[Mapping[str, StoredItem], OutputUpToCall]:
-    """What the store has of the given items and calls; a stateless request can do without."""
+    """The stored items of the request, by id, and the output up to its calls.
+
+    Raises StoreUnavailable, except for a request that is not to be stored and has no references.
+    """
     store, owner = context.store, context.owner
     try:
         known = await store.items(owner, items.ids_in(request.input))
         # A call may come back as a reference.
-        calls = call_ids([*given, *(stored.item for stored in known.values())])
+        calls = call_ids([*received, *(stored.item for stored in known.values())])
         return known, await store.output_up_to_call(owner, calls)
     except StoreUnavailable:
-        if request.store is not False or any(item["type"] == items.REFERENCE for item in given):
+        if request.store is not False or any(item["type"] == items.REFERENCE for item in received):
             raise
         return {}, {}
 
@@ -123,22 +126,21 @@ async def _stored(
 def _compile(
     request: CreateResponse,
     prior: PriorTurns,
-    given: tuple[StoredItem, ...],
+    received: tuple[StoredItem, ...],
     masking: Masking,
 ) -> CompiledResponse:
-    history = prior.items
     tools = read_tools(request.tools)
-    choice = read_tool_choice(request.tool_choice, tools)
-    form = read_format(request.text and request.text.format, "text.format")
+    tool_choice = read_tool_choice(request.tool_choice, tools)
+    answer_format = read_format(request.text and request.text.format, "text.format")
     reasoning = _reasoning(request)
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, prior.start_date),
-            items.messages(history, given),
+            items.messages(prior.items, received),
             instructions=_instructions(request),
             all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
             tools=tools.namespaces,
-            formats=(form.told,) if form else (),
+            formats=(answer_format.declared,) if answer_format else (),
         ),
         tools=tools.declared,
         sampling=read_sampling(request),
@@ -154,22 +156,22 @@ def _compile(
     )
     constraint_request = ConstraintRequest(
         tools,
-        choice,
-        form,
+        tool_choice,
+        answer_format,
         reasoning.effort,
         reasoning.budget,
-        enforce_unsaid=True,
+        enforce_by_default=True,
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = (constrained(plan, constraint_request, masking),)
-    return CompiledResponse(plans, tools, prior, given)
+    plans = (constrain_plan(plan, constraint_request, masking),)
+    return CompiledResponse(plans, tools, prior, received)
 
 
 def _reasoning(request: CreateResponse) -> Reasoning:
-    asked = request.reasoning
-    said = {"effort": asked.effort, "max_tokens": asked.max_tokens} if asked else None
-    return read_reasoning(said, max_tokens=request.max_output_tokens)
+    value = request.reasoning
+    fields = {"effort": value.effort, "max_tokens": value.max_tokens} if value else None
+    return read_reasoning(fields, max_tokens=request.max_output_tokens)
 
 
 def _instructions(request: CreateResponse) -> str | None:

@@ -1,4 +1,4 @@
-"""Which tools the model may or must call: `tool_choice` of either API.
+"""Reads `tool_choice` of either API: which tools the model may call, and whether it must.
 
 Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
 """
@@ -6,7 +6,7 @@ Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from server.inbound.tools import Tools, told_kind
+from server.inbound.tools import Tools, shortened
 from server.replay.tool_names import recipient
 from server.schemas.fields import (
     array,
@@ -23,10 +23,11 @@ _NAMED = ("function", "custom")
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """mode: `none` forbids calls, `required` wants at least one.
+    """The tool choice of a request.
 
-    allowed: the recipients that may be called; None means all that are declared.
-    param: the request's field that holds it.
+    mode: `none` forbids calls, `required` requires at least one.
+    allowed: the recipients that may be called, None for all that are declared.
+    param: the request's field that holds the choice.
     """
 
     mode: Literal["none", "auto", "required"] = "auto"
@@ -35,10 +36,10 @@ class ToolChoice:
 
 
 def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> ToolChoice:
-    """The choice, both in Responses' flat form and in Chat's nested one; null is auto.
+    """Read a tool choice, flat as in Responses or nested as in Chat; null is auto.
 
-    Raises InvalidRequest where it names a tool that the request does not have, or wants a call
-    where there is nothing to call.
+    Raises InvalidRequest if it names a tool that the request does not have, or requires a call
+    where no tool can be called.
     """
     declaration(value, param)
     choice = replace(_read(value, tools, param), param=param)
@@ -59,7 +60,7 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
         return ToolChoice("required", frozenset({_named(value, tools.recipients, param)}))
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
-    raise invalid(f"{param}.type", f"'{told_kind(kind)}' is not a tool that this server can call")
+    raise invalid(f"{param}.type", f"'{shortened(kind)}' is not a tool that this server can call")
 
 
 def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
@@ -75,8 +76,8 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
         kind = string(mapping(item, where).get("type"), f"{where}.type")
         if kind in _NAMED:
             allowed.add(_named(item, recipients, where))
-        elif told_kind(kind) not in tools.left_out:
-            problem = f"the request has no tool of type '{told_kind(kind)}'"
+        elif shortened(kind) not in tools.left_out:
+            problem = f"the request has no tool of type '{shortened(kind)}'"
             raise invalid(f"{where}.type", problem)
     if mode == "required" and not allowed:
         raise invalid(f"{param}.tools", "a tool call is required, but no tool is allowed")

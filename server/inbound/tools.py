@@ -1,8 +1,9 @@
-"""A request's tools, of either API: what the model is told, and how its calls are named.
+"""Reads a request's tools, of either API: their declarations and the names of their calls.
 
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
 
-Kinds that are not served are left out, logged and named; they are never a 400.
+Tools of kinds that this server cannot run are left out. They are logged and named in the answer,
+and are never an error.
 """
 
 import logging
@@ -28,17 +29,17 @@ from server.schemas.limits import MAX_LISTED, MAX_TOOLS
 
 logger = logging.getLogger(__name__)
 
-# OpenAI's rule has neither dots nor more than 64 characters; the Model Context Protocol's has.
+# OpenAI allows no dots and 64 characters. The Model Context Protocol allows dots and 128.
 _NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 _MAX_KIND = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One served tool.
+    """A tool that the client runs.
 
-    strict: as the request says, None where it does not. param: the request's field that holds it.
-    input_grammar: a custom tool's `{"syntax": "lark" | "regex", "definition": …}`.
+    strict: as in the request, None where it is absent. param: the request's field that holds the
+    tool. input_grammar: a custom tool's `{"syntax": "lark" | "regex", "definition": …}`.
     """
 
     declared: DeclaredTool
@@ -50,9 +51,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """A request's tools in their order; `left_out` are the kinds that this server cannot run.
+    """The tools of a request.
 
-    param: the request's field that holds them.
+    served: the tools that can be called, in order. left_out: the kinds that this server cannot run.
+    param: the request's field that holds the tools.
     """
 
     served: tuple[Tool, ...] = ()
@@ -61,25 +63,25 @@ class Tools:
 
     @property
     def recipients(self) -> frozenset[str]:
-        """Those that calls may go to."""
+        """The recipients that calls may have."""
         return frozenset(tool.declared.recipient for tool in self.served)
 
     @property
     def declared(self) -> tuple[DeclaredTool, ...]:
-        """What a plan holds."""
+        """The declarations for a plan."""
         return tuple(tool.declared for tool in self.served)
 
     @property
     def namespaces(self) -> tuple[ToolNamespace, ...]:
-        """What the developer message declares: `functions`, or nothing without tools."""
+        """The declarations for the developer message: one namespace, or none without tools."""
         functions = tuple(tool.function for tool in self.served)
         return (ToolNamespace(NAMESPACE, tools=functions),) if functions else ()
 
 
 def read_tools(value: Any, param: str = "tools") -> Tools:
-    """The request's `tools`: both Responses' flat form and Chat's nested one; null is none.
+    """Read `tools`, flat as in Responses or nested as in Chat; null is none.
 
-    Raises InvalidRequest that names the tool's field.
+    Raises InvalidRequest naming the tool's field.
     """
     if value is None:
         return Tools()
@@ -94,7 +96,7 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
         elif kind == "namespace":
             served.extend(_read_namespace(item, where))
         else:
-            left_out[told_kind(kind)] = None
+            left_out[shortened(kind)] = None
     if len(served) > MAX_TOOLS:
         raise invalid(param, f"expected at most {MAX_TOOLS} tools, those in namespaces included")
     if len(left_out) > MAX_LISTED:
@@ -105,8 +107,8 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
     return Tools(tuple(served), tuple(left_out), param)
 
 
-def told_kind(kind: str) -> str:
-    """A kind of tools that is not served, as the log and the answer tell it."""
+def shortened(kind: str) -> str:
+    """The name of a kind of tools, at most 64 characters long, for logs and answers."""
     return kind[:_MAX_KIND]
 
 
@@ -127,16 +129,16 @@ def _read_tool(item: dict[str, Any], kind: str, where: str, namespace: str | Non
     name = _name(item.get("name"), f"{where}.name")
     description = optional_string(item.get("description"), f"{where}.description")
     to = recipient(name, namespace)
-    told_name = to.removeprefix(f"{NAMESPACE}.")
+    full_name = to.removeprefix(f"{NAMESPACE}.")
     if kind == "custom":
         grammar = _input_grammar(item.get("format"), f"{where}.format")
-        told = FunctionTool(told_name, _with_grammar(description, grammar), freeform=True)
+        function = FunctionTool(full_name, _with_grammar(description, grammar), freeform=True)
         declared = DeclaredTool(to, name, "custom", namespace)
-        return Tool(declared, told, None, where, grammar)
+        return Tool(declared, function, None, where, grammar)
     parameters = optional_mapping(item.get("parameters"), f"{where}.parameters")
     strict = optional_boolean(item.get("strict"), f"{where}.strict")
-    told = FunctionTool(told_name, description, parameters)
-    return Tool(DeclaredTool(to, name, "function", namespace), told, strict, where)
+    function = FunctionTool(full_name, description, parameters)
+    return Tool(DeclaredTool(to, name, "function", namespace), function, strict, where)
 
 
 def _name(value: Any, param: str) -> str:

@@ -1,15 +1,18 @@
-"""What was said before, as the next prompt repeats it.
+"""Earlier turns, as the next prompt repeats them.
 
-Clients send a conversation back in the words of their API. The model should see it as it was
-sampled: the same tokens, with the reasoning that led to a call, so that the engine's prefix cache
-hits and the model goes on with its own plan.
+Clients send a conversation back in the format of their API. The prompt should repeat it as it was
+sampled: with the same tokens, and with the reasoning before each call. Then the engine's prefix
+cache is used, and the model continues its own plan.
 
-1. `items` (Responses) and `messages` (Chat) read a history as harmony messages; `content` reads
-   the text of either, `unsupported_items` turns kinds of other servers into kinds of ours.
+1. `items` (Responses) and `messages` (Chat) read a history as harmony messages. `content` reads
+   the text of both, and `unsupported_items` converts items that only other servers make.
+   `preambles` finds the messages that come before a call.
 2. `prior_turns` loads the response or the conversation that a request continues.
-3. `recall` finds by a call's id what the model said up to that call; `response_turns` and
-   `chat_turns` put it in place of what came back, where that is unchanged (`arguments` compares).
-4. `sealing` encrypts reasoning that clients keep; `sealed_items` and `reasoning_fields` open it.
-5. `conversation` puts system, developer and other messages together; `joining` says how messages
-   that share one field of an answer are joined, and so compared.
+3. `recall` finds the messages that were sampled up to a call by the call's id. `response_turns`
+   and `chat_turns` replace a turn that the client sent by these messages, where the client did not
+   change it; `arguments` compares the arguments of calls.
+4. `sealing` encrypts the reasoning that clients store. `sealed_items` and `reasoning_fields`
+   decrypt it.
+5. `conversation` puts the system message, the developer message and all others together.
+   `joining` joins the texts of messages that share one field of an answer.
 """

@@ -1,48 +1,49 @@
-"""Whether two texts are the same arguments of a call.
+"""Comparison of the arguments of two calls.
 
-Clients that hold arguments as values write them anew when they send a call back: with other white
-space, other escapes, in another order. Only what every reader must take for the same is the same:
-numbers are compared exactly and by their kind (1 is neither 1.0 nor true), and texts that leave a
-reader a choice (a name that stands twice, NaN, what is no JSON at all) by their characters.
+Some clients parse arguments and write them again when they send a call back: with other white
+space, other escapes or another order of names. Two texts are equal only where every JSON reader
+reads the same value. Numbers are compared exactly and by type: 1 equals neither 1.0 nor true. Texts
+that readers may read differently (with a repeated name, with NaN, or not JSON at all) are compared
+character by character.
 """
 
 import json
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-MAX_REWRITTEN = 1 << 18
-"""Characters of arguments that are read to compare them; longer ones are compared as texts."""
+MAX_COMPARED = 1 << 18
+"""Characters of arguments that are parsed for a comparison; longer ones are compared as texts."""
 
 
 def same_arguments(one: str, other: str) -> bool:
-    """Whether both are one text, or the same JSON of at most `MAX_REWRITTEN` characters."""
+    """Whether both are the same text, or the same JSON of at most `MAX_COMPARED` characters."""
     if one == other:
         return True
-    if max(len(one), len(other)) > MAX_REWRITTEN:
+    if max(len(one), len(other)) > MAX_COMPARED:
         return False
     try:
-        return bool(_read(one) == _read(other))
+        return bool(_parse(one) == _parse(other))
     except (ValueError, InvalidOperation, RecursionError):
         return False
 
 
-def _read(text: str) -> Any:
-    """The value, with its numbers as pairs that equal no other value."""
+def _parse(text: str) -> Any:
+    """The value, in which each number is a pair of its type and value."""
     return json.loads(
         text,
         object_pairs_hook=_object,
         parse_int=lambda digits: (int, digits),
         parse_float=lambda digits: (float, Decimal(digits)),
-        parse_constant=_refuse,
+        parse_constant=_refuse_constant,
     )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    read = dict(pairs)
-    if len(read) < len(pairs):
-        raise ValueError("a name stands twice")
-    return read
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("the object has the same name twice")
+    return members
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+def _refuse_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")

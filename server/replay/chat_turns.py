@@ -1,57 +1,58 @@
-"""What a client sends back of a turn, put together with what the model said in it."""
+"""Replaces an assistant's turn that a Chat client sends back by the messages that were sampled."""
 
 from collections.abc import Iterable, Sequence
 
 from harmony.messages import Channel, Message
 from server.replay.arguments import same_arguments
-from server.replay.joining import joined
+from server.replay.joining import join_texts
 
 
-def restored(given: Sequence[Message], said: Sequence[Message]) -> Sequence[Message]:
-    """An assistant's turn that ends in calls, as the prompt repeats it.
+def restore_turn(received: Sequence[Message], sampled: Sequence[Message]) -> Sequence[Message]:
+    """The messages that the prompt has for an assistant's turn that ends in calls.
 
-    given: as the client has it. said: as the model said it, empty where that is not known.
-    What came back as it was is `said`, sampled tokens and all, also where arguments were written
-    anew. A turn that the client changed is its own, with the reasoning before it where none came
-    back.
+    received: the turn as the client sent it. sampled: the turn as the model made it, empty where
+    that is unknown. An unchanged turn is `sampled`, with its token ids; arguments that were only
+    formatted differently are unchanged. A changed turn is `received`, with the sampled reasoning
+    before it where the client sent none.
     """
-    if not said or not _same_calls(given, said):
-        return given
-    if not _text(given, Channel.ANALYSIS):
-        thoughts = [message for message in said if _is_text(message, Channel.ANALYSIS)]
-        return said if _same(given, said, Channel.COMMENTARY) else [*thoughts, *given]
+    if not sampled or not _same_calls(received, sampled):
+        return received
+    if not _text(received, Channel.ANALYSIS):
+        reasoning = [message for message in sampled if _is_text(message, Channel.ANALYSIS)]
+        same_preamble = _same_text(received, sampled, Channel.COMMENTARY)
+        return sampled if same_preamble else [*reasoning, *received]
     both = (Channel.ANALYSIS, Channel.COMMENTARY)
-    if all(_same(given, said, channel) for channel in both):
-        return said
-    # Where the content had to be JSON, preambles were told with the reasoning.
-    told_as_one = not _text(given, Channel.COMMENTARY)
-    return said if told_as_one and _text(given, *both) == _text(said, *both) else given
+    if all(_same_text(received, sampled, channel) for channel in both):
+        return sampled
+    # Where the content had to be JSON, the answer had preambles in its reasoning field.
+    in_one_field = not _text(received, Channel.COMMENTARY)
+    return sampled if in_one_field and _same_text(received, sampled, *both) else received
 
 
-def _same_calls(given: Iterable[Message], said: Iterable[Message]) -> bool:
-    back, made = _calls(given), _calls(said)
-    return len(back) == len(made) and all(map(_same_call, back, made))
+def _same_calls(received: Iterable[Message], sampled: Iterable[Message]) -> bool:
+    ours, theirs = _calls(sampled), _calls(received)
+    return len(ours) == len(theirs) and all(map(_same_call, theirs, ours))
 
 
 def _calls(messages: Iterable[Message]) -> list[Message]:
-    return [each for each in messages if each.recipient is not None]
+    return [message for message in messages if message.recipient is not None]
 
 
-def _same_call(given: Message, said: Message) -> bool:
-    """What is given says by its content type whether its input is JSON."""
-    if given.recipient != said.recipient:
+def _same_call(received: Message, sampled: Message) -> bool:
+    """A received function call has the content type `json`; the model may leave its own out."""
+    if received.recipient != sampled.recipient:
         return False
-    one, other = str(given.content), str(said.content)
-    return same_arguments(one, other) if given.content_type == "json" else one == other
+    one, other = str(received.content), str(sampled.content)
+    return same_arguments(one, other) if received.content_type == "json" else one == other
 
 
-def _same(given: Sequence[Message], said: Sequence[Message], channel: Channel) -> bool:
-    return _text(given, channel) == _text(said, channel)
+def _same_text(one: Iterable[Message], other: Iterable[Message], *channels: Channel) -> bool:
+    return _text(one, *channels) == _text(other, *channels)
 
 
 def _text(messages: Iterable[Message], *channels: Channel) -> str:
-    """As an answer shows it: all of a channel is one field there."""
-    return joined(str(each.content) for each in messages if _is_text(each, *channels))
+    """The text of the channels, joined as in a field of the answer."""
+    return join_texts(str(message.content) for message in messages if _is_text(message, *channels))
 
 
 def _is_text(message: Message, *channels: Channel) -> bool:

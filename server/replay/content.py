@@ -1,8 +1,8 @@
-"""The text of a content field, of either API: a string, or a list of parts.
+"""Reads the text of a content field of either API: a string, or a list of parts.
 
-gpt-oss reads text only. What is no text is replaced by a note that tells the model what was left
-out, or refused where the server is told so; audio is always refused, since leaving it out would
-change the answer beyond recognition.
+gpt-oss reads text only. By default an image, a video or a file is replaced by a note for the model;
+the server can be configured to refuse it. Audio is always refused: it is usually the question
+itself, which no note can replace.
 """
 
 from typing import Any, Literal
@@ -19,11 +19,11 @@ _TEXT = {
     "text": "text",
 }
 Policy = Literal["placeholder", "error"]
-"""What becomes of input that the model cannot read: a note in its place, or a 400."""
+"""What becomes of input that the model cannot read: a note replaces it, or the status is 400."""
 
 _MAX_NAME = 255
 
-_LEFT_OUT = {
+_UNREADABLE = {
     "file": "file",
     "image_url": "image",
     "input_file": "file",
@@ -34,7 +34,10 @@ _LEFT_OUT = {
 
 
 def text_of(value: Any, param: str, *, separator: str = "\n") -> str:
-    """The text, parts joined by `separator`. Raises InvalidRequest naming the part."""
+    """The text of a content field, with `separator` between parts.
+
+    Raises InvalidRequest whose `param` is `param`, or under it for a part.
+    """
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -43,22 +46,22 @@ def text_of(value: Any, param: str, *, separator: str = "\n") -> str:
     return separator.join(_part(part, f"{param}.{index}") for index, part in parts)
 
 
-def refuse_left_out(messages: Any, param: str) -> None:
-    """Raises InvalidRequest naming the first part of messages or items that would be left out.
+def refuse_unreadable(messages: Any, param: str) -> None:
+    """Raises InvalidRequest naming the first part, in messages or items, that is not text.
 
-    What is no list of objects passes: whoever reads it names what is wrong with it.
+    Values of a wrong type pass: the functions that read them report the error.
     """
     for index, message in enumerate(messages if isinstance(messages, list) else ()):
         for field in ("content", "output"):
             parts = message.get(field) if isinstance(message, dict) else None
             for at, part in enumerate(parts if isinstance(parts, list) else ()):
                 kind = part.get("type") if isinstance(part, dict) else None
-                if isinstance(kind, str) and kind in _LEFT_OUT:
-                    raise unread(kind, f"{param}.{index}.{field}.{at}")
+                if isinstance(kind, str) and kind in _UNREADABLE:
+                    raise unsupported_input(kind, f"{param}.{index}.{field}.{at}")
 
 
-def unread(kind: str, param: str) -> InvalidRequest:
-    """The error for input of a kind that the model cannot be shown."""
+def unsupported_input(kind: str, param: str) -> InvalidRequest:
+    """The error for input of a kind that the model cannot read."""
     problem = f"this model reads text only, and this server refuses '{kind}'"
     return invalid(param, problem, "unsupported_input")
 
@@ -68,13 +71,13 @@ def _part(value: Any, param: str) -> str:
     kind = string(part.get("type"), f"{param}.type")
     if field := _TEXT.get(kind):
         return string(part.get(field), f"{param}.{field}")
-    if what := _LEFT_OUT.get(kind):
-        return _left_out(what, part)
+    if what := _UNREADABLE.get(kind):
+        return _note(what, part)
     raise invalid(f"{param}.type", f"content of type '{kind}' is not supported")
 
 
-def _left_out(what: str, part: dict[str, Any]) -> str:
+def _note(what: str, part: dict[str, Any]) -> str:
     nested = part.get("file")
     name = (nested if isinstance(nested, dict) else part).get("filename")
-    named = f" {name[:_MAX_NAME]!r}" if isinstance(name, str) else ""
-    return f"[{what}{named} left out: this model reads text only]"
+    quoted = f" {name[:_MAX_NAME]!r}" if isinstance(name, str) else ""
+    return f"[{what}{quoted} left out: this model reads text only]"

@@ -1,8 +1,8 @@
-"""A conversation as harmony wants it, from what clients of either API give.
+"""Builds a harmony conversation from the messages of either API.
 
-harmony's system message is the model's own; what clients call system or developer messages is
-harmony's developer message. Those at the start are one message with the instructions, the tools
-and the response formats; later ones stay where they are.
+harmony's system message holds the model's settings. Clients' system and developer messages become
+harmony's developer messages. Those at the start are one message, with the instructions, the tools
+and the response formats. Later ones keep their places.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ SEPARATOR = "\n\n"
 
 
 def developer(text: str) -> Message:
-    """A client's system or developer message."""
+    """The harmony message for a client's system or developer message."""
     return Message(Author(Role.DEVELOPER), DeveloperContent(instructions=text))
 
 
@@ -36,17 +36,19 @@ def conversation(
     formats: tuple[ResponseFormat, ...] = (),
     all_reasoning: bool = False,
 ) -> Conversation:
-    """The whole conversation; `messages` are the client's, in order, those of `developer` too.
+    """The whole conversation.
 
-    all_reasoning: that of answered turns stays in the prompt.
+    messages: the client's, in order, developer messages included. instructions: text that comes
+    before the client's developer messages. all_reasoning: the prompt keeps the reasoning of turns
+    that have a final answer.
     """
-    given = list(messages)
-    leading = [_instructions(message) for message in takewhile(_is_developer, given)]
-    told = SEPARATOR.join(text for text in (instructions, *leading) if text) or None
+    rest = list(messages)
+    leading = [_instructions(message) for message in takewhile(_is_developer, rest)]
+    text = SEPARATOR.join(part for part in (instructions, *leading) if part) or None
     head = [Message(Author(Role.SYSTEM), system)]
-    if told or tools or formats:
-        head.append(Message(Author(Role.DEVELOPER), DeveloperContent(told, tools, formats)))
-    return Conversation((*head, *given[len(leading) :]), all_reasoning)
+    if text or tools or formats:
+        head.append(Message(Author(Role.DEVELOPER), DeveloperContent(text, tools, formats)))
+    return Conversation((*head, *rest[len(leading) :]), all_reasoning)
 
 
 def _is_developer(message: Message) -> bool:

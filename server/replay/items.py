@@ -1,12 +1,12 @@
-"""Responses' items as harmony messages.
+"""Reads the items of the Responses API as harmony messages.
 
-`normalise` turns a request's `input` into full items, `resolve` finds what the model said behind
-those that it made, `messages` reads a whole history.
+`normalise` reads a request's `input` as complete items. `resolve` adds the sampled messages of
+items that the server made. `messages` reads a whole history.
 
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -14,8 +14,9 @@ from server.errors import InvalidRequest, NotFound
 from server.ids import new_id
 from server.replay import unsupported_items
 from server.replay.arguments import same_arguments
-from server.replay.content import Policy, refuse_left_out, text_of
+from server.replay.content import Policy, refuse_unreadable, text_of
 from server.replay.conversation import developer
+from server.replay.preambles import before_calls
 from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import (
     array,
@@ -43,43 +44,48 @@ _PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
 REFERENCE = "item_reference"
 _MAX_QUOTE = 64
 STATUSES = ("in_progress", "completed", "incomplete")
-"""What an item of the model's own kinds may say of itself."""
+"""The values of `status` that items of the kinds which this server makes may have."""
 
 
 def normalise(value: Any, param: str = "input") -> list[Item]:
-    """The request's `input` as items with `type` and `id`; null and "" are none.
+    """The request's `input` as items that have a `type` and an `id`; null and "" are no items.
 
-    Raises InvalidRequest for what is no item or of a kind that is not served.
+    Raises InvalidRequest for a value that is not an item, or an item whose kind is not supported.
     """
     if value is None or value == "":
         return []
     if isinstance(value, str):
         text = {"type": "input_text", "text": value}
         return [_with_id({"type": "message", "role": "user", "content": [text]})]
-    items = [_normal(item, f"{param}.{index}") for index, item in enumerate(array(value, param))]
+    items = [
+        _normalise_item(item, f"{param}.{index}") for index, item in enumerate(array(value, param))
+    ]
     _refuse_equal_ids(items, param)
     return items
 
 
 def _refuse_equal_ids(items: Sequence[Item], param: str) -> None:
-    """What is known of an item is found by its id, and lists go on after one."""
+    """Ids have to be unique: items are looked up by id, and pages of a list continue after one."""
     seen: set[str] = set()
     for index, item in enumerate(items):
         if item["id"] in seen:
-            named = item["id"][:_MAX_QUOTE]
+            quoted = item["id"][:_MAX_QUOTE]
             raise invalid(
-                f"{param}.{index}.id", f"two items have the id '{named}'", "duplicate_item"
+                f"{param}.{index}.id", f"two items have the id '{quoted}'", "duplicate_item"
             )
         seen.add(item["id"])
 
 
 def ids_in(value: Any) -> list[str]:
-    """The ids that the store may know: those in a request's `input`, which `normalise` has read."""
+    """The ids that a request's `input` has itself, to look up in the store.
+
+    value: an `input` that `normalise` accepts.
+    """
     return [item["id"] for item in value if item.get("id")] if isinstance(value, list) else []
 
 
 def missing() -> InvalidRequest:
-    """The error for a request that neither has items nor continues any."""
+    """The error for a request that has no items and continues none."""
     return InvalidRequest("The request has no input.", param="input", code="missing_input")
 
 
@@ -90,81 +96,90 @@ def resolve(
     *,
     unsupported: Policy = "placeholder",
 ) -> tuple[StoredItem, ...]:
-    """Each item with what the model said, where it is known and came back unchanged.
+    """Each item, with its sampled message where the client did not change it.
 
-    Raises NotFound for a reference to an item that is not known, and InvalidRequest for what the
-    policy refuses, referred to or not.
+    known: the stored items, by id. unsupported: what becomes of input that the model cannot read.
+
+    Raises NotFound for a reference to an item that is not in `known`, and InvalidRequest for input
+    that `unsupported` refuses, in an item of the request or in one that it refers to.
     """
     resolved = tuple(
         _resolve(item, known.get(item["id"]), f"{param}.{index}")
         for index, item in enumerate(items)
     )
     if unsupported == "error":
-        meant = [stored.item for stored in resolved]
-        refuse_left_out(meant, param)
-        unsupported_items.refuse_left_out(meant, param)
+        plain = [stored.item for stored in resolved]
+        refuse_unreadable(plain, param)
+        unsupported_items.refuse_unreadable(plain, param)
     return resolved
 
 
 def messages(
-    history: Sequence[StoredItem], given: Sequence[StoredItem], param: str = "input"
+    history: Sequence[StoredItem], received: Sequence[StoredItem], param: str = "input"
 ) -> list[Message]:
-    """The harmony messages of earlier turns' items and of the request's own.
+    """The harmony messages of the items of earlier turns and of the request.
 
-    An earlier result whose call was deleted since is left out with it.
-    Raises InvalidRequest whose `param` names a given item's field.
+    history: items of earlier turns. A result whose call has been deleted is skipped.
+    received: items of the request.
+
+    Raises InvalidRequest whose `param` names a received item's field.
     """
-    past = _readable(history, "history")
-    readable = [*past, *_readable(given, param)]
-    before_call = _before_call([item for item, _, _ in readable])
+    earlier = _readable(history, "history")
+    readable = [*earlier, *_readable(received, param)]
+    before_call = before_calls(
+        [item for item, _, _ in readable], is_user=_is_user, is_call=_is_call
+    )
     recipients: dict[str, str] = {}
-    read: list[Message] = []
-    for index, (item, said, where) in enumerate(readable):
+    messages: list[Message] = []
+    for index, (item, sampled, where) in enumerate(readable):
         if item["type"] in _OUTPUTS:
-            if index >= len(past) or item["call_id"] in recipients:
-                read.append(_output(item, where, recipients))
+            if index >= len(earlier) or item["call_id"] in recipients:
+                messages.append(_output(item, where, recipients))
             continue
-        message = said or _read(item, where, spoken_before_call=index in before_call)
+        message = sampled or _read(item, where, before_call=before_call[index])
         if message is None:
             continue
         if item["type"] in CALLS:
             recipients[item["call_id"]] = message.recipient or ""
-        read.append(message)
-    return read
+        messages.append(message)
+    return messages
 
 
 def unchanged(item: Item, stored: StoredItem, where: str) -> bool:
-    """Whether an item that came back is what the model said in the stored one.
+    """Whether the client sent an item back as the server made it.
 
     Raises InvalidRequest whose `param` is under `where`.
     """
-    return alike(item, stored) and says(stored, text_in(item, where))
+    return same_header(item, stored) and has_text(stored, item_text(item, where))
 
 
-def alike(item: Item, stored: StoredItem) -> bool:
-    """Whether an item may be what the model said in the stored one, whatever its text is."""
-    said = stored.item
-    if stored.message is None or item["type"] != said["type"]:
+def same_header(item: Item, stored: StoredItem) -> bool:
+    """Whether an item has the kind, role, name and phase of one that the model made.
+
+    A message that comes back without its phase has the same one.
+    """
+    ours = stored.item
+    if stored.message is None or item["type"] != ours["type"]:
         return False
-    if any(item.get(key) != said.get(key) for key in ("role", "name", "namespace")):
+    if any(item.get(key) != ours.get(key) for key in ("role", "name", "namespace")):
         return False
-    return item["type"] != "message" or item.get("phase") in (None, said.get("phase"))
+    return item["type"] != "message" or item.get("phase") in (None, ours.get("phase"))
 
 
-def text_in(item: Item, where: str) -> str | None:
-    """What an assistant's message, reasoning or call says, None for reasoning without its text.
+def item_text(item: Item, where: str) -> str | None:
+    """The text of an assistant's message, reasoning or call; None for reasoning without text.
 
     Raises InvalidRequest whose `param` is under `where`.
     """
-    read = _read(item, where, spoken_before_call=False)
-    return None if read is None else str(read.content)
+    message = _read(item, where, before_call=False)
+    return None if message is None else str(message.content)
 
 
-def says(stored: StoredItem, text: str | None) -> bool:
-    """Whether the model said `text` in the stored item.
+def has_text(stored: StoredItem, text: str | None) -> bool:
+    """Whether the model sampled `text` in the stored item; None, for any, is always true.
 
-    Reasoning that comes back without its text was hidden, or the client dropped it. Arguments may
-    come back written anew.
+    Reasoning comes back without its text where it was hidden, or where the client dropped it.
+    Arguments may come back formatted differently.
     """
     if stored.message is None:
         return False
@@ -173,7 +188,7 @@ def says(stored: StoredItem, text: str | None) -> bool:
     return text in (None, stored.message.content)
 
 
-def _normal(value: Any, where: str) -> Item:
+def _normalise_item(value: Any, where: str) -> Item:
     item = mapping(value, where)
     kind = optional_string(item.get("type"), f"{where}.type")
     optional_label(item.get("id"), f"{where}.id")
@@ -187,7 +202,7 @@ def _normal(value: Any, where: str) -> Item:
 
 
 def _with_status(item: Item, kind: str, param: str) -> Item:
-    """The item, without a status that is null. Raises InvalidRequest for one that is unknown."""
+    """The item, without a `status` that is null. Raises InvalidRequest for an unknown status."""
     status = item.get("status")
     if status is None:
         return {key: value for key, value in item.items() if key != "status"}
@@ -211,44 +226,38 @@ def _resolve(item: Item, stored: StoredItem | None, where: str) -> StoredItem:
     return StoredItem(item, stored.message)
 
 
-def _readable(kept: Sequence[StoredItem], param: str) -> list[tuple[Item, Message | None, str]]:
+def _readable(items: Sequence[StoredItem], param: str) -> list[tuple[Item, Message | None, str]]:
+    """Each item in a kind that this server makes, its sampled message and the path of its field."""
     return [
         (item, stored.message, where)
-        for index, stored in enumerate(kept)
+        for index, stored in enumerate(items)
         for where in (f"{param}.{index}",)
         for item in unsupported_items.readable(stored.item, where)
     ]
 
 
-def _before_call(items: Sequence[Item]) -> Collection[int]:
-    """Positions after which a call comes before the next user message."""
-    positions: set[int] = set()
-    call_ahead = False
-    for index in range(len(items) - 1, -1, -1):
-        item = items[index]
-        if call_ahead:
-            positions.add(index)
-        if item["type"] in CALLS:
-            call_ahead = True
-        elif item["type"] == "message" and item.get("role") == "user":
-            call_ahead = False
-    return positions
+def _is_user(item: Item) -> bool:
+    return item["type"] == "message" and item.get("role") == "user"
 
 
-def _read(item: Item, where: str, *, spoken_before_call: bool) -> Message | None:
+def _is_call(item: Item) -> bool:
+    return item["type"] in CALLS
+
+
+def _read(item: Item, where: str, *, before_call: bool) -> Message | None:
     match item["type"]:
         case "message":
-            return _message(item, where, spoken_before_call=spoken_before_call)
+            return _message(item, where, before_call=before_call)
         case "reasoning":
             return _reasoning(item, where)
         case "compaction":
-            # What it holds is known where it was unsealed.
+            # Its message comes from its seal, never from its fields.
             return None
         case _:
             return _call(item, where)
 
 
-def _message(item: Item, where: str, *, spoken_before_call: bool) -> Message:
+def _message(item: Item, where: str, *, before_call: bool) -> Message:
     role = string(item.get("role"), f"{where}.role")
     content, param = item.get("content"), f"{where}.content"
     match role:
@@ -257,8 +266,8 @@ def _message(item: Item, where: str, *, spoken_before_call: bool) -> Message:
         case "system" | "developer":
             return developer(text_of(content, param))
         case "assistant":
-            unsaid = Channel.COMMENTARY if spoken_before_call else Channel.FINAL
-            channel = _phase(item.get("phase"), f"{where}.phase") or unsaid
+            default = Channel.COMMENTARY if before_call else Channel.FINAL
+            channel = _phase(item.get("phase"), f"{where}.phase") or default
             text = text_of(content, param, separator="")
             return Message(Author(Role.ASSISTANT), text, channel)
     raise invalid(f"{where}.role", "expected 'user', 'assistant', 'system' or 'developer'")
@@ -282,8 +291,9 @@ def _call(item: Item, where: str) -> Message:
     body = CALLS[item["type"]]
     label(item.get("call_id"), f"{where}.call_id")
     name = called_name(item.get("name"), f"{where}.name")
-    space = item.get("namespace")
-    namespace = None if space is None else called_name(space, f"{where}.namespace")
+    namespace = item.get("namespace")
+    if namespace is not None:
+        namespace = called_name(namespace, f"{where}.namespace")
     return Message(
         Author(Role.ASSISTANT),
         string(item.get(body), f"{where}.{body}"),

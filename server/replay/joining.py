@@ -1,6 +1,7 @@
-"""Messages that share a field of an answer: a preamble and the answer, two stretches of reasoning.
+"""Texts of messages that share one field of an answer.
 
-What is shown is put together here; what comes back is compared with it.
+Examples are a preamble and the answer, and two reasoning messages. Answers are written with the
+same separator with which conversations from clients are compared.
 """
 
 from collections.abc import Iterable
@@ -8,6 +9,6 @@ from collections.abc import Iterable
 BETWEEN_MESSAGES = "\n\n"
 
 
-def joined(texts: Iterable[str]) -> str:
-    """The field's whole text; a message without text leaves no gap in it."""
+def join_texts(texts: Iterable[str]) -> str:
+    """The whole text of the field. Empty texts add no separator."""
     return BETWEEN_MESSAGES.join(filter(None, texts))

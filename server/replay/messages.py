@@ -1,4 +1,4 @@
-"""Chat's messages as harmony messages.
+"""Reads the messages of the Chat Completions API as harmony messages.
 
 Source: https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
 """
@@ -9,9 +9,10 @@ from typing import Any
 from harmony import names
 from harmony.messages import Author, Channel, Message, Role
 from server.errors import InvalidRequest
-from server.replay.chat_turns import restored
+from server.replay.chat_turns import restore_turn
 from server.replay.content import text_of
 from server.replay.conversation import developer
+from server.replay.preambles import before_calls
 from server.replay.reasoning_fields import reasoning_of
 from server.replay.sealed_items import Unseal
 from server.replay.sealing import refuse_seal
@@ -19,18 +20,18 @@ from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import array, invalid, label, mapping, optional_string, string
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-NOTHING: Mapping[str, Sequence[Message]] = {}
 _NOT_IN_USER_NAME = frozenset("<|\\/>")
 _MAX_USER_NAME = 64
 _CALL_BODIES = {"function": "arguments", "custom": "input"}
 
+MessagesUpToCall = Mapping[str, Sequence[Message]]
+"""The sampled messages up to and including each call, by the call's id."""
 
-Known = Mapping[str, Sequence[Message]]
-"""What the model said up to a call, by the call's id."""
+NO_CALLS: MessagesUpToCall = {}
 
 
 def call_ids(value: Any) -> list[str]:
-    """The ids of all calls in a request's messages, whatever else may be wrong with these."""
+    """The ids of all calls in a request's messages. Messages that are not valid are skipped."""
     messages = value if isinstance(value, list) else []
     calls = (
         call
@@ -46,61 +47,55 @@ def read_messages(
     value: Any,
     param: str = "messages",
     *,
-    known: Known = NOTHING,
+    messages_up_to_call: MessagesUpToCall = NO_CALLS,
     unseal: Unseal = refuse_seal,
 ) -> list[Message]:
     """The request's messages in order. Raises InvalidRequest naming the message's field.
 
-    known: for the calls that this server made; what comes back as it was is repeated token by
-    token, and reasoning that does not come back is restored. unseal: opens reasoning that the
-    client kept.
+    messages_up_to_call: the calls that this server made. Unchanged turns get their sampled tokens,
+    and reasoning that the client dropped. unseal: decrypts reasoning that the client stored.
     """
-    given = array(value, param)
-    if not given:
+    received = array(value, param)
+    if not received:
         raise InvalidRequest(
             f"Invalid value for '{param}': expected at least one message.",
             param=param,
             code="missing_messages",
         )
-    checked = [mapping(message, f"{param}.{index}") for index, message in enumerate(given)]
-    before_call = _before_call(checked)
+    checked = [mapping(message, f"{param}.{index}") for index, message in enumerate(received)]
+    before_call = before_calls(checked, is_user=_is_user, is_call=_has_call)
     recipients: dict[str, str] = {}
-    read: list[Message] = []
+    messages: list[Message] = []
     for index, message in enumerate(checked):
         where = f"{param}.{index}"
         match message.get("role"):
             case "system" | "developer":
-                read.append(developer(text_of(message.get("content"), f"{where}.content")))
+                messages.append(developer(text_of(message.get("content"), f"{where}.content")))
             case "user":
-                read.append(_user(message, where))
+                messages.append(_user(message, where))
             case "assistant":
-                said = list(_assistant(message, where, recipients, before_call[index]))
-                thought = reasoning_of(message, where, unseal)
-                read.extend(restored([*thought, *said], _known(message, known)))
+                output = list(_assistant(message, where, recipients, before_call[index]))
+                turn = [*reasoning_of(message, where, unseal), *output]
+                messages.extend(restore_turn(turn, _sampled(message, messages_up_to_call)))
             case "tool" | "function":
-                read.append(_result(message, where, recipients))
+                messages.append(_result(message, where, recipients))
             case _:
                 raise invalid(f"{where}.role", f"expected one of {', '.join(ROLES)}")
-    return read
+    return messages
 
 
-def _known(message: dict[str, Any], known: Known) -> Sequence[Message]:
-    """What was said up to the last of the message's calls."""
+def _sampled(message: dict[str, Any], messages_up_to_call: MessagesUpToCall) -> Sequence[Message]:
+    """The sampled messages up to the last of the message's calls."""
     ids = call_ids([message])
-    return known.get(ids[-1], ()) if ids else ()
+    return messages_up_to_call.get(ids[-1], ()) if ids else ()
 
 
-def _before_call(messages: list[dict[str, Any]]) -> list[bool]:
-    """For each message, whether a call comes in or after it, before the next user message."""
-    before: list[bool] = []
-    ahead = False
-    for message in reversed(messages):
-        if message.get("role") == "user":
-            ahead = False
-        elif message.get("tool_calls") or message.get("function_call"):
-            ahead = True
-        before.append(ahead)
-    return before[::-1]
+def _is_user(message: dict[str, Any]) -> bool:
+    return message.get("role") == "user"
+
+
+def _has_call(message: dict[str, Any]) -> bool:
+    return bool(message.get("tool_calls") or message.get("function_call"))
 
 
 def _user(message: dict[str, Any], where: str) -> Message:
@@ -114,15 +109,15 @@ def _user(message: dict[str, Any], where: str) -> Message:
 
 
 def _is_user_name(name: str) -> bool:
-    """The API's own rule is stricter than a header's."""
-    legal = names.is_name(name) and _NOT_IN_USER_NAME.isdisjoint(name)
-    return legal and len(name) <= _MAX_USER_NAME
+    """The API's rule for names is stricter than that of a harmony header."""
+    in_header = names.is_name(name) and _NOT_IN_USER_NAME.isdisjoint(name)
+    return in_header and len(name) <= _MAX_USER_NAME
 
 
 def _assistant(
     message: dict[str, Any], where: str, recipients: dict[str, str], before_call: bool
 ) -> Iterator[Message]:
-    """Text, then calls: the order in which the model speaks them, after its reasoning."""
+    """The text, then the calls: the order in which the model samples them."""
     calls = list(_calls(message, where, recipients))
     text = _text(message, where)
     if text or (text is not None and not calls):
@@ -154,7 +149,7 @@ def _calls(message: dict[str, Any], where: str, recipients: dict[str, str]) -> I
 
 
 def _call(kind: str, value: Any, where: str) -> Message:
-    """The arguments stay the string that they were: encoded anew, they were not what was said."""
+    """The arguments stay a string: encoded again, they would differ from the sampled ones."""
     call, body = mapping(value, where), _CALL_BODIES[kind]
     return Message(
         Author(Role.ASSISTANT),

@@ -1,4 +1,4 @@
-"""What came before a Responses request: the response or the conversation that it continues."""
+"""The turns before a Responses request: the response or the conversation that it continues."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,16 +17,17 @@ from server.store.responses.base import (
 
 @dataclass(frozen=True, slots=True)
 class PriorTurns:
-    """The items of the turns before, and how far these reach into a conversation.
+    """The items of earlier turns.
 
-    start_date: what the system message names, `YYYY-MM-DD`; it stays the first turn's.
-    kept: False where the store may not have it.
+    start_date: the date of the first turn, `YYYY-MM-DD`, which the system message names.
+    read_position: up to which place the conversation was read; None without a conversation.
+    in_store: False where the items came from elsewhere, so that the store may not have them.
     """
 
     start_date: str
     items: tuple[StoredItem, ...] = ()
-    seen: int | None = None
-    kept: bool = True
+    read_position: int | None = None
+    in_store: bool = True
 
 
 def conversation_id(value: Any) -> str | None:
@@ -46,11 +47,12 @@ async def read_prior_turns(
     today: str,
     previous: StoredResponse | None = None,
 ) -> PriorTurns:
-    """What the request continues, a new start where it names nothing.
+    """The turns that the request continues; no items where it continues none.
 
-    previous: a previous response that is not in the store, or not with its history. Raises
-    PreviousNotFound, NotFound for a conversation that `owner` lacks, and InvalidRequest for both at
-    once, and for a response that is still being made.
+    previous: a previous response that is not in the store, or is there without its history.
+
+    Raises PreviousNotFound for a response that `owner` does not have, NotFound for such a
+    conversation, and InvalidRequest for a request that names both or an unfinished response.
     """
     previous_id, conversation = request.previous_response_id, conversation_id(request.conversation)
     if conversation is not None:
@@ -59,11 +61,11 @@ async def read_prior_turns(
                 "A request continues a response or a conversation, not both.",
                 param="previous_response_id",
             )
-        return await _of_conversation(request, store, owner, conversation)
+        return await _read_conversation(request, store, owner, conversation)
     if previous_id is None:
         return PriorTurns(today)
     if previous is not None and previous.id == previous_id:
-        return PriorTurns(previous.start_date, previous.items, kept=False)
+        return PriorTurns(previous.start_date, previous.items, in_store=False)
     stored = await store.get(owner, previous_id)
     if stored is None or stored.detached:
         raise PreviousNotFound(previous_id)
@@ -76,11 +78,11 @@ async def read_prior_turns(
     return PriorTurns(stored.start_date, stored.items)
 
 
-async def _of_conversation(
+async def _read_conversation(
     request: CreateResponse, store: Store, owner: str, conversation: str
 ) -> PriorTurns:
     if request.store is False:
-        raise InvalidRequest("What belongs to a conversation is stored.", param="store")
+        raise InvalidRequest("A response of a conversation is always stored.", param="store")
     read = await store.conversations.read(owner, conversation)
     if read is None:
         raise conversation_not_found(conversation, param="conversation")
@@ -88,5 +90,5 @@ async def _of_conversation(
 
 
 def conversation_not_found(conversation: str, *, param: str) -> NotFound:
-    """The error for a conversation that the owner lacks."""
+    """The error for a conversation that the owner does not have."""
     return NotFound(f"Conversation with id '{conversation}' not found.", param=param)

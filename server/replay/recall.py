@@ -1,8 +1,8 @@
-"""What the model said before a call, for clients whose protocol has no place for it.
+"""The messages that were sampled before each call, for an API that cannot carry them.
 
-Chat's messages have no ids, but calls have: by a call's id the server finds the reasoning that
-led to it, even where that is hidden or the client dropped it, and the ids that were sampled, so
-that the next prompt repeats them and an engine's prefix cache hits.
+Chat's messages have no ids, but calls do. By a call's id the server finds the reasoning before the
+call, even where it is hidden or the client dropped it. It also finds the sampled token ids: the
+next prompt repeats them, so that the engine's prefix cache is used.
 """
 
 from collections import OrderedDict
@@ -17,33 +17,33 @@ _Key = tuple[str, str]
 
 
 class Recall:
-    """Keeps what was said up to each call in this process's memory, for its owner alone.
+    """The sampled messages up to each call, in this process's memory. Owners see only their own.
 
-    capacity: tokens in all, >= 1; what was least recently used is forgotten first.
+    capacity: tokens in all, >= 1. The least recently used turns are dropped first.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._size = 0
-        self._said: OrderedDict[_Key, SampledMessages] = OrderedDict()
+        self._turns: OrderedDict[_Key, SampledMessages] = OrderedDict()
 
-    def remember(self, owner: str, call_id: str, said: Sequence[Message]) -> None:
-        """Keep a turn's messages, of which the last is the call, under the call's new id."""
-        self._said[(owner, call_id)] = kept = tuple(said)
-        self._size += _size(kept)
+    def remember(self, owner: str, call_id: str, messages: Sequence[Message]) -> None:
+        """Store the messages of a turn, the last of which is the call, under a new call id."""
+        self._turns[(owner, call_id)] = turn = tuple(messages)
+        self._size += _size(turn)
         while self._size > self._capacity:
-            _, forgotten = self._said.popitem(last=False)
-            self._size -= _size(forgotten)
+            _, dropped = self._turns.popitem(last=False)
+            self._size -= _size(dropped)
 
     def find(self, owner: str, call_ids: Collection[str]) -> Mapping[str, SampledMessages]:
-        """What the owner's calls among `call_ids` were led up to by, by id."""
+        """The messages up to each of the owner's calls among `call_ids`, by call id."""
         found: dict[str, SampledMessages] = {}
         for call_id in call_ids:
-            if (said := self._said.get((owner, call_id))) is not None:
-                self._said.move_to_end((owner, call_id))
-                found[call_id] = said
+            if (turn := self._turns.get((owner, call_id))) is not None:
+                self._turns.move_to_end((owner, call_id))
+                found[call_id] = turn
         return found
 
 
-def _size(said: SampledMessages) -> int:
-    return 1 + sum(len(message.tokens or ()) + len(str(message.content)) // 4 for message in said)
+def _size(turn: SampledMessages) -> int:
+    return 1 + sum(len(message.tokens or ()) + len(str(message.content)) // 4 for message in turn)

@@ -1,102 +1,110 @@
-"""A turn that comes back with its call, as the model said it: sampled tokens, dropped reasoning.
+"""Replaces a turn that a Responses client sends back with its call by what was sampled.
 
-A client that sends calls and their results without the reasoning before them would have the model
-go on without its own plan. The server finds both by the call's id, in its owner's responses alone.
+Clients may send calls and their results without the reasoning before them, and the model would
+then continue without its own plan. The server finds the reasoning and the sampled tokens by the
+call's id, among the responses of the same owner.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from server.replay.items import CALLS, alike, says, text_in, unchanged
+from server.replay.items import CALLS, has_text, item_text, same_header, unchanged
 from server.store.responses.base import Item, StoredItem
 
 OutputUpToCall = Mapping[str, Sequence[StoredItem]]
-"""What the model said up to each call and the call itself, by the call's id."""
+"""The output items up to and including each call, by the call's id."""
 
-_Given = tuple[StoredItem, str]
-"""An item of a request, and where it stands there."""
+_Located = tuple[StoredItem, str]
+"""An item of a request, and the path of its field."""
 
 
 def call_ids(items: Iterable[Item]) -> list[str]:
-    """The calls among a request's items."""
+    """The ids of the calls among a request's items."""
     return [item["call_id"] for item in items if _is_call(item)]
 
 
-def as_said(
-    given: Sequence[StoredItem], output_up_to_call: OutputUpToCall
+def restore_turns(
+    received: Sequence[StoredItem], output_up_to_call: OutputUpToCall
 ) -> tuple[StoredItem, ...]:
-    """A request's input, with turns whose call came back unchanged as the model said them.
+    """A request's input, in which turns with an unchanged call are as they were sampled.
 
-    In such a turn what came back unchanged gets the message behind it, so that its sampled tokens
-    are repeated, and reasoning is put back where none came back. What the client changed or added
-    stays in its place. Raises InvalidRequest whose `param` names a given item's field.
+    In such a turn each unchanged item gets its sampled message, so that the prompt repeats its
+    tokens. Reasoning is inserted where the client sent none. Items that the client changed or added
+    stay where they are. Raises InvalidRequest whose `param` names a received item's field.
     """
-    present = {stored.item["id"] for stored in given}
+    received_ids = {stored.item["id"] for stored in received}
     result: list[StoredItem] = []
-    turn: list[_Given] = []
-    for index, stored in enumerate(given):
+    turn: list[_Located] = []
+    for index, stored in enumerate(received):
         item = stored.item
         turn.append((stored, f"input.{index}"))
-        if _is_said(item) and not _is_call(item):
+        if _is_output(item) and not _is_call(item):
             continue
-        said = (
+        sampled = (
             _since_last_call(output_up_to_call.get(item["call_id"], ())) if _is_call(item) else ()
         )
-        if said and unchanged(item, said[-1], f"input.{index}"):
-            thought = any(_is_thought(each) for each, _ in turn)
-            dropped = set() if thought else {each.item["id"] for each in said} - present
-            result += _repeated(turn, said, dropped)
+        if sampled and unchanged(item, sampled[-1], f"input.{index}"):
+            has_reasoning = any(_is_reasoning(each) for each, _ in turn)
+            dropped = (
+                set() if has_reasoning else {each.item["id"] for each in sampled} - received_ids
+            )
+            result += _merge_turn(turn, sampled, dropped)
         else:
             result += (each for each, _ in turn)
         turn = []
     return (*result, *(each for each, _ in turn))
 
 
-def _repeated(
-    turn: Sequence[_Given], said: Sequence[StoredItem], dropped: Collection[str]
+def _merge_turn(
+    turn: Sequence[_Located], sampled: Sequence[StoredItem], dropped: Collection[str]
 ) -> Iterator[StoredItem]:
-    """What is given of a turn, in place of it what was said, where that is the same.
+    """The received items, with their sampled messages where they are unchanged.
 
-    said: the turn up to its call. dropped: the reasoning of it, by id, that is to be put back.
+    sampled: the turn up to its call. dropped: ids of sampled items that the client did not send;
+    those of reasoning are inserted.
     """
-    heard = 0
+    position = 0
     for stored, where in turn:
-        place = _place(stored.item, where, said, heard)
-        until = _end_of_thoughts(said, heard) if place is None else place
-        thoughts = (each for each in said[heard:until] if each.item["type"] == "reasoning")
-        yield from (each for each in thoughts if each.item["id"] in dropped)
-        if place is None:
-            heard = until
+        match = _find_match(stored.item, where, sampled, position)
+        until = _end_of_reasoning(sampled, position) if match is None else match
+        for skipped in sampled[position:until]:
+            if skipped.item["type"] == "reasoning" and skipped.item["id"] in dropped:
+                yield skipped
+        if match is None:
+            position = until
             yield stored
         else:
-            heard = place + 1
-            yield StoredItem(stored.item, said[place].message)
+            position = match + 1
+            yield StoredItem(stored.item, sampled[match].message)
 
 
-def _place(item: Item, where: str, said: Sequence[StoredItem], start: int) -> int | None:
-    """Where an item stands in what was said, from `start` on; None where it is not the same.
+def _find_match(item: Item, where: str, sampled: Sequence[StoredItem], start: int) -> int | None:
+    """The index of the first equal item in `sampled`, from `start`; None where there is none.
 
-    The item is read once, however much was said: requests may hold a hundred thousand of them.
+    The item is read once, not once for each candidate: requests may hold a hundred thousand items.
     """
-    text = text_in(item, where)
-    places = range(start, len(said))
-    return next((at for at in places if alike(item, said[at]) and says(said[at], text)), None)
+    text = item_text(item, where)
+    candidates = range(start, len(sampled))
+    return next(
+        (at for at in candidates if same_header(item, sampled[at]) and has_text(sampled[at], text)),
+        None,
+    )
 
 
-def _end_of_thoughts(said: Sequence[StoredItem], start: int) -> int:
-    """The position after the reasoning that stands at `start`."""
-    while said[start].item["type"] == "reasoning":
+def _end_of_reasoning(sampled: Sequence[StoredItem], start: int) -> int:
+    """The index of the first item from `start` that is not reasoning."""
+    while sampled[start].item["type"] == "reasoning":
         start += 1
     return start
 
 
-def _since_last_call(said: Sequence[StoredItem]) -> Sequence[StoredItem]:
-    """The call that `said` ends in, and what led to it from the call before on."""
-    starts = range(len(said) - 1, 0, -1)
-    return said[next((start for start in starts if _is_call(said[start - 1].item)), 0) :]
+def _since_last_call(output: Sequence[StoredItem]) -> Sequence[StoredItem]:
+    """The last item of `output`, which is a call, and the items between it and the call before."""
+    starts = range(len(output) - 1, 0, -1)
+    return output[next((start for start in starts if _is_call(output[start - 1].item)), 0) :]
 
 
-def _is_thought(stored: StoredItem) -> bool:
-    """Whether it is reasoning that tells something; an item may come back without its text."""
+def _is_reasoning(stored: StoredItem) -> bool:
+    """Whether it is reasoning with text; clients may send the item without its text."""
     item = stored.item
     return item["type"] == "reasoning" and bool(stored.message or item.get("content"))
 
@@ -105,8 +113,8 @@ def _is_call(item: Item) -> bool:
     return item["type"] in CALLS and isinstance(item.get("call_id"), str)
 
 
-def _is_said(item: Item) -> bool:
-    """Whether an assistant's turn goes on with it."""
+def _is_output(item: Item) -> bool:
+    """Whether the model makes items of this kind, so that it belongs to an assistant's turn."""
     if item["type"] == "message":
         return bool(item.get("role") == "assistant")
     return item["type"] in ("reasoning", *CALLS)

@@ -1,4 +1,4 @@
-"""Reasoning and summaries that come back sealed, as what the model said."""
+"""Reasoning and compaction items that come back with encrypted content."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,15 +9,20 @@ from server.store.responses.base import Item, StoredItem
 INCLUDE = "reasoning.encrypted_content"
 
 Unseal = Callable[[str, str], Message]
-"""A seal and the field that holds it -> what was sealed. Raises InvalidRequest for all else."""
+"""Decrypts a seal; the second argument is the path of its field. Raises InvalidRequest."""
 
 
-def unsealed(items: Iterable[Item], unseal: Unseal, param: str = "input") -> dict[str, StoredItem]:
-    """What stands behind the items that hold a seal, by their ids."""
-    found: dict[str, StoredItem] = {}
+def unseal_items(
+    items: Iterable[Item], unseal: Unseal, param: str = "input"
+) -> dict[str, StoredItem]:
+    """The items that hold a seal, with the messages in these, by item id.
+
+    Raises InvalidRequest naming the field of a seal that cannot be decrypted.
+    """
+    unsealed: dict[str, StoredItem] = {}
     for index, item in enumerate(items):
         where = f"{param}.{index}.encrypted_content"
-        sealed = item.get("encrypted_content")
-        if item["type"] == "compaction" or (item["type"] == "reasoning" and sealed is not None):
-            found[item["id"]] = StoredItem(item, unseal(string(sealed, where), where))
-    return found
+        seal = item.get("encrypted_content")
+        if item["type"] == "compaction" or (item["type"] == "reasoning" and seal is not None):
+            unsealed[item["id"]] = StoredItem(item, unseal(string(seal, where), where))
+    return unsealed

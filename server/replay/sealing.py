@@ -1,9 +1,11 @@
-"""Reasoning that clients keep for the server: encrypted and authenticated, for them unreadable.
+"""Encryption of the reasoning that clients store for the server and cannot read.
 
-Fernet's tokens (AES-128-CBC, HMAC-SHA256), by the first key; any of the keys opens them, so that
-keys can be rotated. A token opens for nobody but the owner that it was made for: as all that is
-kept, it belongs to the API key that made it. It holds the sampled token ids too, so that the next
-prompt repeats them.
+A seal is a Fernet token (AES-128-CBC, HMAC-SHA256). It is made with the first key, and opened with
+any of the keys, so that keys can be rotated. It holds the owner that it was made for, and opens for
+no other, as all stored objects belong to the API key that made them. It also holds the sampled
+token ids, so that the next prompt repeats them.
+
+Source: https://github.com/fernet/spec/blob/master/Spec.md
 """
 
 import logging
@@ -23,7 +25,11 @@ logger = logging.getLogger(__name__)
 
 
 class Sealer:
-    """Seals and opens. keys: Fernet's, at least one; without any, one is made for this process."""
+    """Makes and opens seals.
+
+    keys: Fernet keys, as `check_key` accepts them; the first encrypts. Without keys, one is
+    generated, and its seals can be opened only until the process ends.
+    """
 
     def __init__(self, keys: Sequence[str] = ()) -> None:
         if not keys:
@@ -33,38 +39,41 @@ class Sealer:
         )
 
     def seal(self, owner: str, message: Message) -> str:
-        """What `encrypted_content` holds of a message of the model's."""
+        """The seal of a message that the model made: the value of `encrypted_content`."""
         tokens = codec.pack_tokens(message.tokens)
-        sealed = {
+        content = {
             "owner": owner,
             "message": codec.dump_message(message),
             "tokens": None if tokens is None else b64encode(tokens).decode(),
         }
-        return self._fernet.encrypt(zlib.compress(orjson.dumps(sealed))).decode()
+        return self._fernet.encrypt(zlib.compress(orjson.dumps(content))).decode()
 
-    def open(self, owner: str, sealed: str, param: str) -> Message:
-        """What was sealed for the owner. Raises InvalidRequest naming `param` for all else."""
+    def open(self, owner: str, seal: str, param: str) -> Message:
+        """The message in a seal that was made for the owner.
+
+        Raises InvalidRequest naming `param` for any other text.
+        """
         try:
-            opened = orjson.loads(zlib.decompress(self._fernet.decrypt(sealed)))
+            content = orjson.loads(zlib.decompress(self._fernet.decrypt(seal)))
         except (InvalidToken, ValueError) as error:
-            raise _refused(param) from error
-        if opened["owner"] != owner:
-            raise _refused(param)
-        tokens = opened["tokens"]
+            raise _invalid_seal(param) from error
+        if content["owner"] != owner:
+            raise _invalid_seal(param)
+        tokens = content["tokens"]
         message = codec.load_message(
-            opened["message"], None if tokens is None else b64decode(tokens)
+            content["message"], None if tokens is None else b64decode(tokens)
         )
         assert message is not None
         return message
 
 
-def refuse_seal(sealed: str, param: str) -> NoReturn:
-    """Opens nothing, in place of `Sealer.open`. Raises InvalidRequest naming `param`."""
-    raise _refused(param)
+def refuse_seal(seal: str, param: str) -> NoReturn:
+    """Used in place of `Sealer.open` to open no seal. Raises InvalidRequest naming `param`."""
+    raise _invalid_seal(param)
 
 
 def check_key(key: str) -> str:
-    """The key. Raises ValueError where it is none."""
+    """The key itself. Raises ValueError if it is not a Fernet key."""
     try:
         Fernet(key)
     except ValueError:
@@ -74,7 +83,7 @@ def check_key(key: str) -> str:
     return key
 
 
-def _refused(param: str) -> InvalidRequest:
+def _invalid_seal(param: str) -> InvalidRequest:
     return InvalidRequest(
         "The encrypted content could not be verified: it was changed, or made with another API"
         " key or by another server. Send it as it was received, or leave it out.",

@@ -1,4 +1,4 @@
-"""How tools are named: by clients, and as recipients of harmony messages."""
+"""Names of tools: those that clients use, and the recipients of harmony messages."""
 
 from typing import Any
 
@@ -9,21 +9,21 @@ NAMESPACE = "functions"
 
 
 def recipient(name: str, namespace: str | None = None) -> str:
-    """The harmony recipient of a tool as the client names it.
+    """The harmony recipient of a tool that the client names.
 
-    A namespace is a prefix of the name, so that equal names in two namespaces stay apart and a
-    call in the history needs no declaration to be rendered.
+    A namespace becomes a prefix of the name. So equal names in two namespaces remain distinct, and
+    a call in the history can be rendered without the declaration of its tool.
     """
     if namespace is None:
         return f"{NAMESPACE}.{name}"
-    joint = "" if namespace.endswith("_") else "__"
-    return f"{NAMESPACE}.{namespace}{joint}{name}"
+    separator = "" if namespace.endswith("_") else "__"
+    return f"{NAMESPACE}.{namespace}{separator}{name}"
 
 
 def called_name(value: Any, param: str) -> str:
-    """The name that a call in the history goes by: any that a header can hold.
+    """The name of a tool that a call in the history has.
 
-    Raises InvalidRequest for any other.
+    Raises InvalidRequest for a name that a harmony header cannot hold.
     """
     name = string(value, param)
     if not names.is_name(name):

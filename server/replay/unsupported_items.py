@@ -1,7 +1,8 @@
-"""History items of kinds that this server does not make, as items that it reads.
+"""Converts history items that only other servers make into items that this server reads.
 
-Calls that a client ran, or that come with their results, are told as calls of a function named
-for the kind, with their outputs. Of what another server ran on its own a note is left.
+A call that the client ran, or that holds its own result, becomes a call of a function that is named
+after the kind, and its output becomes that of the function. A call that another server ran becomes
+a note.
 
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
 """
@@ -11,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from server.replay.content import unread
+from server.replay.content import unsupported_input
 from server.replay.tool_names import called_name
 from server.schemas.fields import array, mapping, optional_string, string
 from server.store.responses.base import Item
@@ -20,32 +21,32 @@ _Reader = Callable[[Item, str], list[Item]]
 
 
 def readable(item: Item, param: str) -> list[Item]:
-    """`item` as items of the kinds that the model's own turns have; others are as they were.
+    """The item as items of kinds that this server makes; an item of such a kind is unchanged.
 
-    Raises InvalidRequest whose `param` is under the one given.
+    Raises InvalidRequest whose `param` is under `param`.
     """
-    if item["type"] in LEFT_OUT:
+    if item["type"] in REPLACED_BY_NOTE:
         return [_note(item)]
     return _READERS[item["type"]](item, param) if item["type"] in _READERS else [item]
 
 
-def refuse_left_out(items: Sequence[Item], param: str) -> None:
-    """Raises InvalidRequest naming the first item of which a note alone would be told."""
+def refuse_unreadable(items: Sequence[Item], param: str) -> None:
+    """Raises InvalidRequest naming the first item that only a note would replace."""
     for index, item in enumerate(items):
-        if item["type"] in LEFT_OUT or item["type"] == "computer_call_output":
-            raise unread(item["type"], f"{param}.{index}")
+        if item["type"] in REPLACED_BY_NOTE or item["type"] == "computer_call_output":
+            raise unsupported_input(item["type"], f"{param}.{index}")
 
 
 def _call(tool: str, field: str) -> _Reader:
     def read(item: Item, param: str) -> list[Item]:
-        asked = mapping(item.get(field), f"{param}.{field}")
-        return [_function_call(string(item.get("call_id"), f"{param}.call_id"), tool, asked)]
+        arguments = mapping(item.get(field), f"{param}.{field}")
+        return [_function_call(string(item.get("call_id"), f"{param}.call_id"), tool, arguments)]
 
     return read
 
 
 def _output(item: Item, param: str) -> list[Item]:
-    # The API's own name for it: local_shell_call_output answers by `id` in older clients.
+    # Older clients send the id of the call in the `id` of a local_shell_call_output.
     call_id = item.get("call_id") or item.get("id")
     return [_function_output(call_id, item.get("output") or item.get("status") or "")]
 
@@ -76,8 +77,8 @@ def _mcp_call(item: Item, param: str) -> list[Item]:
         "arguments": string(item.get("arguments"), f"{param}.arguments"),
     }
     error = item.get("error")
-    told = item.get("output") or (error if isinstance(error, str | None) else _json(error))
-    return [call, _function_output(item["id"], told or "")]
+    output = item.get("output") or (error if isinstance(error, str | None) else _json(error))
+    return [call, _function_output(item["id"], output or "")]
 
 
 def _computer_call(item: Item, param: str) -> list[Item]:
@@ -97,8 +98,8 @@ def _note(item: Item) -> Item:
 
 
 def _function_call(call_id: str, name: str, arguments: Any) -> Item:
-    told = _json(arguments)
-    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": told}
+    text = _json(arguments)
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": text}
 
 
 def _function_output(call_id: Any, output: Any) -> Item:
@@ -120,7 +121,7 @@ _READERS: dict[str, _Reader] = {
     "shell_call": _call("shell", "action"),
     "shell_call_output": _shell_output,
 }
-LEFT_OUT = frozenset(
+REPLACED_BY_NOTE = frozenset(
     {
         "code_interpreter_call",
         "file_search_call",
@@ -133,9 +134,9 @@ LEFT_OUT = frozenset(
         "web_search_call",
     }
 )
-"""Kinds that leave a note: what they found is not in them, or means nothing here."""
+"""Kinds of which only a note remains: they lack their results, or have no meaning for gpt-oss."""
 
 STATUSES = ("searching", "interpreting", "generating", "calling", "failed")
-"""What only items of these kinds may say of themselves, each kind some of it."""
+"""Further values of `status`, which only items of these kinds may have."""
 
-KINDS = LEFT_OUT | _READERS.keys()
+KINDS = REPLACED_BY_NOTE | _READERS.keys()

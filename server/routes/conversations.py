@@ -26,7 +26,7 @@ from server.outbound.listing import full, page
 from server.outbound.redacted import redacted_item
 from server.replay import items
 from server.replay.prior_turns import conversation_not_found
-from server.replay.sealed_items import unsealed
+from server.replay.sealed_items import unseal_items
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
@@ -137,7 +137,7 @@ async def _items(
     known = await context.store.items(owner, items.ids_in(value))
 
     def resolved() -> tuple[StoredItem, ...]:
-        opened = unsealed(given, partial(context.sealer.open, owner), "items")
+        opened = unseal_items(given, partial(context.sealer.open, owner), "items")
         policy = context.settings.unsupported_input
         found = items.resolve(given, {**opened, **known}, "items", unsupported=policy)
         items.messages(before, found, "items")

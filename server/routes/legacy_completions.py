@@ -19,7 +19,7 @@ from server.http import json_body
 from server.http.answers import respond
 from server.http.authentication import authenticate
 from server.ids import new_id
-from server.inbound.legacy_completions import read
+from server.inbound import legacy_completions
 from server.outbound.chunks import encoder, head, usage_chunk
 from server.outbound.hidden import refuse_where_hidden
 from server.outbound.legacy_completions import CompletionOutbound, best, fold
@@ -39,7 +39,9 @@ async def create_completion(request: Request) -> Response:
     model = context.model(wanted.model)
     refuse_where_hidden(context.settings, "A raw completion")
     info = context.gateway.backend.info
-    compiled = await asyncio.to_thread(read, wanted, context_length=info.context_length)
+    compiled = await asyncio.to_thread(
+        legacy_completions.compile, wanted, context_length=info.context_length
+    )
     completion_id = new_id("cmpl")
     include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
     shared = head(

@@ -1,1 +1,1 @@
-"""The wire types of requests."""
+"""Schemas of request bodies: the fields that clients send, and their limits."""

@@ -1,4 +1,4 @@
-"""What the requests of both APIs have in common."""
+"""Types and checks that the request schemas of all APIs share."""
 
 import logging
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _NAME_CHARACTERS = 64
 
 
 def at_most(count: int) -> BeforeValidator:
-    """Refuses a longer array or object before its members are looked at."""
+    """A validator that refuses a longer array or object before its members are validated."""
     return BeforeValidator(_bounded(count))
 
 
@@ -51,7 +51,7 @@ def _short(text: str) -> str:
 
 
 Label = Annotated[str, AfterValidator(_short)]
-"""A string that is no text to read, such as an id."""
+"""A short string that is not text for the model, such as an id. See `MAX_LABEL`."""
 
 Fields = Annotated[dict[str, Any], at_most(MAX_FIELDS)]
 
@@ -71,11 +71,11 @@ Metadata = Annotated[
     ],
     at_most(16),
 ]
-"""Labels of what is stored; PostgreSQL keeps no U+0000."""
+"""Labels of a stored object: at most 16. U+0000 is refused, as PostgreSQL cannot store it."""
 
 
 class WireModel(BaseModel):
-    """JSON as clients send it: types are checked strictly, unknown fields are kept."""
+    """The base of request schemas. Types are checked strictly; unknown fields are accepted."""
 
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=(), frozen=True)
 
@@ -83,21 +83,22 @@ class WireModel(BaseModel):
 
 
 def note_unknown(request: BaseModel, api: str) -> None:
-    """Log the request's fields that no schema names, each once a process. Values never are.
+    """Log the names of a request's unknown fields, each name once in a process, and no values.
 
-    The first `MAX_NAMED` are logged by their names, of which the rest is cut.
+    Of each request the first `MAX_NAMED` names are logged, at most 64 characters of each, and the
+    number of the others.
     """
     extra = request.model_extra or {}
     for field in islice(extra, MAX_NAMED):
         _note(api, field[:_NAME_CHARACTERS])
     if len(extra) > MAX_NAMED:
-        logger.info("a request has %d more fields that are not known", len(extra) - MAX_NAMED)
+        logger.info("a request has %d more unknown fields", len(extra) - MAX_NAMED)
 
 
 def refuse(field: str, value: Any) -> None:
-    """Raises InvalidRequest for a field that would change the answer and is not served.
+    """Raises InvalidRequest for a field that would change the answer and is not supported.
 
-    Null, and empty values that mean the same as null, pass.
+    Null passes, and so do false and empty values, which mean the same as null.
     """
     if value not in (None, False, [], {}, ""):
         raise InvalidRequest(
@@ -107,4 +108,4 @@ def refuse(field: str, value: Any) -> None:
 
 @lru_cache(maxsize=4096)
 def _note(api: str, field: str) -> None:
-    logger.info("%s requests have a field that is not known here: %r", api, field)
+    logger.info("%s requests have an unknown field: %r", api, field)

@@ -1,8 +1,9 @@
-"""`POST /v1/chat/completions`: the request.
+"""The request of `POST /v1/chat/completions`.
 
-`messages`, tools, choices and formats are read by server.inbound, which names the offending field
-better than unions of message and part types can. Source:
-https://platform.openai.com/docs/api-reference/chat/create
+Messages, tools, tool choices and formats have the type `Any` here. `server.inbound` reads them, as
+its errors name one field, where those of a pydantic union name one for each alternative.
+
+Source: https://platform.openai.com/docs/api-reference/chat/create
 """
 
 from typing import Annotated, Any, Literal
@@ -14,32 +15,32 @@ from server.schemas.limits import MAX_LISTED
 from server.schemas.sampling import SamplingFields
 
 ALIAS = "reasoning_content"
-"""The name that some clients know `reasoning` by."""
+"""Another name of the field `reasoning`, which some clients use."""
 SEAL_FORMAT = "openai-responses-v1"
-"""The format of sealed reasoning: what Responses calls `encrypted_content`."""
+"""The format of sealed reasoning, as in the field `encrypted_content` of the Responses API."""
 
 
 class StreamOptions(WireModel):
-    """What a stream has beside its deltas. Obfuscation is never added."""
+    """Options of a stream. Obfuscation is never added."""
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
 
 
 class UsageOptions(WireModel):
-    """OpenRouter's way to ask for the usage of a stream."""
+    """OpenRouter's field that requests the usage at the end of a stream."""
 
     include: bool | None = None
 
 
 class UpdateChatCompletion(WireModel):
-    """The body of an update: the metadata in place of those there are."""
+    """The body of an update: metadata that replaces the stored metadata."""
 
     metadata: Metadata | None
 
 
 class CreateChatCompletion(SamplingFields):
-    """The body. Null means that a field is left out."""
+    """The request body. A field that is null is the same as one that is absent."""
 
     model: Label
     messages: Any
@@ -76,14 +77,14 @@ class CreateChatCompletion(SamplingFields):
     # vLLM's.
     return_token_ids: bool | None = None
 
-    # Accepted, and without effect here.
+    # Accepted without effect.
     prediction: Any = None
     prompt_cache_options: Any = None
     prompt_cache_retention: Any = None
     safety_identifier: Label | None = None
     user: Label | None = None
 
-    # Refused where they ask for what is not served.
+    # Refused if they request a feature that is not supported.
     audio: Any = None
     modalities: Labels | None = None
     moderation: Any = None
@@ -91,9 +92,9 @@ class CreateChatCompletion(SamplingFields):
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream ends with its usage."""
-        asked = (
+        """Whether the last chunk of a stream has the usage."""
+        flags = (
             self.stream_options and self.stream_options.include_usage,
             self.usage and self.usage.include,
         )
-        return any(asked)
+        return any(flags)

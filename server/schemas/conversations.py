@@ -1,4 +1,4 @@
-"""`/v1/conversations`: the requests.
+"""The requests of `/v1/conversations`.
 
 Source: https://platform.openai.com/docs/api-reference/conversations
 """
@@ -9,7 +9,7 @@ from server.schemas.base import Metadata, WireModel
 
 
 class CreateConversation(WireModel):
-    """The body of `POST /v1/conversations`; `items` are read by server.inbound."""
+    """The body of `POST /v1/conversations`; `server.inbound` reads `items`."""
 
     items: Any = None
     metadata: Metadata | None = None

@@ -1,7 +1,7 @@
-"""Checks of raw JSON that name the offending field by its dotted path.
+"""Checks of raw JSON values whose errors name the field by its dotted path.
 
-Used where a pydantic union would answer with the errors of every alternative. All raise
-InvalidRequest whose `param` is the path given.
+They are used where a pydantic union would report the errors of every alternative. All raise
+InvalidRequest with the given `param`.
 """
 
 import json
@@ -22,7 +22,7 @@ _NAMES = {
 
 
 def invalid(param: str, problem: str, code: str | None = None) -> InvalidRequest:
-    """The error for `param`; `problem` is a clause without its full stop."""
+    """The error for a field. problem: a clause without a full stop."""
     return InvalidRequest(f"Invalid value for '{param}': {problem}.", param=param, code=code)
 
 
@@ -41,7 +41,7 @@ def label(value: Any, param: str) -> str:
 
 
 def optional_label(value: Any, param: str) -> str | None:
-    """`value`, which must be null or as `label` says."""
+    """`value`, which must be null or a label."""
     return None if value is None else label(value, param)
 
 
@@ -79,7 +79,7 @@ def array(value: Any, param: str, most: int = MAX_ITEMS) -> list[Any]:
 
 
 def declaration(value: Any, param: str) -> None:
-    """Raises InvalidRequest for what is larger than `MAX_DECLARATION`: answers repeat it."""
+    """Raises InvalidRequest for a value of more than `MAX_DECLARATION` bytes: answers repeat it."""
     if value is not None and _size(value) > MAX_DECLARATION:
         raise invalid(param, f"it is larger than {MAX_DECLARATION} bytes of JSON")
 
@@ -87,19 +87,19 @@ def declaration(value: Any, param: str) -> None:
 def _size(value: Any) -> int:
     try:
         return len(orjson.dumps(value))
-    except TypeError:  # a larger integer than orjson writes, or reads as one
+    except TypeError:  # an integer of more than 64 bits
         return len(json.dumps(value))
 
 
 def digits(text: str, most: int) -> int | None:
-    """The integer from 0 to `most` that `text` spells in decimal; None where it spells none.
+    """The integer from 0 to `most` that `text` has in decimal digits, None for any other text.
 
-    Text of any length may be asked about: `int` refuses what has thousands of digits.
+    The text may have any length, while `int` raises ValueError for thousands of digits.
     """
-    spelled = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
-    return int(text) if spelled and int(text) <= most else None
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(most))
+    return int(text) if is_short and int(text) <= most else None
 
 
-def _wrong_type(value: Any, param: str, wanted: type) -> InvalidRequest:
+def _wrong_type(value: Any, param: str, expected: type) -> InvalidRequest:
     got = "null" if value is None else _NAMES.get(type(value), "a number")
-    return invalid(param, f"expected {_NAMES[wanted]}, but got {got}", code="invalid_type")
+    return invalid(param, f"expected {_NAMES[expected]}, but got {got}", code="invalid_type")

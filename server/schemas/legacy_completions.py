@@ -1,4 +1,4 @@
-"""`POST /v1/completions`: the request.
+"""The request of `POST /v1/completions`.
 
 Source: https://platform.openai.com/docs/api-reference/completions/create
 """
@@ -16,7 +16,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class CreateCompletion(SamplingFields):
-    """The body. Null means that a field is left out."""
+    """The request body. A field that is null is the same as one that is absent."""
 
     model: Label
     prompt: Any = None
@@ -29,11 +29,11 @@ class CreateCompletion(SamplingFields):
     max_tokens: Count | None = None
     prompt_cache_key: Label | None = None
 
-    # This server's: text spells control tokens; the answer has the ids.
+    # Extensions of this server: the prompt may contain control tokens; the answer has token ids.
     control_tokens: bool | None = None
     return_token_ids: bool | None = None
 
-    # Accepted, and without effect here.
+    # Accepted without effect.
     user: Label | None = None
 
     # Refused.

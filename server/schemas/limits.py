@@ -1,48 +1,49 @@
-"""How much one request may hold. No limit is one that a working client meets.
+"""Limits on the size of one request. A client that works correctly does not reach them.
 
-The context of gpt-oss is 131,072 tokens. A limit that names it holds more than one context.
+The context of gpt-oss has 131,072 tokens. Limits that are explained by contexts leave room for more
+than one.
 """
 
 MAX_DEPTH = 128
-"""Levels of arrays and objects in a body; orjson writes 254, and answers wrap what was sent."""
+"""Levels of arrays and objects in a body. orjson writes 254; answers add levels of their own."""
 
 MAX_VALUES = 1 << 19
-"""Values and names in a body: four contexts of token ids. They are built in 40 ms."""
+"""Values and names in a body: four contexts of token ids. Parsing them takes some 40 ms."""
 
 MAX_NAMES = 1 << 17
-"""Members of objects in a body, which take longest: four to each of `MAX_ITEMS` items."""
+"""Members of objects in a body, the slowest to parse: four for each of `MAX_ITEMS` items."""
 
 MAX_CONTAINERS = 1 << 17
-"""Arrays and objects in a body: four to each of `MAX_ITEMS` items. An empty one takes 64 bytes."""
+"""Arrays and objects in a body: four for each of `MAX_ITEMS` items. Each has 64 bytes or more."""
 
 MAX_WIDE_BYTES = 1 << 24
-"""Bytes of strings with any character beyond ASCII: two million tokens, and up to 64 MiB in memory.
+"""Bytes of strings that are not ASCII: some two million tokens, and up to 64 MiB in memory.
 
-Data in base64 is ASCII, which takes as many bytes in memory as it does in the body.
+ASCII strings, such as data in base64, are not counted: they need no more memory than the body.
 """
 
 MAX_ITEMS = 1 << 15
 """Elements of an array of items, messages, content parts or calls.
 
-A message has at least four tokens: the context holds no more of them.
+A message has at least four tokens, so a context has no more messages.
 """
 
 MAX_TOOLS = 4096
-"""Tools of a request, those in namespaces included: a declaration has more than 32 tokens."""
+"""Tools of a request, with those in namespaces. A declaration has more than 32 tokens."""
 
 MAX_DECLARATION = 1 << 22
-"""The size of a request's tools, and of its tool choice and its format, in bytes of JSON.
+"""Bytes of JSON of a request's tools, of its tool choice and of its format.
 
-That is eight contexts of declarations.
+These are eight contexts of declarations.
 """
 
 MAX_FIELDS = 256
-"""Members of an object whose fields a schema names. The largest has 50."""
+"""Members of an object that has a schema. The largest schema has some 50 fields."""
 
 MAX_LABEL = 1 << 16
-"""Characters of a string that is no text to read: an id, a key, a model's name.
+"""Characters of a string that is not text for the model: an id, a key, the name of a model.
 
-Some gateways put whole signatures of several thousand characters into ids.
+Some gateways put signatures of several thousand characters into ids.
 """
 
 MAX_LISTED = 64
@@ -52,4 +53,4 @@ MAX_BIASES = 1 << 14
 """Entries of `logit_bias`."""
 
 MAX_IDS = 1 << 18
-"""Token ids that `/tokenize` gives and `/detokenize` takes: two contexts."""
+"""Token ids that `/tokenize` returns and `/detokenize` accepts: two contexts."""

@@ -1,4 +1,4 @@
-"""What a list's query asks for.
+"""The page of a list that a query requests.
 
 Source: https://platform.openai.com/docs/api-reference/chat/list
 """
@@ -9,7 +9,11 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """limit: 1 to 100. after: the id of the last entry that the client has."""
+    """A page of a list.
+
+    limit: how many entries, 1 to 100. after: the id of the last entry of the page before, None for
+    the first page.
+    """
 
     limit: int
     order: Literal["asc", "desc"]

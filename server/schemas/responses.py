@@ -1,8 +1,9 @@
-"""`POST /v1/responses`: the request.
+"""The request of `POST /v1/responses`.
 
-`input`, `tools` and `tool_choice` are read by server.inbound, which names the offending field
-better than a union of some thirty item types can. Source:
-https://platform.openai.com/docs/api-reference/responses/create
+`input`, `tools` and `tool_choice` have the type `Any` here. `server.inbound` reads them, as its
+errors name one field, where those of a pydantic union name one for each of some thirty item types.
+
+Source: https://platform.openai.com/docs/api-reference/responses/create
 """
 
 from typing import Annotated, Any, Literal
@@ -14,9 +15,9 @@ from server.schemas.sampling import SamplingFields
 
 
 class Reasoning(WireModel):
-    """How the model reasons. Summaries are not made: the raw chain of thought is shown.
+    """Options of the reasoning. There are no summaries: the answer has the raw reasoning.
 
-    `max_tokens` is OpenRouter's.
+    `max_tokens` is an extension of OpenRouter.
     """
 
     effort: Label | None = None
@@ -27,16 +28,16 @@ class Reasoning(WireModel):
 
 
 class TextConfig(WireModel):
-    """What the answer's text looks like."""
+    """Options of the answer's text."""
 
     format: Fields | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
 class CreateResponse(SamplingFields):
-    """The body. Null means that a field is left out.
+    """The request body. A field that is null is the same as one that is absent.
 
-    Of the sampling fields all but `temperature` and `top_p` are this server's extensions.
+    All sampling fields except `temperature` and `top_p` are extensions of this server.
     """
 
     model: Label | None = None
@@ -77,7 +78,7 @@ class CreateResponse(SamplingFields):
 
 
 class CompactResponse(WireModel):
-    """The body of `POST /v1/responses/compact`. Null means that a field is left out.
+    """The body of `POST /v1/responses/compact`. A null field is the same as an absent one.
 
     Source: https://platform.openai.com/docs/api-reference/responses/compact
     """

@@ -1,4 +1,4 @@
-"""How and when tokens are drawn: the fields that the requests of all APIs share."""
+"""The sampling fields that the requests of all APIs share."""
 
 from typing import Annotated, Any
 
@@ -11,9 +11,10 @@ Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class SamplingFields(WireModel):
-    """Null means that a field is left out. Their ranges are checked by server.inbound.options.
+    """Sampling parameters. A field that is null is the same as one that is absent.
 
-    `top_k` has none: from the vocabulary's size on it keeps all tokens.
+    `server.inbound.options` checks their ranges. `top_k` has no upper limit: a value of at least
+    the vocabulary's size keeps all tokens.
     """
 
     temperature: float | None = None
@@ -24,10 +25,10 @@ class SamplingFields(WireModel):
     seed: Integer64 | None = None
     stop: Any = None
 
-    # Those of other servers of open models.
+    # Extensions that servers of open models have in common.
     top_k: int | None = None
     min_p: float | None = None
     repetition_penalty: float | None = None
 
-    # vLLM's: lower is served earlier.
+    # An extension of vLLM: lower values are served first.
     priority: Integer64 | None = None

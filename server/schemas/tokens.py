@@ -1,4 +1,4 @@
-"""`POST /tokenize` and `/detokenize`: the requests."""
+"""The requests of `POST /tokenize` and `POST /detokenize`."""
 
 from typing import Any
 
@@ -6,7 +6,11 @@ from server.schemas.base import Label, WireModel
 
 
 class Tokenize(WireModel):
-    """control_tokens: text that spells a control token means it; without, it is only text."""
+    """The body of `POST /tokenize`.
+
+    control_tokens: whether the name of a control token, such as `<|start|>`, is encoded as that
+    token rather than as text.
+    """
 
     prompt: str
     model: Label | None = None
@@ -15,7 +19,7 @@ class Tokenize(WireModel):
 
 
 class Detokenize(WireModel):
-    """tokens: an array of token ids."""
+    """The body of `POST /detokenize`. tokens: an array of token ids."""
 
     tokens: Any
     model: Label | None = None

@@ -1,4 +1,4 @@
-"""The form of the answer, as both APIs ask for it."""
+"""The answer format in requests of both APIs."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ SCHEMA = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"
 
 
 @pytest.mark.parametrize("value", [None, {}, {"type": "text"}])
-def test_plain_text_is_no_format(value: Any) -> None:
+def test_plain_text_has_no_format(value: Any) -> None:
     assert read_format(value, "text.format") is None
 
 
@@ -33,13 +33,13 @@ def test_plain_text_is_no_format(value: Any) -> None:
     ],
     ids=["responses", "chat"],
 )
-def test_a_schema_is_told_to_the_model(value: Any, param: str) -> None:
+def test_a_json_schema_is_declared(value: Any, param: str) -> None:
     assert read_format(value, "text.format") == AnswerFormat(
         ResponseFormat("n", SCHEMA), param, strict=True
     )
 
 
-def test_any_json_object_is_a_schema_too() -> None:
+def test_json_object_is_a_schema() -> None:
     assert read_format({"type": "json_object"}, "p") == AnswerFormat(JSON_OBJECT, "p")
 
 
@@ -58,7 +58,7 @@ def test_any_json_object_is_a_schema_too() -> None:
         ({"type": "json_schema", "json_schema": {"schema": {}}}, "p.json_schema.name"),
     ],
 )
-def test_a_bad_format_is_refused_by_its_field(value: Any, param: str) -> None:
+def test_an_error_names_the_bad_field(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_format(value, "p")
     assert caught.value.param == param

@@ -7,7 +7,7 @@ from adapters.base import SamplingParams
 from harmony.messages import Effort
 from server.errors import InvalidRequest
 from server.inbound.options import (
-    MAX_STOP,
+    MAX_STOP_LENGTH,
     Reasoning,
     effective_tier,
     read_effort,
@@ -25,11 +25,11 @@ def sampling(**fields: Any) -> SamplingParams:
     return read_sampling(SamplingFields(**fields))
 
 
-def test_the_default_is_what_the_model_is_made_for() -> None:
+def test_the_defaults_are_those_of_the_model_card() -> None:
     assert sampling() == SamplingParams(temperature=1.0, top_p=1.0)
 
 
-def test_every_sampling_field_counts() -> None:
+def test_every_sampling_field_is_read() -> None:
     read = sampling(
         temperature=0,
         top_p=0.5,
@@ -56,27 +56,27 @@ def test_every_sampling_field_counts() -> None:
         (1000, None, 1000),
     ],
 )
-def test_a_priority_is_said_or_meant_by_the_tier(
+def test_a_priority_overrides_that_of_the_tier(
     priority: int | None, tier: str | None, read: int
 ) -> None:
     assert read_priority(priority, tier) == read
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("tier", "effective"),
     [(None, "default"), ("auto", "default"), ("scale", "default")]
     + [(tier, tier) for tier in ("default", "priority", "flex")],
 )
-def test_the_tier_that_is_told_is_the_effective_one(asked: str | None, told: str) -> None:
-    assert effective_tier(None, asked) == told
+def test_the_effective_tier(tier: str | None, effective: str) -> None:
+    assert effective_tier(None, tier) == effective
 
 
-def test_where_a_priority_counts_the_tier_does_not() -> None:
+def test_the_effective_tier_with_a_priority_is_default() -> None:
     assert effective_tier(0, "priority") == "default"
 
 
 @pytest.mark.parametrize("priority", [-1001, 1001])
-def test_a_priority_out_of_range_is_refused_by_name(priority: int) -> None:
+def test_a_priority_out_of_range_is_refused(priority: int) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_priority(priority)
     assert refused.value.param == "priority"
@@ -86,7 +86,7 @@ def test_a_top_k_of_minus_one_is_off() -> None:
     assert sampling(top_k=-1).top_k == 0
 
 
-def test_a_top_p_of_zero_keeps_the_likeliest_token_alone() -> None:
+def test_a_top_p_of_zero_keeps_only_the_most_likely_token() -> None:
     assert 0 < sampling(top_p=0).top_p < 1e-6
 
 
@@ -107,20 +107,20 @@ def test_a_top_p_of_zero_keeps_the_likeliest_token_alone() -> None:
         ("repetition_penalty", 1e308),
     ],
 )
-def test_a_number_out_of_range_is_refused_by_name(field: str, value: float) -> None:
+def test_a_number_out_of_range_is_refused(field: str, value: float) -> None:
     with pytest.raises(InvalidRequest) as refused:
         sampling(**{field: value})
     assert refused.value.param == field
 
 
 @pytest.mark.parametrize("token", ["x", "-1", "201088", "1.0", "²", "", "1" * 5_000])
-def test_a_bias_is_for_a_token_id(token: str) -> None:
+def test_a_bias_needs_a_token_id(token: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         sampling(logit_bias={token: 1})
     assert f"logit_bias.{token}".startswith((refused.value.param or "no").rstrip("…"))
 
 
-def test_a_bias_has_its_range_too() -> None:
+def test_a_bias_out_of_range_is_refused() -> None:
     with pytest.raises(InvalidRequest) as refused:
         sampling(logit_bias={"1": 101})
     assert refused.value.param == "logit_bias.1"
@@ -130,7 +130,7 @@ def test_a_bias_has_its_range_too() -> None:
     ("value", "stops"),
     [(None, ()), ([], ()), ("a", ("a",)), (["a", "b", "a"], ("a", "b"))],
 )
-def test_stop_strings_come_alone_or_in_an_array(value: Any, stops: tuple[str, ...]) -> None:
+def test_stop_is_a_string_or_an_array(value: Any, stops: tuple[str, ...]) -> None:
     assert read_stop(value) == stops
 
 
@@ -144,7 +144,7 @@ def test_stop_strings_come_alone_or_in_an_array(value: Any, stops: tuple[str, ..
         (["a", "b", "c", "d", "e"], "stop"),
     ],
 )
-def test_a_bad_stop_string_is_named(value: Any, param: str) -> None:
+def test_an_error_names_the_bad_stop_string(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_stop(value)
     assert refused.value.param == param
@@ -163,7 +163,7 @@ def test_a_bad_stop_string_is_named(value: Any, param: str) -> None:
         ("max", Effort.HIGH),
     ],
 )
-def test_efforts_become_those_that_the_model_knows(value: Any, effort: Effort | None) -> None:
+def test_efforts_of_the_api_become_those_of_gpt_oss(value: Any, effort: Effort | None) -> None:
     assert read_effort(value, "reasoning_effort") is effort
 
 
@@ -195,12 +195,12 @@ def test_openrouters_reasoning_object(value: Any, reasoning: Reasoning) -> None:
     assert read_reasoning(value, max_tokens=1000) == reasoning
 
 
-def test_a_budget_without_an_answers_length_is_measured_by_a_usual_one() -> None:
+def test_a_budget_without_max_tokens_is_compared_to_a_usual_length() -> None:
     assert read_reasoning({"max_tokens": 1000}).effort is Effort.LOW
     assert read_reasoning({"max_tokens": 16000}).effort is Effort.HIGH
 
 
-def test_the_reasoning_object_wins_over_the_fields_beside_it() -> None:
+def test_the_reasoning_object_overrides_other_fields() -> None:
     assert read_reasoning({"effort": "high"}, effort="low").effort is Effort.HIGH
     assert read_reasoning({}, effort="low").effort is Effort.LOW
     assert read_reasoning({"exclude": False}, include=False).hidden is False
@@ -219,13 +219,13 @@ def test_the_reasoning_object_wins_over_the_fields_beside_it() -> None:
         ({"effort": "huge"}, "reasoning.effort"),
     ],
 )
-def test_a_bad_reasoning_field_is_named(value: Any, param: str) -> None:
+def test_an_error_names_the_bad_reasoning_field(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_reasoning(value)
     assert refused.value.param == param
 
 
-def test_without_analysis_the_model_is_told_of_low_effort() -> None:
+def test_without_reasoning_the_system_message_has_low_effort() -> None:
     assert system_content(None, "2026-01-02").effort is Effort.LOW
     assert system_content(Effort.HIGH, "2026-01-02").effort is Effort.HIGH
     assert system_content(None, "2026-01-02").start_date == "2026-01-02"
@@ -236,17 +236,17 @@ def test_today_is_a_date() -> None:
 
 
 @pytest.mark.parametrize("budget", [2**20, 2**32, 2**64 - 1])
-def test_a_budget_is_a_number_that_grammars_count_to(budget: int) -> None:
+def test_a_budget_is_at_most_what_grammars_can_count(budget: int) -> None:
     assert read_reasoning({"max_tokens": budget}).budget == 2**20
 
 
 @pytest.mark.parametrize("top_k", [2**31, 2**63, 2**64 - 1])
-def test_a_top_k_may_be_as_large_as_it_likes(top_k: int) -> None:
+def test_top_k_has_no_upper_limit(top_k: int) -> None:
     assert sampling(top_k=top_k).top_k == top_k
 
 
-def test_a_stop_string_is_short() -> None:
-    assert read_stop("x" * MAX_STOP) == ("x" * MAX_STOP,)
+def test_the_length_of_a_stop_string_is_limited() -> None:
+    assert read_stop("x" * MAX_STOP_LENGTH) == ("x" * MAX_STOP_LENGTH,)
     with pytest.raises(InvalidRequest) as refused:
-        read_stop(["a", "x" * (MAX_STOP + 1)])
+        read_stop(["a", "x" * (MAX_STOP_LENGTH + 1)])
     assert refused.value.param == "stop.1"

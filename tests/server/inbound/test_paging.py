@@ -6,7 +6,7 @@ from server.inbound.paging import DEFAULT_LIMIT, read_metadata, read_model, read
 from server.schemas.paging import Paging
 
 
-def test_what_the_query_leaves_out_is_the_lists_own() -> None:
+def test_missing_parameters_have_the_lists_defaults() -> None:
     assert read_paging(QueryParams(), order="desc") == Paging(DEFAULT_LIMIT, "desc", None)
     query = QueryParams({"limit": "100", "order": "asc", "after": "item"})
     assert read_paging(query, order="desc") == Paging(100, "asc", "item")
@@ -19,14 +19,14 @@ def test_a_limit_is_from_1_to_100(limit: str) -> None:
     assert refused.value.param == "limit"
 
 
-def test_a_list_is_narrowed_by_model_and_metadata() -> None:
+def test_model_and_metadata_are_filters() -> None:
     query = QueryParams({"model": "m", "metadata[a]": "1", "metadata[b]": "", "metadata": "x"})
     assert read_model(query) == "m"
     assert read_metadata(query) == {"a": "1", "b": ""}
     assert read_model(QueryParams()) is None
 
 
-def test_what_postgresql_cannot_hold_is_refused_by_name() -> None:
+def test_text_that_postgresql_cannot_hold_is_refused() -> None:
     with pytest.raises(InvalidRequest) as model:
         read_model(QueryParams({"model": "m\0"}))
     with pytest.raises(InvalidRequest) as value:

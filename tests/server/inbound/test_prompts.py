@@ -8,7 +8,7 @@ from server.errors import ContextLengthExceeded, InvalidRequest
 from server.inbound import prompts
 from server.inbound.prompts import read_prompts
 
-ROOMY = 1_000
+LONG_CONTEXT = 1_000
 
 
 @pytest.mark.parametrize(
@@ -20,19 +20,19 @@ ROOMY = 1_000
     ],
 )
 def test_prompts_are_text_or_ids(value: Any, texts: list[str]) -> None:
-    assert [decode(ids) for ids in read_prompts(value, ROOMY)] == texts
+    assert [decode(ids) for ids in read_prompts(value, LONG_CONTEXT)] == texts
 
 
-def test_text_that_fits_no_context_is_refused_before_it_is_split(
+def test_text_that_is_too_long_is_refused_before_it_is_encoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     encoded: list[str] = []
 
-    def encode_noted(text: str, most: int, *, control: bool) -> list[int]:
+    def record(text: str, most: int, *, control: bool) -> list[int]:
         encoded.append(text)
         return encode(text)
 
-    monkeypatch.setattr(prompts, "encode_within", encode_noted)
+    monkeypatch.setattr(prompts, "encode_within", record)
     fits = " " * longest_token()
     assert len(read_prompts(fits, 1)[0]) == 1
     with pytest.raises(ContextLengthExceeded) as refused:
@@ -52,13 +52,13 @@ def test_text_that_fits_no_context_is_refused_before_it_is_split(
         ([[64], [-1]], "prompt.1.0"),
     ],
 )
-def test_what_is_no_prompt_is_named(value: Any, param: str) -> None:
+def test_an_error_names_the_bad_prompt(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        read_prompts(value, ROOMY)
+        read_prompts(value, LONG_CONTEXT)
     assert refused.value.param == param
 
 
-def test_there_are_so_many_prompts_and_no_more() -> None:
+def test_the_number_of_prompts_is_limited() -> None:
     with pytest.raises(InvalidRequest, match="at most 128 prompts") as refused:
-        read_prompts([None] * 129, ROOMY)
+        read_prompts([None] * 129, LONG_CONTEXT)
     assert refused.value.param == "prompt"

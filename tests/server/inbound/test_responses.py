@@ -1,4 +1,4 @@
-"""A Responses request as a plan."""
+"""Compilation of Responses requests."""
 
 import threading
 from collections.abc import Collection
@@ -33,10 +33,10 @@ NEEDED = Masking("needed")
 SEALER = Sealer()
 TODAY = "2026-01-31"
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
-SAID = Message(Author(Role.ASSISTANT), "Hello.", Channel.FINAL, tokens=(1, 2, 3))
+SAMPLED = Message(Author(Role.ASSISTANT), "Hello.", Channel.FINAL, tokens=(1, 2, 3))
 
 
-def compiling(
+def compile_context(
     store: MemoryStore | None = None, owner: str = "a", masking: Masking = NEEDED, **options: Any
 ) -> CompileContext:
     store = store or MemoryStore()
@@ -50,7 +50,7 @@ async def compiled(
     **fields: Any,
 ) -> CompiledResponse:
     request = validate({"input": "hi"} | fields, CreateResponse)
-    return await responses.compile(request, compiling(store, owner, masking))
+    return await responses.compile(request, compile_context(store, owner, masking))
 
 
 async def refused(**fields: Any) -> InvalidRequest | NotFound:
@@ -61,74 +61,74 @@ async def refused(**fields: Any) -> InvalidRequest | NotFound:
 
 async def with_previous() -> MemoryStore:
     store = MemoryStore()
-    asked = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": "hi"})
+    question = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": "hi"})
     content = [{"type": "output_text", "text": "Hello."}]
     item = {"type": "message", "id": "msg_2", "role": "assistant", "content": content}
     response = {"id": "resp_1", "status": "completed", "instructions": "Old."}
     await store.put(
-        StoredResponse("a", response, "2025-12-31", (), (asked,), (StoredItem(item, SAID),))
+        StoredResponse("a", response, "2025-12-31", (), (question,), (StoredItem(item, SAMPLED),))
     )
     return store
 
 
-def said(draft: CompiledResponse) -> list[Any]:
-    return [message.content for message in draft.plan.conversation.messages]
+def contents(request: CompiledResponse) -> list[Any]:
+    return [message.content for message in request.plan.conversation.messages]
 
 
 async def test_only_ids_that_the_client_sent_are_looked_up() -> None:
-    class Asked(MemoryStore):
+    class Recording(MemoryStore):
         async def items(self, owner: str, ids: Collection[str]) -> dict[str, StoredItem]:
-            asked.extend(ids)
+            looked_up.extend(ids)
             return {}
 
-    asked: list[str] = []
+    looked_up: list[str] = []
     old = {"role": "assistant", "content": "Hello.", "id": "msg_2"}
-    await compiled(Asked(), input=[{"role": "user", "content": "hi", "id": None}, old])
-    await compiled(Asked())
-    assert asked == ["msg_2"]
+    await compiled(Recording(), input=[{"role": "user", "content": "hi", "id": None}, old])
+    await compiled(Recording())
+    assert looked_up == ["msg_2"]
 
 
-async def test_a_bare_question_takes_the_defaults() -> None:
-    draft = await compiled()
-    assert said(draft) == [SystemContent(start_date=TODAY, effort=Effort.MEDIUM), "hi"]
-    plan = draft.plan
+async def test_a_minimal_request_has_the_defaults() -> None:
+    request = await compiled()
+    assert contents(request) == [SystemContent(start_date=TODAY, effort=Effort.MEDIUM), "hi"]
+    plan = request.plan
     assert (plan.tools, plan.stop, plan.max_tokens, plan.seed) == ((), (), None, None)
     assert plan.top_logprobs is None
-    assert draft.prior.start_date == TODAY
+    assert request.prior.start_date == TODAY
 
 
-async def test_nulls_are_as_good_as_nothing() -> None:
+async def test_null_is_the_same_as_absent() -> None:
     nulls = {name: None for name in CreateResponse.model_fields if name != "input"}
     bare, nulled = await compiled(), await compiled(**nulls)
     assert nulled.plan.conversation == bare.plan.conversation
     assert nulled.plan.sampling == bare.plan.sampling
 
 
-async def test_what_clients_send_without_meaning_changes_nothing() -> None:
-    draft = await compiled(
-        text={}, include=[], client_metadata={"a": "b"}, unheard_of=1, stream_options={}, tools=[]
+async def test_empty_and_unknown_fields_change_nothing() -> None:
+    request = await compiled(
+        text={}, include=[], client_metadata={"a": "b"}, unknown=1, stream_options={}, tools=[]
     )
-    assert said(draft)[1:] == ["hi"]
+    assert contents(request)[1:] == ["hi"]
 
 
 async def test_instructions_tools_and_format_are_the_developer_message() -> None:
     form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
-    draft = await compiled(instructions="Be kind.", tools=[TOOL], text={"format": form})
-    developer = said(draft)[1]
+    request = await compiled(instructions="Be kind.", tools=[TOOL], text={"format": form})
+    developer = contents(request)[1]
     assert isinstance(developer, DeveloperContent)
     assert developer.instructions == "Be kind."
     assert [tool.name for tool in developer.tools[0].tools] == ["f"]
     assert developer.response_formats[0].name == "n"
-    assert draft.plan.tools[0].recipient == "functions.f"
+    assert request.plan.tools[0].recipient == "functions.f"
 
 
-async def test_verbosity_is_told_beside_the_instructions() -> None:
-    draft = await compiled(instructions="Be kind.", text={"verbosity": "low"})
-    assert said(draft)[1].instructions == "Be kind.\n\nKeep the final answer short."
-    assert said(await compiled(text={"verbosity": "medium"}))[1:] == ["hi"]
+async def test_verbosity_is_appended_to_the_instructions() -> None:
+    request = await compiled(instructions="Be kind.", text={"verbosity": "low"})
+    assert contents(request)[1].instructions == "Be kind.\n\nKeep the final answer short."
+    assert contents(await compiled(text={"verbosity": "medium"}))[1:] == ["hi"]
 
 
-async def test_what_a_tool_choice_wants_is_enforced() -> None:
+async def test_a_required_tool_choice_is_enforced() -> None:
     fields = {"tools": [TOOL], "tool_choice": "required"}
     free = (await compiled(tools=[TOOL])).plan
     bound = (await compiled(**fields)).plan
@@ -138,7 +138,7 @@ async def test_what_a_tool_choice_wants_is_enforced() -> None:
     assert error.param == "tool_choice"
 
 
-async def test_without_effort_the_answer_begins_at_once() -> None:
+async def test_without_effort_the_final_header_is_prefilled() -> None:
     plan = (await compiled(reasoning={"effort": "none"})).plan
     assert plan.prefill == tuple(encode_with_control("<|channel|>final<|message|>"))
 
@@ -163,7 +163,7 @@ async def test_options_reach_the_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "wanted", "param"),
+    ("fields", "count", "param"),
     [
         ({}, None, "include"),
         ({"top_logprobs": 0}, None, "include"),
@@ -172,41 +172,41 @@ async def test_options_reach_the_plan() -> None:
         ({"include": ["message.output_text.logprobs"], "top_logprobs": 3}, 3, "top_logprobs"),
     ],
 )
-async def test_logprobs_are_asked_for_in_two_ways(
-    fields: dict[str, Any], wanted: int | None, param: str
+async def test_logprobs_may_be_requested_in_two_ways(
+    fields: dict[str, Any], count: int | None, param: str
 ) -> None:
     plan = (await compiled(**fields)).plan
-    assert plan.top_logprobs == wanted
+    assert plan.top_logprobs == count
     assert plan.logprobs_param == param
 
 
-async def test_a_continuation_repeats_what_was_said() -> None:
-    draft = await compiled(
+async def test_a_continuation_repeats_the_earlier_turns() -> None:
+    request = await compiled(
         await with_previous(), previous_response_id="resp_1", input="And?", instructions="New."
     )
-    system, developer, *rest = draft.plan.conversation.messages
+    system, developer, *rest = request.plan.conversation.messages
     assert isinstance(system.content, SystemContent)
     assert system.content.start_date == "2025-12-31"
     assert developer.content == DeveloperContent("New.")
     assert [message.content for message in rest] == ["hi", "Hello.", "And?"]
-    assert rest[1] is SAID
-    assert draft.prior.start_date == "2025-12-31"
-    assert [stored.item["id"] for stored in draft.prior.items] == ["msg_1", "msg_2"]
-    assert len(draft.input) == 1
+    assert rest[1] is SAMPLED
+    assert request.prior.start_date == "2025-12-31"
+    assert [stored.item["id"] for stored in request.prior.items] == ["msg_1", "msg_2"]
+    assert len(request.input) == 1
 
 
-async def test_instructions_of_the_previous_response_are_not_carried() -> None:
-    draft = await compiled(await with_previous(), previous_response_id="resp_1")
-    assert not any(isinstance(content, DeveloperContent) for content in said(draft))
+async def test_instructions_of_the_previous_response_are_not_repeated() -> None:
+    request = await compiled(await with_previous(), previous_response_id="resp_1")
+    assert not any(isinstance(content, DeveloperContent) for content in contents(request))
 
 
 async def test_a_continuation_needs_no_new_input() -> None:
-    draft = await compiled(await with_previous(), previous_response_id="resp_1", input=None)
-    assert said(draft)[1:] == ["hi", "Hello."]
+    request = await compiled(await with_previous(), previous_response_id="resp_1", input=None)
+    assert contents(request)[1:] == ["hi", "Hello."]
 
 
 @pytest.mark.parametrize(("response_id", "owner"), [("resp_2", "a"), ("resp_1", "b")])
-async def test_a_previous_response_that_is_not_there(response_id: str, owner: str) -> None:
+async def test_an_unknown_previous_response_is_not_found(response_id: str, owner: str) -> None:
     error = await refused(
         store=await with_previous(), owner=owner, previous_response_id=response_id
     )
@@ -214,11 +214,11 @@ async def test_a_previous_response_that_is_not_there(response_id: str, owner: st
     assert error.code == "previous_response_not_found"
 
 
-async def test_an_item_that_comes_back_by_id_is_replayed() -> None:
+async def test_a_known_item_is_replayed_by_its_id() -> None:
     item = {"id": "msg_2", "role": "assistant", "content": "Hello."}
     user = {"role": "user", "content": "And?"}
-    draft = await compiled(await with_previous(), input=[item, user])
-    assert draft.plan.conversation.messages[1] is SAID
+    request = await compiled(await with_previous(), input=[item, user])
+    assert request.plan.conversation.messages[1] is SAMPLED
     theirs = await compiled(await with_previous(), owner="b", input=[item, user])
     assert theirs.plan.conversation.messages[1].tokens is None
 
@@ -252,12 +252,12 @@ async def test_a_request_without_input_is_refused(nothing: Any) -> None:
         ({"metadata": {str(n): "" for n in range(17)}}, "metadata"),
     ],
 )
-async def test_what_cannot_be_served_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
+async def test_an_error_names_the_bad_field(fields: dict[str, Any], param: str) -> None:
     error = await refused(**fields)
     assert (error.status, error.param) == (400, param)
 
 
-async def test_unserved_features_that_are_off_are_no_error() -> None:
+async def test_unsupported_features_may_be_off() -> None:
     await compiled(background=False, conversation=None, context_management=[], moderation=None)
 
 
@@ -265,17 +265,17 @@ async def test_unserved_features_that_are_off_are_no_error() -> None:
     ("context", "all_reasoning"),
     [(None, False), ("auto", False), ("current_turn", False), ("all_turns", True)],
 )
-async def test_the_reasoning_context_says_whether_answered_turns_keep_theirs(
+async def test_the_reasoning_context_decides_whether_old_reasoning_stays(
     context: str | None, all_reasoning: bool
 ) -> None:
-    draft = await compiled(reasoning={"context": context})
-    assert draft.plan.conversation.all_reasoning is all_reasoning
+    request = await compiled(reasoning={"context": context})
+    assert request.plan.conversation.all_reasoning is all_reasoning
 
 
 @pytest.mark.parametrize("truncation", [None, "disabled", "auto"])
-async def test_truncation_is_the_plans(truncation: str | None) -> None:
-    draft = await compiled(truncation=truncation)
-    assert draft.plan.truncate is (truncation == "auto")
+async def test_truncation_is_in_the_plan(truncation: str | None) -> None:
+    request = await compiled(truncation=truncation)
+    assert request.plan.truncate is (truncation == "auto")
 
 
 @pytest.mark.parametrize(
@@ -285,12 +285,12 @@ async def test_truncation_is_the_plans(truncation: str | None) -> None:
         ({"type": "web_search_call", "id": "ws_1"}, "input.0"),
     ],
 )
-async def test_unsupported_input_leaves_a_note_or_is_refused(item: Any, param: str) -> None:
-    request = validate({"input": [item]}, CreateResponse)
-    draft = await responses.compile(request, compiling())
-    assert "left out" in str(said(draft)[-1])
+async def test_unsupported_input_is_replaced_by_a_note_or_refused(item: Any, param: str) -> None:
+    body = validate({"input": [item]}, CreateResponse)
+    request = await responses.compile(body, compile_context())
+    assert "left out" in str(contents(request)[-1])
     with pytest.raises(InvalidRequest) as caught:
-        await responses.compile(request, compiling(unsupported="error"))
+        await responses.compile(body, compile_context(unsupported="error"))
     assert caught.value.param == param
 
 
@@ -302,68 +302,72 @@ LARGE: dict[str, dict[str, Any]] = {
 }
 
 
-def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The threads that compare what comes back."""
-    on: list[int] = []
+def comparing_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The threads that compare the input with the stored output."""
+    used: list[int] = []
 
-    def compare(given: Any, output_up_to_call: Any) -> Any:
-        on.append(threading.get_ident())
-        return given
+    def compare(received: Any, output_up_to_call: Any) -> Any:
+        used.append(threading.get_ident())
+        return received
 
-    monkeypatch.setattr(responses, "as_said", compare)
-    return on
+    monkeypatch.setattr(responses, "restore_turns", compare)
+    return used
 
 
 @pytest.mark.parametrize("fields", LARGE.values(), ids=LARGE)
-async def test_what_comes_back_is_compared_where_it_delays_nobody(
+async def test_large_input_is_compared_in_another_thread(
     monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:
-    on = compared(monkeypatch)
+    used = comparing_threads(monkeypatch)
     await compiled(**fields)
-    assert len(on) == 1
-    assert threading.get_ident() not in on
+    assert len(used) == 1
+    assert threading.get_ident() not in used
 
 
-async def test_what_little_comes_back_is_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    on = compared(monkeypatch)
+async def test_small_input_is_compared_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = comparing_threads(monkeypatch)
     await compiled(await with_previous(), previous_response_id="resp_1")
-    assert on == [threading.get_ident()]
+    assert used == [threading.get_ident()]
 
 
 @pytest.mark.parametrize(
     ("items", "parts", "at_once"), [(2, 2, True), (1000, 1, False), (1, 1000, False)]
 )
-async def test_a_long_history_is_gone_through_where_it_delays_nobody(
+async def test_a_large_history_is_compared_in_another_thread(
     monkeypatch: pytest.MonkeyPatch, items: int, parts: int, at_once: bool
 ) -> None:
-    store = await remembering(items, parts)
-    on = compared(monkeypatch)
+    store = await store_with(items, parts)
+    used = comparing_threads(monkeypatch)
     await compiled(store, previous_response_id="resp_1")
-    assert (on == [threading.get_ident()]) is at_once
+    assert (used == [threading.get_ident()]) is at_once
 
 
-async def test_what_is_referred_to_counts_as_what_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = await remembering(1, 1000)
-    on = compared(monkeypatch)
+async def test_a_large_referenced_item_is_compared_in_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = await store_with(1, 1000)
+    used = comparing_threads(monkeypatch)
     await compiled(store, input=[{"type": "item_reference", "id": "msg_1"}])
-    assert threading.get_ident() not in on
+    assert threading.get_ident() not in used
 
 
-async def remembering(items: int, parts: int) -> MemoryStore:
-    """A store with a response of so many items, each of so many parts."""
+async def store_with(items: int, parts: int) -> MemoryStore:
+    """A store with a response of `items` items, each with `parts` parts."""
     content = [{"type": "input_text", "text": ""}] * parts
-    said = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": content})
+    stored = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": content})
     response = {"id": "resp_1", "status": "completed"}
     store = MemoryStore()
-    await store.put(StoredResponse("a", response, "2025-12-31", (), (said,) * items, ()))
+    await store.put(StoredResponse("a", response, "2025-12-31", (), (stored,) * items, ()))
     return store
 
 
-async def test_what_calls_came_with_counts_as_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Remembering(MemoryStore):
+async def test_large_output_before_calls_is_compared_in_another_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Recalling(MemoryStore):
         async def output_up_to_call(self, owner: str, call_ids: Collection[str]) -> Any:
             return {"call_1": (StoredItem({"type": "reasoning"}),) * 1000}
 
-    on = compared(monkeypatch)
-    await compiled(Remembering())
-    assert threading.get_ident() not in on
+    used = comparing_threads(monkeypatch)
+    await compiled(Recalling())
+    assert threading.get_ident() not in used

@@ -1,4 +1,4 @@
-"""Tools of both APIs, and the choice among them."""
+"""`tools` and `tool_choice` of both APIs."""
 
 import logging
 from typing import Any
@@ -10,8 +10,7 @@ from server.errors import InvalidRequest
 from server.generation.plan import DeclaredTool
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
-from server.replay.tool_names import called_name, recipient
-from server.schemas.limits import MAX_DECLARATION, MAX_LABEL, MAX_LISTED, MAX_TOOLS
+from server.schemas.limits import MAX_DECLARATION, MAX_LISTED, MAX_TOOLS
 
 WEATHER = {
     "type": "function",
@@ -29,14 +28,14 @@ def failing_param(function: Any, *args: Any) -> str | None:
     return caught.value.param
 
 
-def test_a_function_is_declared_and_told() -> None:
+def test_a_function_is_declared() -> None:
     (tool,) = read_tools([WEATHER]).served
     assert tool.declared == DeclaredTool("functions.weather", "weather")
     assert tool.function == FunctionTool("weather", "The weather.", {"type": "object"})
     assert tool.strict is True
 
 
-def test_chat_nests_what_responses_has_flat() -> None:
+def test_nested_and_flat_tools_are_the_same() -> None:
     nested = {key: value for key, value in WEATHER.items() if key != "type"}
     (chat,) = read_tools([{"type": "function", "function": nested}]).served
     (flat,) = read_tools([WEATHER]).served
@@ -48,7 +47,7 @@ def test_chat_nests_what_responses_has_flat() -> None:
     assert chat.param == "tools.0.function"
 
 
-def test_all_tools_stand_in_one_namespace() -> None:
+def test_all_tools_are_in_one_namespace() -> None:
     tools = read_tools([WEATHER, CUSTOM])
     (namespace,) = tools.namespaces
     assert namespace.name == "functions"
@@ -56,7 +55,7 @@ def test_all_tools_stand_in_one_namespace() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, []])
-def test_no_tools_are_no_namespace(nothing: Any) -> None:
+def test_no_tools_have_no_namespace(nothing: Any) -> None:
     assert read_tools(nothing) == Tools()
     assert read_tools(nothing).namespaces == ()
 
@@ -77,15 +76,17 @@ def test_a_custom_tool_takes_free_text() -> None:
     ids=["responses", "chat"],
 )
 @pytest.mark.parametrize("description", [None, "Asks."])
-def test_a_custom_tools_grammar_is_told_to_the_model(form: Any, description: str | None) -> None:
+def test_a_custom_tools_grammar_is_part_of_its_description(
+    form: Any, description: str | None
+) -> None:
     (tool,) = read_tools([CUSTOM | {"format": form, "description": description}]).served
     assert tool.input_grammar == {"syntax": "regex", "definition": "[a-z]+"}
-    told = tool.function.description or ""
-    assert told.endswith("The input must match this regex grammar:\n[a-z]+")
-    assert told.startswith(description or "The input")
+    text = tool.function.description or ""
+    assert text.endswith("The input must match this regex grammar:\n[a-z]+")
+    assert text.startswith(description or "The input")
 
 
-def test_a_namespace_is_expanded() -> None:
+def test_tools_of_a_namespace_have_its_prefix() -> None:
     tools = read_tools([{"type": "namespace", "name": "mail", "tools": [WEATHER, CUSTOM]}])
     assert tools.declared == (
         DeclaredTool("functions.mail__weather", "weather", "function", "mail"),
@@ -94,11 +95,7 @@ def test_a_namespace_is_expanded() -> None:
     assert [tool.function.name for tool in tools.served] == ["mail__weather", "mail__sql"]
 
 
-def test_a_namespace_that_brings_its_joint_gets_no_other() -> None:
-    assert recipient("run", "mcp__box__") == "functions.mcp__box__run"
-
-
-def test_kinds_that_need_a_server_are_left_out_and_logged(caplog: Any) -> None:
+def test_unsupported_kinds_are_left_out_and_logged(caplog: Any) -> None:
     caplog.set_level(logging.INFO)
     tools = read_tools([{"type": "web_search"}, WEATHER, {"type": "web_search"}])
     assert tools.left_out == ("web_search",)
@@ -106,7 +103,7 @@ def test_kinds_that_need_a_server_are_left_out_and_logged(caplog: Any) -> None:
     assert "web_search" in caplog.text
 
 
-def test_a_kind_that_is_not_served_is_told_in_few_characters(caplog: Any) -> None:
+def test_the_name_of_an_unsupported_kind_is_shortened(caplog: Any) -> None:
     caplog.set_level(logging.INFO)
     kind = "a\nforged line" + "x" * 100_000
     tools = read_tools([{"type": kind}])
@@ -146,7 +143,7 @@ def test_a_kind_that_is_not_served_is_told_in_few_characters(caplog: Any) -> Non
         ),
     ],
 )
-def test_a_bad_tool_is_refused_by_its_field(tools: Any, param: str) -> None:
+def test_an_error_names_the_bad_field(tools: Any, param: str) -> None:
     assert failing_param(read_tools, tools) == param
 
 
@@ -198,7 +195,7 @@ TOOLS = read_tools(
         ),
     ],
 )
-def test_a_choice_is_read(value: Any, choice: ToolChoice) -> None:
+def test_a_tool_choice_is_read(value: Any, choice: ToolChoice) -> None:
     assert read_tool_choice(value, TOOLS) == choice
 
 
@@ -218,7 +215,7 @@ def test_a_choice_is_read(value: Any, choice: ToolChoice) -> None:
         ),
     ],
 )
-def test_a_bad_choice_is_refused_by_its_field(value: Any, param: str) -> None:
+def test_an_error_names_the_bad_field_of_a_tool_choice(value: Any, param: str) -> None:
     assert failing_param(read_tool_choice, value, TOOLS) == param
 
 
@@ -227,7 +224,7 @@ def test_a_call_cannot_be_required_without_a_tool() -> None:
 
 
 @pytest.mark.parametrize("name", ["files.read", "mcp__github__create-issue", "a" * 128])
-def test_names_that_the_model_context_protocol_allows_are_served(name: str) -> None:
+def test_names_of_the_model_context_protocol_are_accepted(name: str) -> None:
     (tool,) = read_tools([WEATHER | {"name": name}]).served
     assert (tool.declared.recipient, tool.function.name) == (f"functions.{name}", name)
 
@@ -252,15 +249,11 @@ def test_names_that_the_model_context_protocol_allows_are_served(name: str) -> N
     ],
     ids=["tools", "tools in namespaces", "kinds", "text"],
 )
-def test_tools_are_bounded(tools: list[Any], param: str) -> None:
+def test_the_number_and_size_of_tools_are_limited(tools: list[Any], param: str) -> None:
     assert failing_param(read_tools, tools) == param
 
 
-def test_a_choice_is_bounded() -> None:
+def test_the_size_of_a_tool_choice_is_limited() -> None:
     tools = read_tools([CUSTOM])
     choice = {"type": "custom", "name": "sql", "other": "x" * MAX_DECLARATION}
     assert failing_param(read_tool_choice, choice, tools) == "tool_choice"
-
-
-def test_a_called_name_is_no_long_text() -> None:
-    assert failing_param(called_name, "x" * (MAX_LABEL + 1), "name") == "name"

@@ -1,9 +1,9 @@
 import pytest
 
-from server.replay.arguments import MAX_REWRITTEN, same_arguments
+from server.replay.arguments import MAX_COMPARED, same_arguments
 
 SAME = {
-    "no JSON": ("{", "{"),
+    "not JSON": ("{", "{"),
     "white space": ('{"city":"Paris"}', '{ "city": "Paris" }\n'),
     "order": ('{"a":1,"b":[true,null]}', '{"b": [true, null], "a": 1}'),
     "escapes": ('{"a":"Zürich 🌍"}', '{"a": "Z\\u00fcrich \\ud83c\\udf0d"}'),
@@ -13,7 +13,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("texts", SAME.values(), ids=SAME)
-def test_what_is_only_written_anew_is_the_same(texts: tuple[str, str]) -> None:
+def test_the_same_json_in_another_format_is_the_same(texts: tuple[str, str]) -> None:
     assert same_arguments(*texts)
 
 
@@ -35,10 +35,10 @@ OTHER = {
     "numbers that one float stands for": ('{"a": 0.1}', '{"a": 0.10000000000000001}'),
     "numbers past the largest float": ('{"a": 1e400}', '{"a": 2e400}'),
     "an exponent past all bounds": ('{"a": 1e99999999999999999999}', '{"a": 1}'),
-    "a name that stands twice": ('{"a": 1, "a": 2}', '{"a":2}'),
-    "a constant that is no JSON": ('{"a": NaN}', '{"a":NaN}'),
-    "one that is no JSON": ('{"a": 1', '{"a": 1}'),
-    "both no JSON": ("{'a': 1}", "{'a':1}"),
+    "a repeated name": ('{"a": 1, "a": 2}', '{"a":2}'),
+    "a constant that is not JSON": ('{"a": NaN}', '{"a":NaN}'),
+    "one that is not JSON": ('{"a": 1', '{"a": 1}'),
+    "both not JSON": ("{'a': 1}", "{'a':1}"),
     "nothing": ("", "{}"),
     "a list for an object": ("[]", "{}"),
     "another depth": ("[" * 100_000 + "]" * 100_000, "[" * 99_999 + "]" * 99_999),
@@ -46,13 +46,13 @@ OTHER = {
 
 
 @pytest.mark.parametrize("texts", OTHER.values(), ids=OTHER)
-def test_what_may_be_read_as_something_else_is_not(texts: tuple[str, str]) -> None:
+def test_texts_that_may_have_other_values_are_not_the_same(texts: tuple[str, str]) -> None:
     one, other = texts
     assert not same_arguments(one, other)
     assert not same_arguments(other, one)
 
 
 def test_long_arguments_are_compared_by_their_characters() -> None:
-    space = " " * MAX_REWRITTEN
+    space = " " * MAX_COMPARED
     assert same_arguments("[1]" + space, "[1]" + space)
     assert not same_arguments("[1]", "[1]" + space)

@@ -1,7 +1,7 @@
 import pytest
 
 from harmony.messages import Author, Channel, Message, Role
-from server.replay.chat_turns import restored
+from server.replay.chat_turns import restore_turn
 
 ASSISTANT = Author(Role.ASSISTANT)
 
@@ -17,59 +17,59 @@ def call(content: str, *tokens: int) -> Message:
 
 
 ANALYSIS, COMMENTARY = Channel.ANALYSIS, Channel.COMMENTARY
-SAID = (
+SAMPLED = (
     text(ANALYSIS, "One.", 1),
     text(COMMENTARY, "Look.", 2),
     text(ANALYSIS, "Two.", 3),
     call("{}", 4),
 )
-GIVEN = (text(ANALYSIS, "One.\n\nTwo."), text(COMMENTARY, "Look."), call("{}"))
+RECEIVED = (text(ANALYSIS, "One.\n\nTwo."), text(COMMENTARY, "Look."), call("{}"))
 
 
-def test_what_comes_back_as_it_was_is_repeated_as_it_was_said() -> None:
-    assert restored(GIVEN, SAID) is SAID
+def test_an_unchanged_turn_is_repeated_as_sampled() -> None:
+    assert restore_turn(RECEIVED, SAMPLED) is SAMPLED
 
 
-def test_preambles_that_were_told_with_the_reasoning_are_preambles_again() -> None:
+def test_preambles_in_the_reasoning_field_become_preambles_again() -> None:
     together = (text(ANALYSIS, "One.\n\nLook.\n\nTwo."), call("{}"))
-    assert restored(together, SAID) is SAID
+    assert restore_turn(together, SAMPLED) is SAMPLED
 
 
-def test_reasoning_that_does_not_come_back_is_restored() -> None:
-    assert restored(GIVEN[1:], SAID) is SAID
+def test_dropped_reasoning_is_restored() -> None:
+    assert restore_turn(RECEIVED[1:], SAMPLED) is SAMPLED
 
 
-def test_a_changed_preamble_stays_and_gets_its_reasoning_back() -> None:
+def test_reasoning_is_inserted_before_a_changed_preamble() -> None:
     changed = (text(COMMENTARY, "Hm."), call("{}"))
-    assert list(restored(changed, SAID)) == [SAID[0], SAID[2], *changed]
-    assert list(restored(GIVEN[2:], SAID)) == [SAID[0], SAID[2], call("{}")]
+    assert list(restore_turn(changed, SAMPLED)) == [SAMPLED[0], SAMPLED[2], *changed]
+    assert list(restore_turn(RECEIVED[2:], SAMPLED)) == [SAMPLED[0], SAMPLED[2], call("{}")]
 
 
-def test_arguments_that_were_written_anew_are_the_same_call() -> None:
-    said = (text(ANALYSIS, "One.", 1), call('{"city":"Paris"}', 2))
-    assert restored((call('{"city": "Paris"}'),), said) is said
+def test_arguments_in_another_format_are_the_same_call() -> None:
+    sampled = (text(ANALYSIS, "One.", 1), call('{"city":"Paris"}', 2))
+    assert restore_turn((call('{"city": "Paris"}'),), sampled) is sampled
 
 
-def test_a_custom_tools_input_is_the_same_character_by_character_alone() -> None:
-    said = (text(ANALYSIS, "One.", 1), Message(ASSISTANT, "[1]", COMMENTARY, "functions.sql"))
-    given = (Message(ASSISTANT, "[ 1 ]", COMMENTARY, "functions.sql"),)
-    assert restored(given, said) is given
+def test_a_custom_tools_input_is_compared_by_its_characters() -> None:
+    sampled = (text(ANALYSIS, "One.", 1), Message(ASSISTANT, "[1]", COMMENTARY, "functions.sql"))
+    received = (Message(ASSISTANT, "[ 1 ]", COMMENTARY, "functions.sql"),)
+    assert restore_turn(received, sampled) is received
 
 
 @pytest.mark.parametrize(
-    "given",
+    "received",
     [
-        (text(ANALYSIS, "Other."), *GIVEN[1:]),
-        (GIVEN[0], text(COMMENTARY, "Other."), GIVEN[2]),
-        (*GIVEN[:2], call('{"other": 1}')),
-        (*GIVEN, call("{}")),
+        (text(ANALYSIS, "Other."), *RECEIVED[1:]),
+        (RECEIVED[0], text(COMMENTARY, "Other."), RECEIVED[2]),
+        (*RECEIVED[:2], call('{"other": 1}')),
+        (*RECEIVED, call("{}")),
     ],
 )
-def test_a_changed_turn_is_the_clients(given: tuple[Message, ...]) -> None:
-    assert restored(given, SAID) is given
+def test_a_changed_turn_stays_as_received(received: tuple[Message, ...]) -> None:
+    assert restore_turn(received, SAMPLED) is received
 
 
-def test_what_is_not_known_is_as_the_client_has_it() -> None:
+def test_an_unknown_turn_stays_as_received() -> None:
     final = (text(Channel.FINAL, "Yes"),)
-    assert restored(GIVEN, ()) is GIVEN
-    assert restored(final, ()) is final
+    assert restore_turn(RECEIVED, ()) is RECEIVED
+    assert restore_turn(final, ()) is final

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from server.errors import InvalidRequest
-from server.replay.content import refuse_left_out, text_of
+from server.replay.content import refuse_unreadable, text_of
 from server.schemas.limits import MAX_ITEMS
 
 
@@ -44,7 +44,7 @@ def test_parts_are_joined() -> None:
         ),
     ],
 )
-def test_what_is_no_text_leaves_a_note_for_the_model(part: Any, note: str) -> None:
+def test_a_note_for_the_model_replaces_other_content(part: Any, note: str) -> None:
     assert text_of([part], "content") == note
 
 
@@ -59,17 +59,17 @@ def test_what_is_no_text_leaves_a_note_for_the_model(part: Any, note: str) -> No
         ([{"type": "input_audio", "input_audio": {}}], "content.0.type"),
     ],
 )
-def test_bad_content_is_refused_by_its_field(value: Any, param: str) -> None:
+def test_an_error_names_the_bad_part(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         text_of(value, "content")
     assert caught.value.param == param
 
 
 @pytest.mark.parametrize("field", ["content", "output"])
-def test_what_would_leave_a_note_can_be_refused(field: str) -> None:
+def test_unreadable_parts_can_be_refused(field: str) -> None:
     parts = [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "x"}]
     with pytest.raises(InvalidRequest) as caught:
-        refuse_left_out([{"content": "hi"}, {field: parts}], "input")
+        refuse_unreadable([{"content": "hi"}, {field: parts}], "input")
     assert (caught.value.param, caught.value.code) == (f"input.1.{field}.1", "unsupported_input")
     assert "input_image" in caught.value.message
 
@@ -78,16 +78,16 @@ def test_what_would_leave_a_note_can_be_refused(field: str) -> None:
     "value",
     [None, "hi", [3], [{"content": [3]}], [{"content": None}], [{"content": [{"type": []}]}]],
 )
-def test_what_leaves_no_note_is_not_refused(value: Any) -> None:
-    refuse_left_out(value, "input")
+def test_other_values_are_not_refused(value: Any) -> None:
+    refuse_unreadable(value, "input")
 
 
-def test_a_note_has_the_beginning_of_a_long_name() -> None:
+def test_a_note_quotes_the_beginning_of_a_long_name() -> None:
     part = {"type": "input_file", "filename": "x" * 30_000_000}
     assert len(text_of([part], "content")) < 400
 
 
-def test_content_has_so_many_parts_and_no_more() -> None:
+def test_the_number_of_parts_is_limited() -> None:
     with pytest.raises(InvalidRequest) as refused:
         text_of([{}] * (MAX_ITEMS + 1), "content")
     assert refused.value.param == "content"

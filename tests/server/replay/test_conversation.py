@@ -1,4 +1,4 @@
-"""Where instructions, tools and the client's system messages stand."""
+"""The places of instructions, tools and the client's system messages."""
 
 from harmony.messages import (
     Author,
@@ -18,11 +18,11 @@ TOOLS = (ToolNamespace("functions", tools=(FunctionTool("f"),)),)
 FORMATS = (ResponseFormat("n", {}),)
 
 
-def test_a_bare_question_has_no_developer_message() -> None:
+def test_a_user_message_alone_has_no_developer_message() -> None:
     assert conversation(SYSTEM, [USER]).messages == (Message(Author(Role.SYSTEM), SYSTEM), USER)
 
 
-def test_what_leads_is_one_developer_message() -> None:
+def test_leading_instructions_are_one_developer_message() -> None:
     read = conversation(
         SYSTEM,
         [developer("one"), developer("two"), USER, developer("three")],
@@ -37,6 +37,6 @@ def test_what_leads_is_one_developer_message() -> None:
     )
 
 
-def test_empty_instructions_are_none() -> None:
+def test_empty_instructions_are_omitted() -> None:
     read = conversation(SYSTEM, [developer(""), USER], instructions="", tools=TOOLS)
     assert read.messages[1].content == DeveloperContent(None, TOOLS)

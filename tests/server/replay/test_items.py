@@ -1,4 +1,4 @@
-"""Responses' items as harmony messages."""
+"""Items of the Responses API as harmony messages."""
 
 from typing import Any
 
@@ -17,8 +17,7 @@ RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "sunny"
 
 
 def read(value: Any, **known: StoredItem) -> list[Message]:
-    given = items.normalise(value)
-    return items.messages((), items.resolve(given, known))
+    return items.messages((), items.resolve(items.normalise(value), known))
 
 
 def text(message: Message) -> str:
@@ -38,7 +37,7 @@ def test_a_string_is_a_user_message() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, "", []])
-def test_empty_input_is_no_items(nothing: Any) -> None:
+def test_empty_input_has_no_items(nothing: Any) -> None:
     assert items.normalise(nothing) == []
 
 
@@ -59,7 +58,7 @@ WITH_STATUS = [
 
 @pytest.mark.parametrize("item", WITH_STATUS, ids=str)
 @pytest.mark.parametrize("status", ["AAA", "", "queued", 1, [], {"a": "completed"}, False])
-def test_a_status_that_no_item_has_is_refused(item: dict[str, Any], status: object) -> None:
+def test_an_unknown_status_is_refused(item: dict[str, Any], status: object) -> None:
     with pytest.raises(InvalidRequest) as raised:
         items.normalise([USER, item | {"status": status}])
     assert raised.value.param == "input.1.status"
@@ -67,13 +66,13 @@ def test_a_status_that_no_item_has_is_refused(item: dict[str, Any], status: obje
 
 @pytest.mark.parametrize("item", WITH_STATUS, ids=str)
 @pytest.mark.parametrize("status", items.STATUSES)
-def test_a_status_stays_as_it_is(item: dict[str, Any], status: str) -> None:
+def test_a_known_status_is_unchanged(item: dict[str, Any], status: str) -> None:
     (normal,) = items.normalise([item | {"status": status}])
     assert normal["status"] == status
 
 
 @pytest.mark.parametrize("item", WITH_STATUS, ids=str)
-def test_a_status_that_is_null_is_none(item: dict[str, Any]) -> None:
+def test_a_null_status_is_removed(item: dict[str, Any]) -> None:
     (normal,) = items.normalise([item | {"status": None}])
     assert "status" not in normal
 
@@ -103,8 +102,10 @@ def test_a_phase_decides_the_channel(phase: str, channel: Channel) -> None:
 
 
 def test_without_a_phase_a_message_before_a_call_is_commentary() -> None:
-    said = {"role": "assistant", "content": "…"}
-    read_items = read([said, USER, said, {"type": "reasoning", "summary": []}, CALL, RESULT, said])
+    message = {"role": "assistant", "content": "…"}
+    read_items = read(
+        [message, USER, message, {"type": "reasoning", "summary": []}, CALL, RESULT, message]
+    )
     assert [m.channel for m in read_items if m.author.role is Role.ASSISTANT] == [
         Channel.FINAL,
         Channel.COMMENTARY,
@@ -120,7 +121,7 @@ def test_a_call_and_its_result() -> None:
     ]
 
 
-def test_results_go_to_their_own_calls() -> None:
+def test_results_belong_to_their_own_calls() -> None:
     other = CALL | {"call_id": "call_2", "name": "g"}
     read_items = read([CALL, other, RESULT | {"call_id": "call_2"}, RESULT])
     assert [m.author.name for m in read_items[2:]] == ["functions.g", "functions.f"]
@@ -179,17 +180,19 @@ def test_a_reference_to_an_unknown_item_is_not_found() -> None:
     ],
 )
 @pytest.mark.parametrize("referred", [False, True])
-def test_what_the_model_cannot_read_is_refused_where_the_server_says_so(
+def test_unreadable_input_is_refused_if_so_configured(
     item: Any, param: str, referred: bool
 ) -> None:
     (whole,) = items.normalise([item])
-    given = items.normalise([{"type": "item_reference", "id": "x"}]) if referred else [whole]
+    request_items = (
+        items.normalise([{"type": "item_reference", "id": "x"}]) if referred else [whole]
+    )
     with pytest.raises(InvalidRequest) as caught:
-        items.resolve(given, {"x": StoredItem(whole)}, unsupported="error")
+        items.resolve(request_items, {"x": StoredItem(whole)}, unsupported="error")
     assert (caught.value.param, caught.value.code) == (param, "unsupported_input")
 
 
-SPOKEN = {
+SAMPLED = {
     "message": (
         {"type": "message", "id": "x", "role": "assistant", "phase": "commentary"}
         | {"content": [{"type": "output_text", "text": "one"}]},
@@ -207,25 +210,25 @@ SPOKEN = {
 }
 
 
-@pytest.mark.parametrize("kind", SPOKEN)
-def test_what_comes_back_unchanged_is_what_the_model_said(kind: str) -> None:
-    item, sampled = SPOKEN[kind]
+@pytest.mark.parametrize("kind", SAMPLED)
+def test_an_unchanged_item_is_the_sampled_message(kind: str) -> None:
+    item, sampled = SAMPLED[kind]
     assert read([item], x=StoredItem(item, sampled)) == [sampled]
 
 
-def test_arguments_may_come_back_written_anew() -> None:
-    item, sampled = SPOKEN["function_call"]
+def test_arguments_may_come_back_in_another_format() -> None:
+    item, sampled = SAMPLED["function_call"]
     assert read([item | {"arguments": '{"a":1}'}], x=StoredItem(item, sampled)) == [sampled]
 
 
 def test_a_message_may_come_back_without_its_phase() -> None:
-    item, sampled = SPOKEN["message"]
+    item, sampled = SAMPLED["message"]
     bare = {key: value for key, value in item.items() if key != "phase"}
     assert read([bare], x=StoredItem(item, sampled)) == [sampled]
 
 
-def test_reasoning_that_comes_back_without_text_is_restored() -> None:
-    item, sampled = SPOKEN["reasoning"]
+def test_reasoning_without_its_text_is_restored() -> None:
+    item, sampled = SAMPLED["reasoning"]
     assert read([item | {"content": []}], x=StoredItem(item, sampled)) == [sampled]
 
 
@@ -241,27 +244,29 @@ def test_reasoning_that_comes_back_without_text_is_restored() -> None:
         ("function_call", {"namespace": "n"}),
     ],
 )
-def test_what_comes_back_changed_is_rendered_anew(kind: str, change: dict[str, Any]) -> None:
-    item, sampled = SPOKEN[kind]
+def test_a_changed_item_is_rendered_without_sampled_tokens(
+    kind: str, change: dict[str, Any]
+) -> None:
+    item, sampled = SAMPLED[kind]
     (message,) = read([item | change], x=StoredItem(item, sampled))
     assert message.tokens is None
     assert message != sampled
 
 
-def test_an_item_that_the_model_did_not_make_is_read() -> None:
+def test_an_item_without_a_sampled_message_is_read() -> None:
     item = {"type": "message", "id": "x", **USER}
     assert read([item], x=StoredItem(item)) == [Message(Author(Role.USER), "hi")]
 
 
-def test_a_result_follows_a_call_of_an_earlier_turn() -> None:
-    call, sampled = SPOKEN["function_call"]
-    given = items.resolve(items.normalise([RESULT]), {})
-    read_items = items.messages((StoredItem(call, sampled),), given)
+def test_a_result_may_follow_a_call_of_an_earlier_turn() -> None:
+    call, sampled = SAMPLED["function_call"]
+    received = items.resolve(items.normalise([RESULT]), {})
+    read_items = items.messages((StoredItem(call, sampled),), received)
     assert [text(m) for m in read_items] == ['{"a": 1}', "sunny"]
     assert read_items[1].author.name == "functions.f"
 
 
-def test_an_earlier_result_whose_call_was_deleted_is_left_out() -> None:
+def test_an_earlier_result_whose_call_was_deleted_is_skipped() -> None:
     history = items.resolve(items.normalise([USER, RESULT, USER]), {})
     read_items = items.messages(history, ())
     assert [text(m) for m in read_items] == ["hi", "hi"]
@@ -291,7 +296,7 @@ def test_an_earlier_result_whose_call_was_deleted_is_left_out() -> None:
         ([CALL, RESULT | {"output": None}], "input.1.output"),
     ],
 )
-def test_a_bad_item_is_refused_by_its_field(value: Any, param: str) -> None:
+def test_an_error_names_the_bad_field(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(value)
     assert caught.value.param == param
@@ -302,7 +307,7 @@ def test_a_bad_item_is_refused_by_its_field(value: Any, param: str) -> None:
 )
 @pytest.mark.parametrize("item", [CALL, CUSTOM_CALL], ids=["function", "custom"])
 @pytest.mark.parametrize("field", ["name", "namespace"])
-def test_what_cannot_stand_in_a_header_is_no_name(
+def test_a_name_that_a_header_cannot_hold_is_refused(
     item: dict[str, Any], field: str, name: str
 ) -> None:
     with pytest.raises(InvalidRequest) as raised:
@@ -311,7 +316,7 @@ def test_what_cannot_stand_in_a_header_is_no_name(
 
 
 @pytest.mark.parametrize(
-    "twice",
+    "item",
     [
         USER | {"id": "a"},
         {"type": "reasoning", "id": "a", "encrypted_content": "x"},
@@ -319,9 +324,9 @@ def test_what_cannot_stand_in_a_header_is_no_name(
     ],
     ids=["message", "reasoning", "reference"],
 )
-def test_two_items_of_one_id_are_refused(twice: dict[str, Any]) -> None:
+def test_two_items_with_the_same_id_are_refused(item: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as raised:
-        items.normalise([twice, USER, twice])
+        items.normalise([item, USER, item])
     assert (raised.value.param, raised.value.code) == ("input.2.id", "duplicate_item")
 
 
@@ -331,7 +336,7 @@ def test_a_long_id_is_not_repeated_in_the_error() -> None:
     assert len(raised.value.message) < 200
 
 
-def test_items_without_an_id_get_one_each() -> None:
+def test_each_item_without_an_id_gets_one() -> None:
     first, second, third = items.normalise([USER, USER | {"id": None}, USER | {"id": ""}])
     assert len({first["id"], second["id"], third["id"]}) == 3
 
@@ -346,7 +351,7 @@ def test_items_without_an_id_get_one_each() -> None:
         ([CALL, {**RESULT, "call_id": LONG}], "input.1.call_id"),
     ],
 )
-def test_items_and_their_ids_are_bounded(value: Any, param: str) -> None:
+def test_the_number_of_items_and_their_ids_are_limited(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(value)
     assert refused.value.param == param

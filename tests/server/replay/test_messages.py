@@ -45,18 +45,18 @@ def assistant(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_system_and_developer_messages_are_the_developers(role: str) -> None:
+def test_system_and_developer_messages_are_harmonys_developer(role: str) -> None:
     (message,) = read_messages([{"role": role, "content": "Be brief."}])
     assert message == Message(Author(Role.DEVELOPER), DeveloperContent("Be brief."))
 
 
-def test_text_comes_as_a_string_or_in_parts() -> None:
+def test_content_is_a_string_or_parts() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     read = read_messages([USER, {"role": "user", "content": parts}])
     assert [message.content for message in read] == ["hi", "a\nb"]
 
 
-def test_what_the_model_cannot_see_is_told_to_it() -> None:
+def test_a_note_replaces_an_image() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     (message,) = read_messages([{"role": "user", "content": [image]}])
     assert "image left out" in str(message.content)
@@ -98,11 +98,11 @@ def test_reasoning_comes_before_the_answer() -> None:
         },
     ],
 )
-def test_reasoning_is_used_once_from_whichever_field_has_it(fields: dict[str, Any]) -> None:
+def test_reasoning_of_any_field_is_used_once(fields: dict[str, Any]) -> None:
     assert read_messages([assistant(content="Hello", **fields)])[:1] == [analysis("Greet.")]
 
 
-def test_text_beside_calls_is_a_preamble_between_reasoning_and_calls() -> None:
+def test_text_with_calls_is_a_preamble_after_the_reasoning() -> None:
     calls = [tool_call("c1", "f", '{"a":  1}'), tool_call("c2", "g")]
     read = read_messages([assistant(content="Look.", reasoning="Ask.", tool_calls=calls)])
     assert read == [analysis("Ask."), preamble("Look."), call("f", '{"a":  1}'), call("g", "{}")]
@@ -113,7 +113,7 @@ def test_calls_need_no_text(content: dict[str, Any]) -> None:
     assert read_messages([assistant(tool_calls=[tool_call("c1")], **content)]) == [call("f", "{}")]
 
 
-def test_results_come_from_the_tool_that_was_called() -> None:
+def test_results_belong_to_their_own_calls() -> None:
     read = read_messages(
         [
             assistant(tool_calls=[tool_call("c1", "f"), tool_call("c2", "g")]),
@@ -124,7 +124,7 @@ def test_results_come_from_the_tool_that_was_called() -> None:
     assert read[2:] == [result("g", "two"), result("f", "one")]
 
 
-def test_text_is_a_preamble_where_a_call_follows_before_the_next_user_message() -> None:
+def test_text_before_a_call_of_the_same_turn_is_a_preamble() -> None:
     calling = assistant(tool_calls=[tool_call("c1")])
     read = read_messages([assistant(content="Look."), calling])
     assert read == [preamble("Look."), call("f", "{}")]
@@ -132,7 +132,7 @@ def test_text_is_a_preamble_where_a_call_follows_before_the_next_user_message() 
     assert read[0] == final("Done.")
 
 
-def test_a_custom_tools_input_is_no_json() -> None:
+def test_a_custom_tools_input_is_not_json() -> None:
     custom = {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
     (message,) = read_messages([assistant(tool_calls=[custom])])
     assert (message.recipient, message.content) == ("functions.sql", "select 1")
@@ -149,11 +149,11 @@ def test_legacy_calls_and_their_results() -> None:
     assert read == [call("f", "{}"), result("f", "one")]
 
 
-def test_a_refusal_is_what_was_answered() -> None:
+def test_a_refusal_is_a_final_answer() -> None:
     assert read_messages([assistant(content=None, refusal="No.")]) == [final("No.")]
 
 
-def test_an_answer_may_be_empty_and_a_message_may_hold_nothing() -> None:
+def test_an_answer_or_a_message_may_be_empty() -> None:
     assert read_messages([assistant(content="")]) == [final("")]
     assert read_messages([assistant(content=None)]) == []
     assert read_messages([assistant(reasoning="Cut off")]) == [analysis("Cut off")]
@@ -199,7 +199,7 @@ def test_an_answer_may_be_empty_and_a_message_may_hold_nothing() -> None:
         ([{"role": "function", "content": "x"}], "messages.0.name"),
     ],
 )
-def test_a_bad_message_is_named(messages: Any, param: str) -> None:
+def test_an_error_names_the_bad_field(messages: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_messages(messages)
     assert refused.value.param == param
@@ -231,7 +231,7 @@ BAD_NAMES = ["", "\0", "a\u200bb", "a\nb", "a\u2028b", "a b", "a\u00a0b", "\ud80
     ],
     ids=["user", "function", "custom", "function_call", "result"],
 )
-def test_what_cannot_stand_in_a_header_is_no_name(
+def test_a_name_that_a_header_cannot_hold_is_refused(
     place: Callable[[str], dict[str, Any]], param: str, name: str
 ) -> None:
     with pytest.raises(InvalidRequest) as raised:
@@ -240,19 +240,19 @@ def test_what_cannot_stand_in_a_header_is_no_name(
 
 
 @pytest.mark.parametrize("name", ["Zoë", "李", "ann.b", "O'Brien", "a" * 64])
-def test_users_have_names_of_any_script(name: str) -> None:
+def test_user_names_may_have_any_script(name: str) -> None:
     (message,) = read_messages([USER | {"name": name}])
     assert message.author.name == name
 
 
 @pytest.mark.parametrize("name", ["a<b", "a|b", "a\\b", "a/b", "a>b", "a" * 65])
-def test_what_the_api_refuses_in_a_users_name_is_refused(name: str) -> None:
+def test_a_user_name_that_the_api_does_not_allow_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
         read_messages([USER | {"name": name}])
     assert raised.value.param == "messages.0.name"
 
 
 @pytest.mark.parametrize("name", ["files.read", "mcp/server/tool", "météo", "a" * 128])
-def test_calls_of_tools_that_other_servers_named_are_read(name: str) -> None:
+def test_calls_may_have_names_of_other_servers_tools(name: str) -> None:
     (message,) = read_messages([assistant(tool_calls=[tool_call("c", name)])])
     assert message.recipient == f"functions.{name}"

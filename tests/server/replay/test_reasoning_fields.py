@@ -1,4 +1,4 @@
-"""Reasoning that clients kept, as text and sealed."""
+"""Reasoning that clients send back, as text and sealed."""
 
 from typing import Any
 
@@ -26,19 +26,19 @@ def seal(data: Any, **fields: Any) -> dict[str, Any]:
     return {"type": "reasoning.encrypted", "data": data, "format": FORMAT} | fields
 
 
-def text(said: str | None) -> dict[str, Any]:
-    return {"type": "reasoning.text", "text": said, "format": "unknown"}
+def text(content: str | None) -> dict[str, Any]:
+    return {"type": "reasoning.text", "text": content, "format": "unknown"}
 
 
 def read(*details: Any, **fields: Any) -> list[Message]:
     return reasoning_of({"reasoning_details": list(details), **fields}, "messages.1", unseal)
 
 
-def test_what_was_sealed_is_what_the_model_said_token_by_token() -> None:
+def test_sealed_messages_are_used_with_their_tokens() -> None:
     assert read(seal("one"), seal("two")) == [SEALED["one"], SEALED["two"]]
 
 
-def test_a_seal_that_comes_twice_is_used_once() -> None:
+def test_a_repeated_seal_is_used_once() -> None:
     assert read(seal("one"), seal("one", id="other")) == [SEALED["one"]]
 
 
@@ -51,7 +51,7 @@ def test_a_seal_that_comes_twice_is_used_once() -> None:
         ([text("One."), seal("one")], {"reasoning": "One.", "reasoning_content": "One."}),
     ],
 )
-def test_text_that_says_the_same_is_not_said_again(details: Any, fields: Any) -> None:
+def test_equal_text_beside_a_seal_is_not_repeated(details: Any, fields: Any) -> None:
     assert read(*details, **fields) == [SEALED["one"]]
 
 
@@ -63,35 +63,35 @@ def test_text_that_says_the_same_is_not_said_again(details: Any, fields: Any) ->
         [text("One.\n\nTwo."), seal("one"), seal("two")],
     ],
 )
-def test_two_stretches_are_two_messages(details: Any) -> None:
+def test_two_seals_are_two_messages(details: Any) -> None:
     assert read(*details) == [SEALED["one"], SEALED["two"]]
 
 
-def test_reasoning_that_says_nothing_leaves_no_gap() -> None:
+def test_empty_reasoning_adds_no_separator() -> None:
     assert read(text("One."), seal("empty"), seal("one")) == [SEALED["empty"], SEALED["one"]]
 
 
 @pytest.mark.parametrize("fields", [{}, {"reasoning": "Other."}])
-def test_text_that_the_client_changed_counts(fields: Any) -> None:
+def test_changed_text_replaces_the_seal(fields: Any) -> None:
     (message,) = read(text("Other."), seal("one"), **fields)
     assert message == Message(Author(Role.ASSISTANT), "Other.", Channel.ANALYSIS)
 
 
 @pytest.mark.parametrize("form", ["anthropic-claude-v1", "google-gemini-v1", "unknown", None])
-def test_another_models_seal_is_passed_over(form: str | None) -> None:
+def test_a_seal_of_another_format_is_ignored(form: str | None) -> None:
     assert read(seal("gAAAA", format=form)) == []
 
 
 @pytest.mark.parametrize(
     ("details", "param"),
     [
-        ([text("One."), seal("broken")], "messages.1.reasoning_details.1.data"),
+        ([text("One."), seal("unknown")], "messages.1.reasoning_details.1.data"),
         ([seal(None)], "messages.1.reasoning_details.0.data"),
         ([seal("one"), 1], "messages.1.reasoning_details.1"),
         ([text(1)], "messages.1.reasoning_details.0.text"),  # type: ignore[arg-type]
     ],
 )
-def test_a_bad_detail_is_named(details: Any, param: str) -> None:
+def test_an_error_names_the_bad_detail(details: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read(*details)
     assert refused.value.param == param

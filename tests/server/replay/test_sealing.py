@@ -1,4 +1,4 @@
-"""Sealed reasoning: opened whole, by its owner alone, and never when it was changed."""
+"""Sealed reasoning can be opened by its owner only, and only if it is unchanged."""
 
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -11,70 +11,70 @@ from server.errors import InvalidRequest
 from server.replay.sealing import Sealer, check_key
 
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
-THOUGHT = Message(Author(Role.ASSISTANT), "Hm… a secret", Channel.ANALYSIS, tokens=(200006, 5))
+REASONING = Message(Author(Role.ASSISTANT), "Hm… a secret", Channel.ANALYSIS, tokens=(200006, 5))
 PARAM = "input.0.encrypted_content"
 
 
 @pytest.mark.parametrize("tokens", [None, (), (200006, 5)])
-def test_what_is_sealed_is_opened(tokens: tuple[int, ...] | None) -> None:
+def test_a_seal_opens(tokens: tuple[int, ...] | None) -> None:
     message = Message(Author(Role.ASSISTANT), "Hm.", Channel.ANALYSIS, tokens=tokens)
     sealer = Sealer([NEW])
     assert sealer.open("a", sealer.seal("a", message), PARAM) == message
 
 
-def test_the_client_cannot_read_it_nor_tell_two_from_each_other() -> None:
+def test_a_seal_hides_its_content_and_equal_contents_differ() -> None:
     sealer = Sealer([NEW])
-    one, two = sealer.seal("a", THOUGHT), sealer.seal("a", THOUGHT)
+    one, two = sealer.seal("a", REASONING), sealer.seal("a", REASONING)
     assert one != two
     assert b"secret" not in urlsafe_b64decode(one)
 
 
-def test_a_former_key_opens_and_the_first_one_seals() -> None:
+def test_any_key_opens_and_the_first_one_seals() -> None:
     rotated = Sealer([NEW, OLD])
-    assert rotated.open("a", Sealer([OLD]).seal("a", THOUGHT), PARAM) == THOUGHT
-    assert Sealer([NEW]).open("a", rotated.seal("a", THOUGHT), PARAM) == THOUGHT
+    assert rotated.open("a", Sealer([OLD]).seal("a", REASONING), PARAM) == REASONING
+    assert Sealer([NEW]).open("a", rotated.seal("a", REASONING), PARAM) == REASONING
 
 
 @pytest.mark.parametrize("owner", ["b", ""])
-def test_another_owner_cannot_use_it(owner: str) -> None:
+def test_a_seal_of_another_owner_isassert_refused(owner: str) -> None:
     sealer = Sealer([NEW])
-    _refused(sealer, owner, sealer.seal("a", THOUGHT))
+    assert_refused(sealer, owner, sealer.seal("a", REASONING))
 
 
-def test_a_forgotten_key_opens_nothing() -> None:
-    _refused(Sealer([NEW]), "a", Sealer([OLD]).seal("a", THOUGHT))
+def test_a_seal_of_an_unknown_key_isassert_refused() -> None:
+    assert_refused(Sealer([NEW]), "a", Sealer([OLD]).seal("a", REASONING))
 
 
-def test_every_changed_byte_shows() -> None:
+def test_a_seal_with_any_changed_byte_isassert_refused() -> None:
     sealer = Sealer([NEW])
-    whole = urlsafe_b64decode(sealer.seal("a", THOUGHT))
+    whole = urlsafe_b64decode(sealer.seal("a", REASONING))
     for position in range(len(whole)):
         changed = bytearray(whole)
         changed[position] ^= 1
-        _refused(sealer, "a", urlsafe_b64encode(changed).decode())
+        assert_refused(sealer, "a", urlsafe_b64encode(changed).decode())
 
 
-@pytest.mark.parametrize("sealed", ["", "x", "gAAAAA", "é", "\ud800", "A" * 100_000])
-def test_what_is_no_seal_is_refused(sealed: str) -> None:
-    _refused(Sealer([NEW]), "a", sealed)
+@pytest.mark.parametrize("seal", ["", "x", "gAAAAA", "é", "\ud800", "A" * 100_000])
+def test_text_that_is_not_a_seal_isassert_refused(seal: str) -> None:
+    assert_refused(Sealer([NEW]), "a", seal)
 
 
-def test_without_keys_each_process_has_its_own(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_keys_each_sealer_generates_its_own(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     sealer = Sealer()
     assert "--encryption-key" in caplog.text
-    assert sealer.open("a", sealer.seal("a", THOUGHT), PARAM) == THOUGHT
-    _refused(Sealer(), "a", sealer.seal("a", THOUGHT))
+    assert sealer.open("a", sealer.seal("a", REASONING), PARAM) == REASONING
+    assert_refused(Sealer(), "a", sealer.seal("a", REASONING))
 
 
-def test_keys_are_checked() -> None:
+def test_bad_keys_areassert_refused() -> None:
     assert check_key(NEW) == NEW
     for key in ("", "short", "é" * 44, NEW[4:]):
         with pytest.raises(ValueError, match="openssl rand"):
             check_key(key)
 
 
-def _refused(sealer: Sealer, owner: str, sealed: str) -> None:
+def assert_refused(sealer: Sealer, owner: str, seal: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        sealer.open(owner, sealed, PARAM)
+        sealer.open(owner, seal, PARAM)
     assert (caught.value.param, caught.value.code) == (PARAM, "invalid_encrypted_content")

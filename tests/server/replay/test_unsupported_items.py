@@ -1,4 +1,4 @@
-"""History items that other servers made."""
+"""History items of kinds that only other servers make."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ SCREEN = {
     "call_id": "call_1",
     "output": {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"},
 }
-SEEN = "[image left out: this model reads text only]"
+IMAGE_NOTE = "[image left out: this model reads text only]"
 
 
 def read(*value: Any) -> list[Message]:
@@ -67,7 +67,7 @@ def result(tool: str, output: str) -> Message:
 
 
 @pytest.mark.parametrize(
-    ("given", "arguments", "output", "told"),
+    ("item", "arguments", "output", "text"),
     [
         (
             SHELL,
@@ -78,24 +78,24 @@ def result(tool: str, output: str) -> Message:
         (PATCH, '{"type":"delete_file","path":"a"}', PATCHED, "failed"),
         (PATCH, '{"type":"delete_file","path":"a"}', PATCHED | {"output": "no a"}, "no a"),
         (LOCAL, '{"type":"exec","command":["ls"],"env":{}}', LOCAL_OUTPUT, "a.txt"),
-        (CLICK, '{"actions":[{"type":"click","x":1,"y":2}]}', SCREEN, SEEN),
+        (CLICK, '{"actions":[{"type":"click","x":1,"y":2}]}', SCREEN, IMAGE_NOTE),
         (
             CLICK | {"action": None, "actions": [{"type": "wait"}]},
             '{"actions":[{"type":"wait"}]}',
             SCREEN,
-            SEEN,
+            IMAGE_NOTE,
         ),
     ],
 )
-def test_a_call_with_its_output_is_a_functions(
-    given: Any, arguments: str, output: Any, told: str
+def test_a_call_and_its_output_become_those_of_a_function(
+    item: Any, arguments: str, output: Any, text: str
 ) -> None:
-    tool = given["type"].removesuffix("_call")
-    assert read(given, output) == [call(tool, arguments), result(tool, told)]
+    tool = item["type"].removesuffix("_call")
+    assert read(item, output) == [call(tool, arguments), result(tool, text)]
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "text"),
     [
         ({"output": "found"}, "found"),
         ({"error": "lost"}, "lost"),
@@ -103,20 +103,20 @@ def test_a_call_with_its_output_is_a_functions(
         ({}, ""),
     ],
 )
-def test_an_mcp_call_has_its_result_in_it(more: Any, told: str) -> None:
-    assert read(MCP | more) == [call("wiki__find", '{"q": 1}'), result("wiki__find", told)]
+def test_an_mcp_call_becomes_a_call_and_its_output(more: Any, text: str) -> None:
+    assert read(MCP | more) == [call("wiki__find", '{"q": 1}'), result("wiki__find", text)]
 
 
-def test_what_is_said_before_a_foreign_call_is_commentary() -> None:
-    said, _, _ = read({"role": "assistant", "content": "Let me see."}, LOCAL, LOCAL_OUTPUT)
-    assert said.channel is Channel.COMMENTARY
+def test_a_message_before_an_unsupported_call_is_commentary() -> None:
+    message, _, _ = read({"role": "assistant", "content": "Let me see."}, LOCAL, LOCAL_OUTPUT)
+    assert message.channel is Channel.COMMENTARY
 
 
-@pytest.mark.parametrize("kind", sorted(unsupported_items.LEFT_OUT))
-def test_what_another_server_ran_leaves_a_note(kind: str) -> None:
+@pytest.mark.parametrize("kind", sorted(unsupported_items.REPLACED_BY_NOTE))
+def test_a_note_replaces_what_another_server_ran(kind: str) -> None:
     _, note = read({"role": "user", "content": "hi"}, {"type": kind, "id": "x_1"})
-    said = f"[{kind} left out: this model cannot be shown it]"
-    assert note == Message(Author(Role.DEVELOPER), DeveloperContent(said))
+    text = f"[{kind} left out: this model cannot be shown it]"
+    assert note == Message(Author(Role.DEVELOPER), DeveloperContent(text))
 
 
 @pytest.mark.parametrize(
@@ -134,27 +134,29 @@ def test_what_another_server_ran_leaves_a_note(kind: str) -> None:
         ([PATCH, PATCHED | {"output": 3}], "input.1.output"),
     ],
 )
-def test_a_bad_item_is_refused_by_its_field(value: Any, param: str) -> None:
+def test_an_error_names_the_bad_field(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read(*value)
     assert caught.value.param == param
 
 
-@pytest.mark.parametrize("kind", sorted([*unsupported_items.LEFT_OUT, "computer_call_output"]))
-def test_what_would_leave_a_note_can_be_refused(kind: str) -> None:
-    given = items.normalise([{"role": "user", "content": "hi"}, {"type": kind, "id": "x_1"}])
+@pytest.mark.parametrize(
+    "kind", sorted([*unsupported_items.REPLACED_BY_NOTE, "computer_call_output"])
+)
+def test_items_that_only_a_note_replaces_can_be_refused(kind: str) -> None:
+    normal = items.normalise([{"role": "user", "content": "hi"}, {"type": kind, "id": "x_1"}])
     with pytest.raises(InvalidRequest) as caught:
-        unsupported_items.refuse_left_out(given, "input")
+        unsupported_items.refuse_unreadable(normal, "input")
     assert (caught.value.param, caught.value.code) == ("input.1", "unsupported_input")
     assert kind in caught.value.message
 
 
-def test_what_can_be_told_is_not_refused() -> None:
-    unsupported_items.refuse_left_out(items.normalise([SHELL, SHELL_OUTPUT, MCP]), "input")
+def test_calls_with_text_are_not_refused() -> None:
+    unsupported_items.refuse_unreadable(items.normalise([SHELL, SHELL_OUTPUT, MCP]), "input")
 
 
 @pytest.mark.parametrize("label", ["my server", "a\u200bb", "", 1])
-def test_the_label_of_a_server_is_a_name(label: Any) -> None:
+def test_a_bad_server_label_is_refused(label: Any) -> None:
     item = {"type": "mcp_call", "id": "m", "name": "f", "server_label": label, "arguments": "{}"}
     with pytest.raises(InvalidRequest) as raised:
         items.messages((), items.resolve(items.normalise([item]), {}))

@@ -1,4 +1,4 @@
-"""Checks of raw JSON: how much a field may hold."""
+"""Checks of raw JSON values: the limits of their sizes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +16,13 @@ def refusal(check: Callable[..., Any], *values: Any) -> InvalidRequest:
     return caught.value
 
 
-def test_an_array_has_so_many_elements_and_no_more() -> None:
+def test_the_length_of_an_array_is_limited() -> None:
     assert array([1, 2], "a", 2) == [1, 2]
     assert refusal(array, [1, 2], "a", 1).message.endswith("expected at most 1 elements.")
     assert refusal(array, [0] * (MAX_ITEMS + 1), "a").param == "a"
 
 
-def test_a_label_is_no_long_text() -> None:
+def test_the_length_of_a_label_is_limited() -> None:
     assert label("x" * MAX_LABEL, "id") == "x" * MAX_LABEL
     assert optional_label(None, "id") is None
     assert refusal(label, "x" * (MAX_LABEL + 1), "id").param == "id"
@@ -38,6 +38,6 @@ def test_a_label_is_no_long_text() -> None:
         [[["x" * 9] * 400_000]],
     ],
 )
-def test_a_declaration_is_bounded_as_a_whole(value: Any) -> None:
+def test_the_size_of_a_declaration_is_limited(value: Any) -> None:
     declaration({"type": "object", "properties": {str(n): {} for n in range(10_000)}}, "tools")
     assert refusal(declaration, value, "tools").param == "tools"
