@@ -141,7 +141,7 @@ class Store(Protocol):
         ...
 
     @property
-    def completions(self) -> ChatCompletionStore:
+    def chat_completions(self) -> ChatCompletionStore:
         """What keeps chat completions, in the same place and for as long."""
         ...
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from server.store import codec
 from server.store.change_signal import ChangeSignal, ChangeSignals
-from server.store.chat_completions.base import MemoryChatCompletions
-from server.store.conversations.base import MemoryConversations
+from server.store.chat_completions.memory import MemoryChatCompletions
+from server.store.conversations.memory import MemoryConversations
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 from server.store.responses.base import (
     CANCELS,
@@ -44,7 +44,7 @@ class MemoryStore:
     sealing_key = None
 
     def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
-        self.completions = MemoryChatCompletions(capacity, most)
+        self.chat_completions = MemoryChatCompletions(capacity, most)
         self.conversations = MemoryConversations(capacity, most)
         self._capacity = capacity
         self._most = most

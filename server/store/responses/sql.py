@@ -78,7 +78,7 @@ class SqlStore:
 
     def __init__(self, url: str) -> None:
         self.database = database = Database(url)
-        self.completions = SqlChatCompletions(database)
+        self.chat_completions = SqlChatCompletions(database)
         self.conversations = SqlConversations(database)
         self._replace = _replacing(database)
         self.sealing_key: str | None = None
@@ -358,7 +358,7 @@ class SqlStore:
         while await self._prune_some():
             continue
         swept += await self.conversations.sweep(age)
-        swept += await self.completions.sweep(age)
+        swept += await self.chat_completions.sweep(age)
         await vacuum.shrink(self.database)
         return swept
 
