@@ -41,11 +41,11 @@ def delta(number: int) -> Event:
 
 
 async def journal(
-    store: MemoryStore, *, holds: bool = False, delay: float = 0.0, patience: float = 0.0
+    store: MemoryStore, *, store_first: bool = False, delay: float = 0.0, patience: float = 0.0
 ) -> Any:
     retry = RetryPolicy(patience)
     made = ResponseJournal(
-        store, running("one"), {"out": THOUGHT}, holds=holds, retry=retry, delay=delay
+        store, running("one"), {"out": THOUGHT}, store_first=store_first, retry=retry, delay=delay
     )
     await made.begin()
     return made
@@ -69,7 +69,7 @@ async def test_events_are_seen_at_once_and_kept_together() -> None:
 
 async def test_held_events_are_seen_when_they_are_kept() -> None:
     store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=True)
+    writer = await journal(store, store_first=True)
     await writer.write([delta(0)], seen.extend)
     await writer.write([delta(1)], seen.extend)
     assert seen == []
@@ -78,10 +78,10 @@ async def test_held_events_are_seen_when_they_are_kept() -> None:
     assert seen == await kept(store) == [delta(0), delta(1)]
 
 
-@pytest.mark.parametrize("holds", [False, True])
-async def test_the_end_is_kept_with_all_events_before_it_is_seen(holds: bool) -> None:
+@pytest.mark.parametrize("store_first", [False, True])
+async def test_the_end_is_kept_with_all_events_before_it_is_seen(store_first: bool) -> None:
     store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=holds, delay=3600)
+    writer = await journal(store, store_first=store_first, delay=3600)
     await writer.write([delta(0), delta(1)], seen.extend)
     await writer.write([delta(2), LAST], seen.extend)
     assert seen == await kept(store) == [delta(0), delta(1), delta(2), LAST]
@@ -122,7 +122,7 @@ async def test_an_end_waits_for_a_store_that_is_away() -> None:
 
 async def test_held_events_wait_for_a_store_that_is_away() -> None:
     store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=True, patience=60)
+    writer = await journal(store, store_first=True, patience=60)
     store.failure = StoreUnavailable("away")
     await writer.write([delta(0)], seen.extend)
     await store.appended.wait()
@@ -133,10 +133,10 @@ async def test_held_events_wait_for_a_store_that_is_away() -> None:
     assert seen == await kept(store) == [delta(0), delta(1), delta(2), LAST]
 
 
-@pytest.mark.parametrize("holds", [False, True])
-async def test_a_run_waits_with_too_many_events_for_a_store_that_is_away(holds: bool) -> None:
+@pytest.mark.parametrize("store_first", [False, True])
+async def test_a_run_waits_with_too_many_events_for_a_store_that_is_away(store_first: bool) -> None:
     store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=holds, patience=60)
+    writer = await journal(store, store_first=store_first, patience=60)
     store.failure = StoreUnavailable("away")
     await writer.write([delta(number) for number in range(MOST_WAITING)], seen.extend)
     waiting = asyncio.ensure_future(writer.write([delta(MOST_WAITING)], seen.extend))
@@ -218,12 +218,14 @@ async def test_what_was_not_kept_is_tried_again_though_nothing_follows() -> None
 
 
 @pytest.mark.parametrize(
-    ("holds", "failure"),
+    ("store_first", "failure"),
     [(True, StoreUnavailable("away")), (True, RunLost("lost")), (False, RunLost("lost"))],
 )
-async def test_a_run_that_nobody_can_keep_ends(holds: bool, failure: Exception) -> None:
+async def test_a_run_that_nobody_can_keep_ends(store_first: bool, failure: Exception) -> None:
     store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=holds, patience=60 if isinstance(failure, RunLost) else 0)
+    writer = await journal(
+        store, store_first=store_first, patience=60 if isinstance(failure, RunLost) else 0
+    )
     store.failure = failure
     await writer.write([delta(0)], seen.extend)
     await store.appended.wait()
