@@ -69,7 +69,10 @@ async def _messages_up_to_calls(request: CreateChatCompletion, context: CompileC
         return NOTHING
     recalled = context.recall.find(context.owner, ids)
     try:
-        return {**recalled, **await context.store.chat_completions.called(context.owner, ids)}
+        return {
+            **recalled,
+            **await context.store.chat_completions.messages_up_to_call(context.owner, ids),
+        }
     except StoreUnavailable as error:
         logger.warning("what was said before calls cannot be looked up: %s", error)
         return recalled

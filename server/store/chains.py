@@ -28,7 +28,7 @@ async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
         history=(*before, *history),
         input=tuple(given),
         output=tuple(made),
-        seen=row.seen,
+        read_position=row.seen,
         detached=row.previous_id is None and body.get("previous_response_id") is not None,
     )
 

@@ -42,7 +42,7 @@ def response(stored: StoredResponse) -> dict[str, Any]:
         "owner": stored.owner,
         "previous_id": None if stored.detached else stored.response.get("previous_response_id"),
         "conversation_id": stored.conversation_id,
-        "seen": stored.seen,
+        "seen": stored.read_position,
         "start_date": stored.start_date,
         "body": codec.dump(body(stored)),
     }

@@ -19,7 +19,7 @@ class StoredChatCompletion:
     owner: str
     completion: dict[str, Any]
     messages: tuple[dict[str, Any], ...]
-    called: Mapping[str, SampledMessages] = field(default_factory=dict)
+    messages_by_call_id: Mapping[str, SampledMessages] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -84,6 +84,8 @@ class ChatCompletionStore(Protocol):
         """Forget the owner's completion; False where there is none."""
         ...
 
-    async def called(self, owner: str, call_ids: Collection[str]) -> Mapping[str, SampledMessages]:
+    async def messages_up_to_call(
+        self, owner: str, call_ids: Collection[str]
+    ) -> Mapping[str, SampledMessages]:
         """What the owner's calls among `call_ids` were led up to by, by id."""
         ...

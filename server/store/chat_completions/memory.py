@@ -32,7 +32,9 @@ class MemoryChatCompletions:
         await self._sizes.measure(_parts(stored))
         self._kept[(stored.owner, stored.id)] = stored
         self._sizes.hold(_parts(stored))
-        self._calls |= {(stored.owner, name): said for name, said in stored.called.items()}
+        self._calls |= {
+            (stored.owner, name): said for name, said in stored.messages_by_call_id.items()
+        }
         while len(self._kept) > 1 and (
             len(self._kept) > self._capacity or self._sizes.total > self._most
         ):
@@ -71,7 +73,9 @@ class MemoryChatCompletions:
         """Forget it and its calls."""
         return self._forget((owner, completion_id))
 
-    async def called(self, owner: str, call_ids: Collection[str]) -> Mapping[str, SampledMessages]:
+    async def messages_up_to_call(
+        self, owner: str, call_ids: Collection[str]
+    ) -> Mapping[str, SampledMessages]:
         """The calls of completions that are still kept."""
         keys = {name: (owner, name) for name in call_ids}
         return {name: self._calls[key] for name, key in keys.items() if key in self._calls}
@@ -81,10 +85,10 @@ class MemoryChatCompletions:
         if stored is None:
             return False
         self._sizes.release(_parts(stored))
-        for call_id in stored.called:
+        for call_id in stored.messages_by_call_id:
             self._calls.pop((key[0], call_id), None)
         return True
 
 
 def _parts(stored: StoredChatCompletion) -> Iterator[Part]:
-    return chain((stored.completion,), stored.messages, *stored.called.values())
+    return chain((stored.completion,), stored.messages, *stored.messages_by_call_id.values())

@@ -83,7 +83,9 @@ class SqlChatCompletions:
         async with self._database.writing() as connection:
             return (await connection.execute(its)).rowcount > 0
 
-    async def called(self, owner: str, call_ids: Collection[str]) -> Mapping[str, SampledMessages]:
+    async def messages_up_to_call(
+        self, owner: str, call_ids: Collection[str]
+    ) -> Mapping[str, SampledMessages]:
         """What was said up to the owner's calls."""
         keys = {rows.key(name): name for name in call_ids}
         theirs = (
@@ -129,7 +131,7 @@ def _calls(stored: StoredChatCompletion) -> list[dict[str, Any]]:
             "message": codec.dump_message(message),
             "tokens": codec.pack_tokens(message.tokens),
         }
-        for call_id, said in stored.called.items()
+        for call_id, said in stored.messages_by_call_id.items()
         for position, message in enumerate(said)
     ]
 

@@ -21,7 +21,7 @@ class Conversation:
     start_date: str
     metadata: Mapping[str, str] = field(default_factory=dict)
 
-    def shown(self) -> dict[str, Any]:
+    def to_api(self) -> dict[str, Any]:
         """The API's object."""
         return {
             "id": self.id,
@@ -32,12 +32,12 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ConversationSnapshot:
     """What a conversation holds when it is read: its items, and the place of the last one."""
 
     conversation: Conversation
     items: tuple[StoredItem, ...]
-    seen: int
+    position: int
 
 
 class ConversationStore(Protocol):
@@ -54,7 +54,7 @@ class ConversationStore(Protocol):
         """The owner's conversation; None where there is none."""
         ...
 
-    async def read(self, owner: str, conversation_id: str) -> Read | None:
+    async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
         """The owner's conversation with its items, in order; None where there is none."""
         ...
 

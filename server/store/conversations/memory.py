@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from server.store.conversations.base import Conversation, Read
+from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.items import StoredItem
 from server.store.memory_size import MOST_BYTES, MemorySizes
 
@@ -23,13 +23,13 @@ class MemoryConversations:
         self._capacity = capacity
         self._most = most
         self._sizes = MemorySizes()
-        self._kept: OrderedDict[_Key, Read] = OrderedDict()
+        self._kept: OrderedDict[_Key, ConversationSnapshot] = OrderedDict()
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
         """Keep it, and forget another where there is no room."""
         await self._sizes.measure(items)
         key = (conversation.owner, conversation.id)
-        self._kept[key] = Read(conversation, tuple(items), 0)
+        self._kept[key] = ConversationSnapshot(conversation, tuple(items), 0)
         self._sizes.hold(items)
         self._make_room()
 
@@ -38,7 +38,7 @@ class MemoryConversations:
         read = await self.read(owner, conversation_id)
         return None if read is None else read.conversation
 
-    async def read(self, owner: str, conversation_id: str) -> Read | None:
+    async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
         """The conversation and its items; it counts as used."""
         key = (owner, conversation_id)
         if key in self._kept:

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
-from server.store.conversations.base import Conversation, Read
+from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.database import Database
 from server.store.items import StoredItem
 from server.store.tables import conversation_items, conversations
@@ -38,7 +38,7 @@ class SqlConversations:
         async with self._database.reading() as connection:
             return await _one(connection, owner, conversation_id)
 
-    async def read(self, owner: str, conversation_id: str) -> Read | None:
+    async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
         """The conversation and its items, in one snapshot."""
         async with self._database.reading() as connection:
             conversation = await _one(connection, owner, conversation_id)
@@ -51,7 +51,7 @@ class SqlConversations:
             )
             kept = found.all()
         seen = kept[-1].place if kept else 0
-        return Read(conversation, tuple(map(rows.stored_item, kept)), seen)
+        return ConversationSnapshot(conversation, tuple(map(rows.stored_item, kept)), seen)
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]

@@ -60,7 +60,7 @@ class StoredResponse:
     owner: the principal's id. response: the API's object; its output is that of `output`.
     start_date: what the system message names, `YYYY-MM-DD`. history: items of the turns before;
     input and output: of this one. What is kept of the history is where it is to be found: in the
-    response's `previous_response_id`, or in its `conversation` up to the place `seen`.
+    response's `previous_response_id`, or in its `conversation` up to the place `read_position`.
     detached: what it continues may not be kept, and so its history is not; only who has that
     history can continue it.
     """
@@ -71,7 +71,7 @@ class StoredResponse:
     history: tuple[StoredItem, ...]
     input: tuple[StoredItem, ...]
     output: tuple[StoredItem, ...]
-    seen: int | None = None
+    read_position: int | None = None
     detached: bool = False
 
     @property
@@ -86,7 +86,7 @@ class StoredResponse:
         return conversation["id"] if conversation else None
 
     @property
-    def said(self) -> tuple[StoredItem, ...]:
+    def conversation_items(self) -> tuple[StoredItem, ...]:
         """What the response adds to its conversation: nothing where it failed."""
         ended_well = self.response["status"] in ("completed", "incomplete")
         return (*self.input, *self.output) if ended_well else ()
@@ -231,7 +231,7 @@ class Store(Protocol):
         """
         ...
 
-    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+    async def take_over_from_ended(self) -> Sequence[StoredResponse]:
         """Take over the runs of gateways that are known to have ended: nobody holds their locks."""
         ...
 

@@ -95,8 +95,10 @@ class MemoryStore:
         del self._runs[stored.id]
         if key in self._responses:
             self._put(stored, ledger)
-        if stored.conversation_id and stored.said:
-            await self.conversations.add(stored.owner, stored.conversation_id, stored.said)
+        if stored.conversation_id and stored.conversation_items:
+            await self.conversations.add(
+                stored.owner, stored.conversation_id, stored.conversation_items
+            )
         self._signals.notify(stored.id)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -166,7 +168,7 @@ class MemoryStore:
         """None: no other gateway sees this memory."""
         return ()
 
-    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+    async def take_over_from_ended(self) -> Sequence[StoredResponse]:
         """None: no other gateway sees this memory."""
         return ()
 

@@ -166,9 +166,9 @@ class SqlStore:
             )
             await connection.execute(delete(events).where(events.c.response_id == stored.id))
             await self._finish(connection, last)
-            if (conversation := stored.conversation_id) and stored.said:
+            if (conversation := stored.conversation_id) and stored.conversation_items:
                 await self.conversations.add_within(
-                    connection, stored.owner, conversation, stored.said
+                    connection, stored.owner, conversation, stored.conversation_items
                 )
             await self._notify(connection, stored.id)
         self._signals.notify(stored.id)
@@ -315,17 +315,17 @@ class SqlStore:
     ) -> Sequence[StoredResponse]:
         """Make silent gateways' runs this one's. Of gateways that try at once one succeeds."""
         is_late = runs.c.beat_at < self.database.clock - silent
-        return await self._adopt(is_late & runs.c.response_id.not_in(running))
+        return await self._take_over(is_late & runs.c.response_id.not_in(running))
 
-    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+    async def take_over_from_ended(self) -> Sequence[StoredResponse]:
         """Make runs of gateways whose lock is free this one's."""
         ended = await self._peers.ended()
-        adopted = await self._adopt(runs.c.gateway.in_(ended)) if ended else []
+        adopted = await self._take_over(runs.c.gateway.in_(ended)) if ended else []
         for gateway in ended:
             self._peers.forget(gateway)
         return adopted
 
-    async def _adopt(self, which: ColumnElement[bool]) -> Sequence[StoredResponse]:
+    async def _take_over(self, which: ColumnElement[bool]) -> Sequence[StoredResponse]:
         async with self.database.reading() as connection:
             found = await connection.execute(select(runs.c.response_id).where(which).limit(1))
             if found.first() is None:  # No other gateway has to wait for this one to write nothing.

@@ -38,15 +38,18 @@ async def test_what_was_said_is_found_by_its_calls(store: Store) -> None:
     for name in "ab":
         await store.chat_completions.put(stored(name))
     ids = ["call_of_a", "call_of_b", "call_of_c"]
-    assert await store.chat_completions.called("ann", ids) == {"call_of_a": SAID, "call_of_b": SAID}
-    assert await store.chat_completions.called("bob", ids) == {}
-    assert await store.chat_completions.called("ann", []) == {}
+    assert await store.chat_completions.messages_up_to_call("ann", ids) == {
+        "call_of_a": SAID,
+        "call_of_b": SAID,
+    }
+    assert await store.chat_completions.messages_up_to_call("bob", ids) == {}
+    assert await store.chat_completions.messages_up_to_call("ann", []) == {}
 
 
 async def test_calls_may_be_more_than_a_statement_takes(store: Store) -> None:
     await store.chat_completions.put(stored("a"))
     ids = [*map(str, range(70_000)), "call_of_a"]
-    assert await store.chat_completions.called("ann", ids) == {"call_of_a": SAID}
+    assert await store.chat_completions.messages_up_to_call("ann", ids) == {"call_of_a": SAID}
 
 
 async def test_completions_are_listed_page_by_page(store: Store) -> None:
@@ -95,7 +98,7 @@ async def test_a_deleted_completion_is_gone_with_its_calls(store: Store) -> None
     assert await store.chat_completions.delete("ann", "a")
     assert not await store.chat_completions.delete("ann", "a")
     assert await store.chat_completions.get("ann", "a") is None
-    assert await store.chat_completions.called("ann", ["call_of_a"]) == {}
+    assert await store.chat_completions.messages_up_to_call("ann", ["call_of_a"]) == {}
     assert await listed(store, metadata={"k": "1"}) == []
 
 
@@ -112,4 +115,6 @@ async def test_a_completion_that_is_put_again_is_kept_once(store: Store) -> None
     for _ in range(2):
         await store.chat_completions.put(stored("a", metadata={"k": "v"}))
     assert await listed(store) == ["a"]
-    assert await store.chat_completions.called("ann", ["call_of_a"]) == {"call_of_a": SAID}
+    assert await store.chat_completions.messages_up_to_call("ann", ["call_of_a"]) == {
+        "call_of_a": SAID
+    }

@@ -21,5 +21,5 @@ async def test_memory_forgets_the_oldest_with_their_calls() -> None:
     for name in "abc":
         await completions.put(stored(name))
     assert await completions.get("ann", "a") is None
-    found = await completions.called("ann", ["call_of_a", "call_of_b", "call_of_c"])
+    found = await completions.messages_up_to_call("ann", ["call_of_a", "call_of_b", "call_of_c"])
     assert set(found) == {"call_of_b", "call_of_c"}

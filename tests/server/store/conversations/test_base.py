@@ -106,7 +106,7 @@ async def test_a_chain_knows_what_its_first_response_had_read(database: Database
     one = replace(
         turn("one", conversation={"id": "conv"}, status="completed"),
         history=read.items,
-        seen=read.seen,
+        read_position=read.position,
     )
     await store.put(one)
     await store.conversations.add("a", "conv", [item("later")])
