@@ -1,4 +1,4 @@
-"""Chat completions that clients asked to store, and the seam to where they are kept."""
+"""The protocol for stored chat completions, and their stored form."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ class StoredChatCompletion:
     """A completion that has ended.
 
     owner: the principal's id. completion: the API's object, `metadata` included. messages: the
-    request's, each with an `id`. called: what the model said up to each call, by the call's id;
-    it holds what the completion may not show.
+    request's, each with an `id`. messages_by_call_id: the sampled messages up to each call, by the
+    call's id, with reasoning that the completion may not show.
     """
 
     owner: str
@@ -23,15 +23,16 @@ class StoredChatCompletion:
 
     @property
     def id(self) -> str:
-        """The completion's own id."""
+        """The completion's id."""
         return str(self.completion["id"])
 
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """Which completions are listed: of a model, with all of some metadata, after an id.
+    """Selects the completions of a page.
 
-    limit: >= 1. order: by time of creation.
+    limit: the most completions, >= 1. order: by time of creation. after: the id of the completion
+    before the page. model, metadata: values that a completion has to have, all of them.
     """
 
     limit: int
@@ -41,51 +42,51 @@ class ListFilter:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def matches(self, completion: Mapping[str, Any]) -> bool:
-        """Whether a completion is one of them, wherever it stands."""
-        given = completion["metadata"]
+        """Return whether a completion has the model and the metadata."""
+        metadata = completion["metadata"]
         return self.model in (None, completion["model"]) and all(
-            given.get(key) == value for key, value in self.metadata.items()
+            metadata.get(key) == value for key, value in self.metadata.items()
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """A page of completions, and whether there are more after it."""
+    """A page of completions (the API's objects), and whether more follow it."""
 
     completions: Sequence[dict[str, Any]]
     has_more: bool
 
 
 class ChatCompletionStore(Protocol):
-    """Keeps completions for their owners; nobody else's request finds them.
+    """Stores completions for their owners (ids of principals). Other owners do not find them.
 
-    All raise StoreUnavailable.
+    All methods raise StoreUnavailable.
     """
 
     async def put(self, stored: StoredChatCompletion) -> None:
-        """Keep a completion under its new id."""
+        """Store a completion under its new id. Idempotent."""
         ...
 
     async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
-        """The owner's completion; None where there is none."""
+        """Return the owner's completion; None if there is none."""
         ...
 
-    async def list(self, owner: str, wanted: ListFilter) -> ListPage:
-        """The owner's completions; none after an id that is not there."""
+    async def list(self, owner: str, query: ListFilter) -> ListPage:
+        """Return a page of the owner's completions; empty if `query.after` does not exist."""
         ...
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
     ) -> StoredChatCompletion | None:
-        """Give the owner's completion other metadata; None where there is none."""
+        """Replace the metadata of the owner's completion; None if there is none."""
         ...
 
     async def delete(self, owner: str, completion_id: str) -> bool:
-        """Forget the owner's completion; False where there is none."""
+        """Delete the owner's completion; False if there is none."""
         ...
 
     async def messages_up_to_call(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, SampledMessages]:
-        """What the owner's calls among `call_ids` were led up to by, by id."""
+        """Return, by call id, the sampled messages up to and including the owner's call."""
         ...

@@ -15,73 +15,74 @@ _Key = tuple[str, str]
 
 
 class MemoryChatCompletions:
-    """Keeps up to `capacity` completions, >= 1, in this process; the oldest are forgotten first.
+    """Stores up to `capacity` completions, >= 1; the oldest are evicted first.
 
-    most: bytes that they may take in all, roughly; the last one is kept in any case.
+    most: the approximate limit of their size, in bytes. The newest one is never evicted.
     """
 
     def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
         self._capacity = capacity
         self._most = most
         self._sizes = MemorySizes()
-        self._kept: OrderedDict[_Key, StoredChatCompletion] = OrderedDict()
+        self._completions: OrderedDict[_Key, StoredChatCompletion] = OrderedDict()
         self._calls: dict[_Key, SampledMessages] = {}
 
     async def put(self, stored: StoredChatCompletion) -> None:
-        """Keep it, and forget the oldest where there is no room."""
+        """Store it, and evict the oldest beyond the limits."""
         await self._sizes.measure(_parts(stored))
-        self._kept[(stored.owner, stored.id)] = stored
+        self._completions[(stored.owner, stored.id)] = stored
         self._sizes.hold(_parts(stored))
         self._calls |= {
-            (stored.owner, name): said for name, said in stored.messages_by_call_id.items()
+            (stored.owner, call_id): messages
+            for call_id, messages in stored.messages_by_call_id.items()
         }
-        while len(self._kept) > 1 and (
-            len(self._kept) > self._capacity or self._sizes.total > self._most
+        while len(self._completions) > 1 and (
+            len(self._completions) > self._capacity or self._sizes.total > self._most
         ):
-            self._forget(next(iter(self._kept)))
+            self._remove(next(iter(self._completions)))
 
     async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
-        """The completion as it was last annotated."""
-        return self._kept.get((owner, completion_id))
+        """Look it up."""
+        return self._completions.get((owner, completion_id))
 
-    async def list(self, owner: str, wanted: ListFilter) -> ListPage:
-        """In the order in which they were put."""
-        kept = [stored for (its, _), stored in self._kept.items() if its == owner]
-        if wanted.order == "desc":
-            kept.reverse()
-        if wanted.after is not None:
-            ids = [stored.id for stored in kept]
-            first = ids.index(wanted.after) + 1 if wanted.after in ids else len(kept)
-            kept = kept[first:]
-        found = [stored.completion for stored in kept if wanted.matches(stored.completion)]
-        return ListPage(found[: wanted.limit], len(found) > wanted.limit)
+    async def list(self, owner: str, query: ListFilter) -> ListPage:
+        """List in the order of insertion."""
+        listed = [stored for (of, _), stored in self._completions.items() if of == owner]
+        if query.order == "desc":
+            listed.reverse()
+        if query.after is not None:
+            ids = [stored.id for stored in listed]
+            first = ids.index(query.after) + 1 if query.after in ids else len(listed)
+            listed = listed[first:]
+        found = [stored.completion for stored in listed if query.matches(stored.completion)]
+        return ListPage(found[: query.limit], len(found) > query.limit)
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
     ) -> StoredChatCompletion | None:
-        """Its place in the order stays."""
-        stored = self._kept.get((owner, completion_id))
+        """Replace the metadata; the order stays."""
+        stored = self._completions.get((owner, completion_id))
         if stored is None:
             return None
         changed = replace(stored, completion={**stored.completion, "metadata": dict(metadata)})
         self._sizes.hold(_parts(changed))
-        self._kept[(owner, completion_id)] = changed
+        self._completions[(owner, completion_id)] = changed
         self._sizes.release(_parts(stored))
         return changed
 
     async def delete(self, owner: str, completion_id: str) -> bool:
-        """Forget it and its calls."""
-        return self._forget((owner, completion_id))
+        """Delete it and its calls."""
+        return self._remove((owner, completion_id))
 
     async def messages_up_to_call(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, SampledMessages]:
-        """The calls of completions that are still kept."""
+        """Look up the calls."""
         keys = {name: (owner, name) for name in call_ids}
         return {name: self._calls[key] for name, key in keys.items() if key in self._calls}
 
-    def _forget(self, key: _Key) -> bool:
-        stored = self._kept.pop(key, None)
+    def _remove(self, key: _Key) -> bool:
+        stored = self._completions.pop(key, None)
         if stored is None:
             return False
         self._sizes.release(_parts(stored))

@@ -1,4 +1,4 @@
-"""Conversations that clients keep here, and the seam to where they are kept."""
+"""The protocol for conversations, and their stored form."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ from server.store.items import StoredItem
 class Conversation:
     """A conversation without its items.
 
-    owner: the principal's id. created_at: Unix seconds. start_date: what system messages name,
-    `YYYY-MM-DD`.
+    owner: the principal's id. created_at: Unix seconds. start_date: the date in its system
+    messages, `YYYY-MM-DD`.
     """
 
     owner: str
@@ -22,7 +22,7 @@ class Conversation:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def to_api(self) -> dict[str, Any]:
-        """The API's object."""
+        """Return the API's object."""
         return {
             "id": self.id,
             "object": "conversation",
@@ -33,7 +33,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSnapshot:
-    """What a conversation holds when it is read: its items, and the place of the last one."""
+    """A conversation with its items as they were read, and the position of the last one."""
 
     conversation: Conversation
     items: tuple[StoredItem, ...]
@@ -41,37 +41,37 @@ class ConversationSnapshot:
 
 
 class ConversationStore(Protocol):
-    """Keeps conversations for their owners. All methods raise StoreUnavailable.
+    """Stores conversations for their owners. All methods raise StoreUnavailable.
 
-    Who adds items adds them together: no other's come between them.
+    The items of one call stay together: items of concurrent calls come before or after them.
     """
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
-        """Keep a new conversation."""
+        """Store a new conversation with its first items."""
         ...
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
-        """The owner's conversation; None where there is none."""
+        """Return the owner's conversation; None if there is none."""
         ...
 
     async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
-        """The owner's conversation with its items, in order; None where there is none."""
+        """Return the owner's conversation with its items, in order; None if there is none."""
         ...
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]
     ) -> Conversation | None:
-        """Give the owner's conversation other metadata; None where there is none."""
+        """Replace the metadata of the owner's conversation; None if there is none."""
         ...
 
     async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
-        """Add items at the end of the owner's conversation; False where there is none."""
+        """Append items to the owner's conversation; False if there is none."""
         ...
 
     async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
-        """Take an item out of the owner's conversation; False where it is not in it."""
+        """Remove an item from the owner's conversation; False if it is not in it."""
         ...
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
-        """Forget the owner's conversation and its items; False where there is none."""
+        """Delete the owner's conversation and its items; False if there is none."""
         ...
