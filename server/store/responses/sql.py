@@ -33,8 +33,8 @@ from server.store.tables import INPUT, OUTPUT, SEAL, events, items, responses, r
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS = 0.2
-_PATIENCE_SECONDS = 10.0
+_SQLITE_POLL_SECONDS = 0.2
+_POSTGRES_POLL_SECONDS = 10.0
 _AT_ONCE = 500
 
 
@@ -84,7 +84,9 @@ class SqlStore:
         self.sealing_key: str | None = None
         self._gateway = new_id(GATEWAY)
         # SQLite does not notify other processes: readers of their runs poll.
-        self._signals = ChangeSignals(_POLL_SECONDS if database.is_sqlite else _PATIENCE_SECONDS)
+        self._signals = ChangeSignals(
+            _SQLITE_POLL_SECONDS if database.is_sqlite else _POSTGRES_POLL_SECONDS
+        )
         self._peers: Peers = (
             FileLocks(_locks_of(database), self._gateway)
             if database.is_sqlite
