@@ -7,12 +7,13 @@ ones, for whatever has to generate without ever stopping.
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from platformdirs import user_cache_path
 
 from demo.package import CONFIG, SHA256, packaged
 from demo.tokenizer import Progress, write_tokenizer
@@ -65,9 +66,8 @@ def _ensure(
 
 
 def default_cache_dir() -> Path:
-    """`gpt-oss-server` in XDG_CACHE_HOME, or in `~/.cache`."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "gpt-oss-server"
+    """`gpt-oss-server` in the user's cache folder; on Linux XDG_CACHE_HOME or `~/.cache`."""
+    return user_cache_path("gpt-oss-server", appauthor=False)
 
 
 def version(weights: str | int) -> str:

@@ -1,9 +1,9 @@
-"""The store that the settings name."""
+"""Opens the store that the settings name."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
+from platformdirs import user_data_path
 from sqlalchemy.engine import URL
 
 from server.settings import MEMORY, Settings
@@ -14,9 +14,9 @@ from server.store.sqlalchemy_engine import parse_url
 
 
 def open_store(settings: Settings) -> Store:
-    """The settings' store, not yet started; by default a file in the user's data folder.
+    """Return the settings' store, not yet started; by default a file in the user's data folder.
 
-    Raises ValueError for a bad URL, OSError where the folder or the file cannot be made.
+    Raises ValueError for a bad URL, OSError if the folder or the file cannot be created.
     """
     if settings.store == MEMORY:
         return MemoryStore()
@@ -26,14 +26,16 @@ def open_store(settings: Settings) -> Store:
 
 
 def _default_file() -> Path:
-    base = os.environ.get("XDG_DATA_HOME")
-    folder = (Path(base) if base else Path.home() / ".local" / "share") / "gpt-oss-server"
+    folder = user_data_path("gpt-oss-server", appauthor=False)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / "store.db"
 
 
 def _make_private(url: URL) -> None:
-    """What people said is nobody else's to read. SQLite's other files get the mode of this one."""
+    """Create a missing SQLite file for its owner alone: it will contain what people write.
+
+    SQLite gives its other files the mode of this one.
+    """
     if url.get_backend_name() == "sqlite" and "uri" not in url.query:
         with suppress(FileExistsError):
             Path(url.database or "").touch(mode=0o600, exist_ok=False)

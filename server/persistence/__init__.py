@@ -1,1 +1,1 @@
-"""What keeps runs in the store: journals, heartbeats and take-over, and following a stored run."""
+"""Runs and the store: journals, heartbeats, take-over, and reading the events of a stored run."""

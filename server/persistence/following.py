@@ -1,4 +1,4 @@
-"""Stored responses as they stand: what can be shown of them now, and their events as they come."""
+"""Reads stored responses while they are made: their current state, and their events."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -9,12 +9,15 @@ from server.outbound.failure import error_event
 from server.outbound.fold import ENDED, fold
 from server.store.responses.base import UNFINISHED, Store, StoreUnavailable
 
-EVENTS_AT_ONCE = 1000
-"""Events that are read from the store at a time."""
+BATCH_EVENTS = 1000
+"""The number of events that are requested from the store at once."""
 
 
-async def shown(store: Store, owner: str, response_id: str) -> dict[str, Any] | None:
-    """The owner's response; one that is being made, as far as its events are kept."""
+async def current_response(store: Store, owner: str, response_id: str) -> dict[str, Any] | None:
+    """Return the owner's response, folded from its stored events while it is made.
+
+    None if there is none. Raises StoreUnavailable.
+    """
     response = await store.show(owner, response_id)
     if response is None or response["status"] not in UNFINISHED:
         return response
@@ -22,8 +25,8 @@ async def shown(store: Store, owner: str, response_id: str) -> dict[str, Any] | 
     return fold(ledger.events) if ledger and ledger.events else response
 
 
-async def finished(store: Store, runs: Runs, owner: str, response_id: str) -> None:
-    """Return when the response has ended, or is no more."""
+async def wait_until_ended(store: Store, runs: Runs, owner: str, response_id: str) -> None:
+    """Return when the response has ended or is deleted. Raises StoreUnavailable."""
     if run := runs.find(response_id):
         await run.wait()
         return
@@ -35,12 +38,13 @@ async def finished(store: Store, runs: Runs, owner: str, response_id: str) -> No
 async def follow_stored(
     store: Store, owner: str, response_id: str, start: int = 0
 ) -> AsyncGenerator[Sequence[WireEvent], None]:
-    """The events of the owner's response from position `start` on, whichever gateway makes it.
+    """Yield the events of the owner's response from position `start` on, as they are stored.
 
-    A batch has about EVENTS_AT_ONCE events at most: a reader that takes its time holds no more.
+    Any gateway may make the response. A batch has about BATCH_EVENTS events at most, which bounds
+    the memory of a slow reader. Raises StoreUnavailable.
     """
     with store.listen(response_id) as changes:
-        while ledger := await store.ledger(owner, response_id, start, most=EVENTS_AT_ONCE):
+        while ledger := await store.ledger(owner, response_id, start, most=BATCH_EVENTS):
             if ledger.events:
                 start += len(ledger.events)
                 yield ledger.events
@@ -53,10 +57,10 @@ async def follow_stored(
 async def stream_stored(
     store: Store, owner: str, response_id: str, start: int = 0
 ) -> AsyncGenerator[Sequence[WireEvent], None]:
-    """The same for a client whose stream has begun: it is always told how that ends.
+    """Yield the events of `follow_stored` for a stream whose status is already sent.
 
-    A store that is lost is an `error`. No `response.failed` follows: the response itself goes on,
-    and can be followed again.
+    An unavailable store becomes an `error` event. No `response.failed` follows it: the response
+    itself continues, and the client can follow it again.
     """
     position = start
     try:
@@ -64,16 +68,19 @@ async def stream_stored(
             async for batch in batches:
                 position += len(batch)
                 yield batch
-        if position == start and (missed := await _missed(store, owner, response_id, start)):
-            yield missed
+        if position == start and (end := await _end_beyond(store, owner, response_id, start)):
+            yield end
     except StoreUnavailable as error:
         yield [{**error_event(error), "sequence_number": position}]
 
 
-async def _missed(store: Store, owner: str, response_id: str, start: int) -> Sequence[WireEvent]:
-    """The end of a response, for who has seen more of it than there is, or another end.
+async def _end_beyond(
+    store: Store, owner: str, response_id: str, start: int
+) -> Sequence[WireEvent]:
+    """Return the terminal events for a client that received events which are not stored.
 
-    A crash may take events that were sent; what ended the response then has their numbers.
+    A crash loses events that were sent but not stored. The events that end the response then have
+    the numbers of the lost ones; here they are numbered from `start` on.
     """
     ledger = await store.ledger(owner, response_id)
     if ledger is None or not ledger.events:

@@ -1,7 +1,7 @@
-"""What a gateway does for the store beside serving requests.
+"""The periodic tasks of a gateway on its store.
 
-It says which responses it is making, ends those that are to be cancelled, ends as failed those
-whose gateway has fallen silent, and forgets what is old.
+They send heartbeats for the responses that this gateway makes, cancel responses on request, end
+responses of stopped gateways as failed, and delete old responses.
 """
 
 import asyncio
@@ -19,48 +19,48 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 4.0
 LATE_SECONDS = 2 * HEARTBEAT_SECONDS
-"""A heartbeat that comes later after the one before could not reach the store in time."""
+"""A longer interval between two heartbeats counts as an outage."""
 SILENT_SECONDS = 15.0
-"""A gateway that has not been heard of for so long runs nothing any more."""
-LOOK_SECONDS = 2.0
-"""Between two looks at which gateways have ended; such a look does not disturb the store."""
+"""A gateway without a heartbeat for this long is treated as stopped."""
+CHECK_SECONDS = 2.0
+"""The interval of checks for ended gateways. A check only reads."""
 SWEEP_SECONDS = 3600.0
 
 
 class Contact:
-    """Since when every heartbeat has reached the store.
+    """How long heartbeats have reached the store without an outage.
 
     now: seconds of a monotonic clock.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._since = self._last = -math.inf
+        self._start = self._last = -math.inf
 
     @property
     def seconds(self) -> float:
-        """How long it has lasted; 0 where there is none now."""
-        return self._now() - self._since if self._is_held else 0.0
+        """Seconds since the last outage ended; 0 during one."""
+        return self._now() - self._start if self._is_current else 0.0
 
-    def made(self) -> None:
-        """A heartbeat has reached the store."""
-        if not self._is_held:
-            self._since = self._now()
+    def succeeded(self) -> None:
+        """Record a heartbeat that reached the store."""
+        if not self._is_current:
+            self._start = self._now()
         self._last = self._now()
 
-    def lost(self) -> None:
-        """A heartbeat has not."""
+    def failed(self) -> None:
+        """Record a heartbeat that did not reach the store."""
         self._last = -math.inf
 
     @property
-    def _is_held(self) -> bool:
+    def _is_current(self) -> bool:
         return self._now() - self._last <= LATE_SECONDS
 
 
 class Maintenance:
-    """The store's care, as tasks of this process.
+    """Runs the periodic tasks of one gateway.
 
-    ttl: seconds that a response is kept. now: seconds of a clock that is never set.
+    ttl: seconds after which a response is deleted. now: seconds of a monotonic clock.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class Maintenance:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Take care as long as the block lasts."""
-        chores = (
+        """Run the tasks for the duration of the block."""
+        periodic = (
             _every(HEARTBEAT_SECONDS, self.heartbeat),
             self._follow_cancels(),
-            _every(LOOK_SECONDS, self.end_left_behind),
-            _every(SILENT_SECONDS / 3, self.end_silent),
+            _every(CHECK_SECONDS, self.end_runs_of_ended),
+            _every(SILENT_SECONDS / 3, self.end_runs_of_silent),
             _every(SWEEP_SECONDS, self.sweep),
         )
-        tasks = [asyncio.create_task(chore) for chore in chores]
+        tasks = [asyncio.create_task(coroutine) for coroutine in periodic]
         try:
             yield
         finally:
@@ -95,28 +95,32 @@ class Maintenance:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def heartbeat(self) -> None:
-        """Say what runs here; cancel what is to be cancelled."""
+        """Report this gateway's runs as alive; cancel those that are marked."""
         try:
             cancelled = await self._store.heartbeat(self._runs.kept_ids)
         except BaseException:
-            self._contact.lost()
+            self._contact.failed()
             raise
-        self._contact.made()
+        self._contact.succeeded()
         self._cancel(cancelled)
 
     async def cancel_marked(self) -> None:
-        """Cancel what is to be cancelled, without a write."""
+        """Cancel this gateway's marked runs without a write to the store."""
         self._cancel(await self._store.cancelled())
 
-    async def end_left_behind(self) -> None:
-        """End the runs of gateways that have ended as failed: at once those of a predecessor."""
-        for stored in await self._store.adopt_from_ended():
+    async def end_runs_of_ended(self) -> None:
+        """End runs as failed whose gateway has released its lock.
+
+        After a crash and restart, the runs of the earlier process end here within seconds.
+        """
+        for stored in await self._store.take_over_from_ended():
             await self._fail(stored)
 
-    async def end_silent(self) -> None:
-        """End the runs of silent gateways as failed.
+    async def end_runs_of_silent(self) -> None:
+        """End runs as failed whose gateway sends no heartbeats.
 
-        Where nobody could reach the store, all have been silent: first they get the time to speak.
+        During an outage of the store no gateway could send any. So nothing is taken over before
+        this gateway has been in contact for SILENT_SECONDS, in which the others reconnect too.
         """
         if self._contact.seconds < SILENT_SECONDS:
             return
@@ -124,17 +128,17 @@ class Maintenance:
             await self._fail(stored)
 
     async def sweep(self) -> None:
-        """Forget what is old."""
-        if swept := await self._store.sweep(self._ttl):
-            logger.info("forgot %d old responses", swept)
+        """Delete what is older than the ttl."""
+        if deleted := await self._store.sweep(self._ttl):
+            logger.info("deleted %d expired objects", deleted)
 
     async def _follow_cancels(self) -> None:
-        """Hear of them between the beats."""
+        """Cancel marked runs between heartbeats."""
         with self._store.listen(CANCELS) as changes:
             while True:
                 await self._runs.some_kept()
                 await changes.wait()
-                await _tried(self.cancel_marked)
+                await _run_logged(self.cancel_marked)
 
     def _cancel(self, marked: Collection[str]) -> None:
         for response_id in marked:
@@ -145,21 +149,21 @@ class Maintenance:
         ledger = await self._store.ledger(stored.owner, stored.id)
         events = end_interrupted(stored.response, () if ledger is None else ledger.events)
         await self._store.end(stored.ended(events[-1]["response"], {}), events)
-        logger.warning("response %s was left behind by its server: failed", stored.id)
+        logger.warning("response %s was interrupted: its server stopped", stored.id)
 
 
-async def _every(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
+async def _every(seconds: float, task: Callable[[], Awaitable[None]]) -> None:
     while True:
-        await _tried(chore)
+        await _run_logged(task)
         await asyncio.sleep(seconds)
 
 
-async def _tried(chore: Callable[[], Awaitable[None]]) -> None:
+async def _run_logged(task: Callable[[], Awaitable[None]]) -> None:
     try:
-        await chore()
+        await task()
     except StoreUnavailable as error:
-        # It is logged where it happened, and the chore comes round again.
-        logger.debug("maintenance is put off: %s", error)
+        # The database logs the outage itself; the task runs again.
+        logger.debug("maintenance is postponed: %s", error)
     except Exception:
-        # A chore that broke once must come round again: others wait for this gateway's word.
+        # The task must run again: without heartbeats, other gateways take over this one's runs.
         logger.exception("maintenance failed")

@@ -1,8 +1,8 @@
-"""Writes what becomes of a response to the store: that it began, its events, and its end."""
+"""Writes a response to the store while it is made: its start, its events and its end."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 from harmony.messages import Message
@@ -12,23 +12,24 @@ from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
 from server.store.responses.base import Store, StoredResponse, StoreUnavailable
 
 BATCH_SECONDS = 0.2
-"""How long events may wait to be written with those that follow."""
+"""Seconds for which events are collected before they are written together."""
 
 BATCH_EVENTS = 1000
-"""How many events are written at once."""
+"""The most events in one write."""
 
 MOST_WAITING = 8192
-"""How many events of a run may wait for the store. Beyond it the run waits, too, and with it the
-engine's stream."""
+"""The most events of a run that may wait for the store. With more, `ResponseJournal.write` blocks,
+and with it the run and the engine's stream."""
 
 
 class ResponseJournal:
-    """Keeps one response. Its end is kept before it is shown, however it ended.
+    """Stores one response. Its terminal event is stored before it is shown.
 
-    started: as it is before the first token. messages_by_item_id: what the model said, by the id of
-    the output item; it is filled while the response is made. holds: other events too are shown
-    only when they are kept, so that nobody has seen what a crash can lose. retry: what becomes
-    of writes while the store is unavailable. delay: seconds until events are written together.
+    started: the response before the first token. messages_by_item_id: the sampled messages by the
+    id of their output item; the caller fills it while the response is made. store_first: every
+    event is stored before it is shown, so that no client sees an event that a crash can lose.
+    retry: how long a failed write is repeated. delay: seconds for which events are collected
+    before they are written together.
     """
 
     def __init__(
@@ -37,118 +38,202 @@ class ResponseJournal:
         started: StoredResponse,
         messages_by_item_id: Mapping[str, Message],
         *,
-        holds: bool = False,
+        store_first: bool = False,
         retry: RetryPolicy = NO_RETRY,
         delay: float = BATCH_SECONDS,
     ) -> None:
         self._store = store
         self._started = started
-        self._messages_by_item_id = messages_by_item_id
-        self._holds = holds
-        self._retries = Retries(retry)
-        self._delay = delay
-        self._events: list[WireEvent] = []
-        self._kept = 0
-        self._writing = asyncio.Lock()
-        self._later: asyncio.Task[None] | None = None
-        self._tried = asyncio.Event()
-        self._failure: Exception | None = None
-        self._shown = 0
-        self._failed = False
+        writer = _Writer(store, started, messages_by_item_id, Retries(retry), delay)
+        self._state: _Recording | _Failed = _Recording(writer, store_first=store_first)
 
     async def begin(self) -> None:
-        """Keep the response as it starts. Raises StoreUnavailable and PreviousNotFound."""
+        """Store the response as it starts. Raises StoreUnavailable and PreviousNotFound."""
         await self._store.begin(self._started)
 
     async def write(self, events: Sequence[WireEvent], show: Show) -> None:
-        """Keep events. Raises StoreUnavailable once the retries of an earlier write have failed.
+        """Store the next events, not empty. Raises StoreUnavailable once retries have failed.
 
-        Waits for the store where the events are the last ones, or too many wait already. show:
-        called with the events that may be seen, all of them in order. Those that come after a
-        failure go on in number from what was shown.
+        Blocks while more than MOST_WAITING events wait for the store, and until the terminal event
+        is stored. show: called with the events that clients may see, all of them in order. Events
+        written after a failure are shown but not stored; their numbers continue those shown.
         """
-        show = partial(self._show, show)
-        if self._failed:
-            show(_numbered(events, self._shown))
+        state = self._state
+        if isinstance(state, _Failed):
+            state.show(events, show)
             return
         try:
-            await self._write(events, show)
+            await state.write(events, show)
         except BaseException:
-            self._failed = True
-            if self._later is not None:
-                self._later.cancel()
+            self._state = state.fail()
             raise
 
-    async def _write(self, events: Sequence[WireEvent], show: Show) -> None:
-        self._check()
-        self._events += events
-        if not self._holds:
-            show(events[:-1] if _ends(events[-1]) else events)
-        if _ends(events[-1]):
-            await self._end(events[-1]["response"], show)
-            return
-        if self._later is None:
-            self._later = asyncio.create_task(self._append_later(show))
-        while len(self._events) - self._kept > MOST_WAITING:
-            self._tried.clear()
-            await self._tried.wait()
-            self._check()
 
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+@dataclass(slots=True)
+class _Failed:
+    """A write has failed: nothing more is stored.
 
-    def _show(self, show: Show, events: Sequence[WireEvent]) -> None:
-        self._shown += len(events)
+    shown: how many events were shown.
+    """
+
+    shown: int
+
+    def show(self, events: Sequence[WireEvent], show: Show) -> None:
+        numbered = [{**event, "sequence_number": n} for n, event in enumerate(events, self.shown)]
+        self.shown += len(events)
+        show(numbered)
+
+
+@dataclass(slots=True)
+class _EventLog:
+    """The response's events.
+
+    stored, shown: how many of them, from the first on, are stored and were shown.
+    """
+
+    events: list[WireEvent] = field(default_factory=list)
+    stored: int = 0
+    shown: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait for the store."""
+        return len(self.events) - self.stored
+
+    def next_batch(self) -> list[WireEvent]:
+        """The events of the next write; empty where none wait."""
+        return self.events[self.stored : self.stored + BATCH_EVENTS]
+
+    def show_to(self, stop: int, show: Show) -> None:
+        """Show the events before position `stop` that were not shown."""
+        events = self.events[self.shown : stop]
+        self.shown = stop
         show(events)
 
-    async def _append_later(self, show: Show) -> None:
-        """Write until all is kept: one append at a time, however long the store takes."""
-        pause: float | None = self._delay
-        try:
-            while pause is not None and self._kept < len(self._events):
-                await asyncio.sleep(pause)
-                pause = await self._try_to_append(show)
-                self._tried.set()
-        finally:
-            self._later = None
 
-    async def _try_to_append(self, show: Show) -> float | None:
-        """Seconds until the next append; None where none can follow."""
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """The store's operations on one response."""
+
+    store: Store
+    started: StoredResponse
+    messages_by_item_id: Mapping[str, Message]
+    retries: Retries
+    delay: float
+
+    async def append(self, batch: Sequence[WireEvent]) -> None:
+        await self.store.append(self.started.id, batch)
+
+    async def end(self, response: dict[str, Any], events: Sequence[WireEvent]) -> None:
+        ended = self.started.ended(response, self.messages_by_item_id)
+        await self.retries.until_written(lambda: self.store.end(ended, events))
+
+
+class _Idle:
+    """No event waits for the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Appending:
+    """A task writes the waiting events, in batches.
+
+    attempted: set after each attempt, successful or not.
+    """
+
+    task: asyncio.Task[None]
+    attempted: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class _AppendFailed:
+    """An attempt failed, and no other follows."""
+
+    error: Exception
+
+
+class _Recording:
+    """Events are stored: those before the terminal one by a background task."""
+
+    def __init__(self, writer: _Writer, *, store_first: bool) -> None:
+        self._writer = writer
+        self._store_first = store_first
+        self._log = _EventLog()
+        # Held during a write: the terminal event waits for the append before it.
+        self._writing = asyncio.Lock()
+        self._background: _Idle | _Appending | _AppendFailed = _Idle()
+
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+        """See ResponseJournal."""
+        self._raise_failure()
+        log = self._log
+        log.events += events
+        is_last = events[-1]["type"] in ENDED
+        if not self._store_first:
+            log.show_to(len(log.events) - is_last, show)
+        if is_last:
+            await self._end(events[-1]["response"], show)
+            return
+        if isinstance(self._background, _Idle):
+            attempted = asyncio.Event()
+            task = asyncio.create_task(self._append_waiting(attempted, show))
+            self._background = _Appending(task, attempted)
+        while log.waiting > MOST_WAITING and isinstance(self._background, _Appending):
+            self._background.attempted.clear()
+            await self._background.attempted.wait()
+            self._raise_failure()
+
+    def fail(self) -> _Failed:
+        """Write nothing more."""
+        self._stop_appending()
+        return _Failed(self._log.shown)
+
+    def _raise_failure(self) -> None:
+        if isinstance(self._background, _AppendFailed):
+            raise self._background.error
+
+    def _stop_appending(self) -> None:
+        if isinstance(self._background, _Appending):
+            self._background.task.cancel()
+            self._background = _Idle()
+
+    async def _append_waiting(self, attempted: asyncio.Event, show: Show) -> None:
+        """Append until no event waits: one batch at a time, however long the store takes."""
+        pause = self._writer.delay
+        while self._log.waiting:
+            await asyncio.sleep(pause)
+            result = await self._try_to_append(show)
+            attempted.set()
+            if isinstance(result, _AppendFailed):
+                self._background = result
+                return
+            pause = result
+        self._background = _Idle()
+
+    async def _try_to_append(self, show: Show) -> float | _AppendFailed:
+        """Append a batch. Returns the seconds until the next attempt, or why none follows."""
+        retries = self._writer.retries
         try:
             await self._append(show)
         except StoreUnavailable as error:
-            pause = self._retries.pause_after(error)
-            if pause is None:
-                self._failure = error
-            return pause
+            pause = retries.pause_after(error)
+            return _AppendFailed(error) if pause is None else pause
         except Exception as error:
-            self._failure = error
-            return None
-        self._retries.succeeded()
-        return self._delay
+            return _AppendFailed(error)
+        retries.succeeded()
+        return self._writer.delay
 
     async def _append(self, show: Show) -> None:
+        log = self._log
         async with self._writing:
-            if batch := self._events[self._kept : self._kept + BATCH_EVENTS]:
-                await self._store.append(self._started.id, batch)
-                self._kept += len(batch)
-                if self._holds:
-                    show(batch)
+            if batch := log.next_batch():
+                await self._writer.append(batch)
+                log.stored += len(batch)
+                if self._store_first:
+                    log.show_to(log.stored, show)
 
     async def _end(self, response: dict[str, Any], show: Show) -> None:
         async with self._writing:
-            if self._later is not None:  # it is between two appends
-                self._later.cancel()
-            self._check()
-            ended = self._started.ended(response, self._messages_by_item_id)
-            await self._retries.until_written(lambda: self._store.end(ended, self._events))
-            show(self._events[self._shown :])
-
-
-def _numbered(events: Sequence[WireEvent], first: int) -> list[WireEvent]:
-    return [{**event, "sequence_number": n} for n, event in enumerate(events, first)]
-
-
-def _ends(event: WireEvent) -> bool:
-    return event["type"] in ENDED
+            self._raise_failure()
+            self._stop_appending()
+            await self._writer.end(response, self._log.events)
+            self._log.show_to(len(self._log.events), show)

@@ -1,4 +1,4 @@
-"""Repeats writes to a store that is unavailable for a while."""
+"""Retries writes to an unavailable store."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from server.store.responses.base import RunLost, StoreDamaged, StoreUnavailable
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
-"""Seconds between two attempts, before a random part of up to a half is taken off."""
+"""Seconds between two attempts, before jitter subtracts up to one half."""
 
 
 def _never() -> bool:
@@ -19,10 +19,10 @@ def _never() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a failed write is repeated.
+    """How long a failed write is retried.
 
-    seconds: from the first failure on, >= 0. stopping: asked after each failure; where it is true,
-    no further attempt is made. now: seconds of a monotonic clock.
+    seconds: from the first failure on, >= 0. stopping: called after each failure; if it returns
+    true, no further attempt is made. now: seconds of a monotonic clock.
     """
 
     seconds: float
@@ -34,35 +34,35 @@ NO_RETRY = RetryPolicy(0.0)
 
 
 class Retries:
-    """The attempts of one writer. Its failures count as one outage until an attempt succeeds."""
+    """The attempts of one writer. Failures without a success between them are one outage."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
-        self._since: float | None = None
+        self._outage_start: float | None = None
         self._pause = FIRST_PAUSE
 
     def succeeded(self) -> None:
-        """The last attempt wrote what it had to."""
-        self._since, self._pause = None, FIRST_PAUSE
+        """Reset after a successful attempt."""
+        self._outage_start, self._pause = None, FIRST_PAUSE
 
     def pause_after(self, error: StoreUnavailable) -> float | None:
-        """Seconds until the next attempt; None where there is none."""
+        """Return the seconds until the next attempt; None if there is none."""
         if isinstance(error, RunLost | StoreDamaged) or self._policy.stopping():
             return None
         now = self._policy.now()
-        if self._since is None:
-            self._since = now
-        left = self._since + self._policy.seconds - now
-        if left <= 0:
+        if self._outage_start is None:
+            self._outage_start = now
+        remaining = self._outage_start + self._policy.seconds - now
+        if remaining <= 0:
             return None
-        pause = min(random.uniform(0.5, 1.0) * self._pause, left)
+        pause = min(random.uniform(0.5, 1.0) * self._pause, remaining)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         return pause
 
     async def until_written(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Repeat `write` until it succeeds. It must be idempotent.
+        """Retry `write`, which must be idempotent, until it succeeds.
 
-        Raises its StoreUnavailable where the policy allows no further attempt.
+        Raises its StoreUnavailable once the policy allows no further attempt.
         """
         while True:
             try:

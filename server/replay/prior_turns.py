@@ -86,7 +86,7 @@ async def _read_conversation(
     read = await store.conversations.read(owner, conversation)
     if read is None:
         raise conversation_not_found(conversation, param="conversation")
-    return PriorTurns(read.conversation.start_date, read.items, read.seen)
+    return PriorTurns(read.conversation.start_date, read.items, read.position)
 
 
 def conversation_not_found(conversation: str, *, param: str) -> NotFound:

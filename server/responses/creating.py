@@ -70,7 +70,11 @@ async def create(
     )
     started = compiled.started(owner, response)
     journal = ResponseJournal(
-        context.store, started, outbound.messages_by_item_id, holds=background, retry=context.retry
+        context.store,
+        started,
+        outbound.messages_by_item_id,
+        store_first=background,
+        retry=context.retry,
     )
     kept = journal if response["store"] else None
     if generate:

@@ -77,7 +77,7 @@ async def create_chat_completion(request: Request) -> Response:
     def complete(completion: dict[str, Any]) -> StoredChatCompletion:
         return stored_chat_completion(wanted, completion, _called(outbounds), owner)
 
-    journal = ChatCompletionJournal(context.store.completions, complete, retry=context.retry)
+    journal = ChatCompletionJournal(context.store.chat_completions, complete, retry=context.retry)
     run = await parallel_samples.start(
         context.gateway,
         compiled.plans,

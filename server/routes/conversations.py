@@ -31,7 +31,7 @@ from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
 from server.schemas.paging import Paging
-from server.store.conversations.base import Conversation, ConversationStore, Read
+from server.store.conversations.base import Conversation, ConversationSnapshot, ConversationStore
 from server.store.responses.base import StoredItem
 
 router = APIRouter(prefix="/v1/conversations")
@@ -51,7 +51,7 @@ async def create_conversation(request: Request) -> Response:
         owner, new_id("conv"), int(time.time()), today(), wanted.metadata or {}
     )
     await _store(request).create(conversation, given)
-    return json_response(conversation.shown())
+    return json_response(conversation.to_api())
 
 
 @router.get("/{conversation_id}")
@@ -117,7 +117,7 @@ async def delete_item(request: Request, conversation_id: str, item_id: str) -> R
     read = await _read(request, conversation_id)
     if not await _store(request).remove(owner, conversation_id, item_id):
         raise _item_not_found(item_id)
-    return json_response(read.conversation.shown())
+    return json_response(read.conversation.to_api())
 
 
 async def _items(
@@ -147,7 +147,7 @@ async def _items(
     return await threads.run(resolved, small=threads.is_small(gone_through))
 
 
-async def _read(request: Request, conversation_id: str) -> Read:
+async def _read(request: Request, conversation_id: str) -> ConversationSnapshot:
     owner = authenticate(request).id
     read = await _store(request).read(owner, conversation_id)
     if read is None:
@@ -170,7 +170,7 @@ def _item(request: Request, stored: StoredItem) -> dict[str, Any]:
 def _shown(conversation_id: str, conversation: Conversation | None) -> Response:
     if conversation is None:
         raise _not_found(conversation_id)
-    return json_response(conversation.shown())
+    return json_response(conversation.to_api())
 
 
 def _not_found(conversation_id: str) -> NotFound:

@@ -34,7 +34,7 @@ async def list_chat_completions(request: Request) -> Response:
         paging.limit, paging.order, paging.after, read_model(query), read_metadata(query)
     )
     context = context_of(request)
-    listed = await context.store.completions.list(owner, wanted)
+    listed = await context.store.chat_completions.list(owner, wanted)
     show = shown_by(context.settings, redacted_completion)
     return json_response(whole_page(list(map(show, listed.completions)), has_more=listed.has_more))
 
@@ -50,7 +50,7 @@ async def update_chat_completion(request: Request, completion_id: str) -> Respon
     """Give a stored completion other metadata."""
     owner = authenticate(request).id
     wanted = await json_body.parse(request, UpdateChatCompletion)
-    completions = context_of(request).store.completions
+    completions = context_of(request).store.chat_completions
     changed = await completions.annotate(owner, completion_id, wanted.metadata or {})
     if changed is None:
         raise _not_found(completion_id)
@@ -61,7 +61,7 @@ async def update_chat_completion(request: Request, completion_id: str) -> Respon
 async def delete_chat_completion(request: Request, completion_id: str) -> Response:
     """Forget a stored completion."""
     owner = authenticate(request).id
-    if not await context_of(request).store.completions.delete(owner, completion_id):
+    if not await context_of(request).store.chat_completions.delete(owner, completion_id):
         raise _not_found(completion_id)
     return json_response(
         {"id": completion_id, "object": "chat.completion.deleted", "deleted": True}
@@ -83,7 +83,7 @@ def _shown(request: Request, completion: dict[str, Any]) -> Response:
 
 async def _stored(request: Request, completion_id: str) -> StoredChatCompletion:
     owner = authenticate(request).id
-    stored = await context_of(request).store.completions.get(owner, completion_id)
+    stored = await context_of(request).store.chat_completions.get(owner, completion_id)
     if stored is None:
         raise _not_found(completion_id)
     return stored

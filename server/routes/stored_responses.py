@@ -22,7 +22,7 @@ from server.outbound.encoding import named
 from server.outbound.hidden import shown_by
 from server.outbound.listing import full, page
 from server.outbound.redacted import redacted_event, redacted_item, redacted_response
-from server.persistence.following import finished, shown, stream_stored
+from server.persistence.following import current_response, stream_stored, wait_until_ended
 from server.schemas.fields import invalid
 from server.store.responses.base import UNFINISHED
 
@@ -80,7 +80,7 @@ async def cancel_response(request: Request, response_id: str) -> Response:
         )
     if response["status"] in UNFINISHED:
         await _cancel(context, response_id)
-        await finished(context.store, context.gateway.runs, owner, response_id)
+        await wait_until_ended(context.store, context.gateway.runs, owner, response_id)
         response = await _shown(request, response_id)
     return json_response(response)
 
@@ -109,7 +109,7 @@ async def _cancel(context: Context, response_id: str) -> None:
 async def _shown(request: Request, response_id: str) -> dict[str, Any]:
     owner = authenticate(request).id
     context = context_of(request)
-    response = await shown(context.store, owner, response_id)
+    response = await current_response(context.store, owner, response_id)
     if response is None:
         raise _not_found(response_id)
     return shown_by(context.settings, redacted_response)(response)

@@ -1,1 +1,1 @@
-"""What is stored between requests, in memory or in a database."""
+"""The store: responses, conversations and chat completions, in memory or in a database."""

@@ -1,4 +1,4 @@
-"""Chains of responses: each row names the one that it continues, so that none is kept twice."""
+"""Chains of responses: each row references the response that it continues, to store items once."""
 
 from typing import Any
 
@@ -11,35 +11,35 @@ from server.store.tables import INPUT, conversation_items, items, responses, run
 
 
 async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
-    """The response of a row of `responses`, with all that came before it."""
+    """Return the response of a row of `responses`, with its whole history."""
     history: list[StoredItem] = []
-    given: list[StoredItem] = []
-    made: list[StoredItem] = []
-    chained = (await connection.execute(_items_of_chain(row.id))).all()
-    for found in chained:
-        side = history if found.depth else given if found.side == INPUT else made
-        side.append(rows.stored_item(found))
-    before = await _of_conversation(connection, chained[0] if chained else row)
+    inputs: list[StoredItem] = []
+    outputs: list[StoredItem] = []
+    chain = (await connection.execute(_items_of_chain(row.id))).all()
+    for item in chain:
+        side = history if item.depth else inputs if item.side == INPUT else outputs
+        side.append(rows.stored_item(item))
+    before = await _of_conversation(connection, chain[0] if chain else row)
     body = codec.load(row.body)
     return StoredResponse(
         owner=row.owner,
-        response=body | {"output": [stored.item for stored in made]},
+        response=body | {"output": [stored.item for stored in outputs]},
         start_date=row.start_date,
         history=(*before, *history),
-        input=tuple(given),
-        output=tuple(made),
-        seen=row.seen,
+        input=tuple(inputs),
+        output=tuple(outputs),
+        read_position=row.seen,
         detached=row.previous_id is None and body.get("previous_response_id") is not None,
     )
 
 
 async def prune(connection: AsyncConnection, response_id: str) -> None:
-    """Remove a deleted response on which nothing hangs, and what hung on nothing but it."""
+    """Remove a deleted response without continuations, and then its deleted predecessors."""
     link: str | None = response_id
     while link is not None:
         removed = await connection.execute(
             delete(responses)
-            .where(responses.c.id == link, *_loose())
+            .where(responses.c.id == link, *_is_prunable())
             .returning(responses.c.previous_id)
         )
         row = removed.first()
@@ -47,12 +47,14 @@ async def prune(connection: AsyncConnection, response_id: str) -> None:
 
 
 async def prune_some(connection: AsyncConnection, most: int) -> int:
-    """Remove up to `most` deleted responses on which nothing hangs; how many there were."""
-    loose = select(responses.c.id).where(*_loose()).limit(most)
-    return (await connection.execute(delete(responses).where(responses.c.id.in_(loose)))).rowcount
+    """Remove up to `most` deleted responses without continuations; return their number."""
+    prunable = select(responses.c.id).where(*_is_prunable()).limit(most)
+    return (
+        await connection.execute(delete(responses).where(responses.c.id.in_(prunable)))
+    ).rowcount
 
 
-def _loose() -> tuple[Any, ...]:
+def _is_prunable() -> tuple[Any, ...]:
     later = responses.alias()
     return (
         responses.c.deleted,
@@ -84,7 +86,7 @@ def _items_of_chain(response_id: str) -> Any:
 
 
 async def _of_conversation(connection: AsyncConnection, first: Any) -> list[StoredItem]:
-    """What a chain's first response had read of its conversation, where it belongs to one."""
+    """The items of its conversation that a chain's first response had read; empty without one."""
     if first.conversation_id is None or first.seen is None:
         return []
     read = (

@@ -1,4 +1,4 @@
-"""How a reader learns that what it read has changed."""
+"""Signals that notify readers of changes in the store."""
 
 import asyncio
 from collections import defaultdict
@@ -7,22 +7,22 @@ from contextlib import contextmanager, suppress
 
 
 class ChangeSignal:
-    """Set when what was read may have changed; it may be set although nothing has.
+    """Set when a topic may have changed. It may be set without a change.
 
-    patience: seconds after which a wait ends all the same; with None it waits without end.
+    poll_seconds: the longest duration of a wait without a notification; None sets no limit.
     """
 
-    def __init__(self, patience: float | None) -> None:
-        self._patience = patience
+    def __init__(self, poll_seconds: float | None) -> None:
+        self._poll_seconds = poll_seconds
         self._notified = asyncio.Event()
 
     def notify(self) -> None:
-        """There may be a change."""
+        """End the current wait, or else the next one."""
         self._notified.set()
 
     async def wait(self, at_most: float | None = None) -> None:
-        """Return once notified since the last call, or after `patience` or `at_most` seconds."""
-        limits = [limit for limit in (self._patience, at_most) if limit is not None]
+        """Wait for a notification since the last call, `poll_seconds`, or `at_most` seconds."""
+        limits = [limit for limit in (self._poll_seconds, at_most) if limit is not None]
         with suppress(TimeoutError):
             await asyncio.wait_for(self._notified.wait(), min(limits, default=None))
         self._notified.clear()
@@ -31,18 +31,17 @@ class ChangeSignal:
 class ChangeSignals:
     """The signals of one gateway, by topic.
 
-    patience: seconds after which a reader looks again without a notification; None where every
-    change notifies.
+    poll_seconds: as for each ChangeSignal; None if every change is notified.
     """
 
-    def __init__(self, patience: float | None = None) -> None:
-        self._patience = patience
+    def __init__(self, poll_seconds: float | None = None) -> None:
+        self._poll_seconds = poll_seconds
         self._signals: defaultdict[str, set[ChangeSignal]] = defaultdict(set)
 
     @contextmanager
     def listen(self, topic: str) -> Iterator[ChangeSignal]:
-        """A signal for the topic, as long as the block lasts."""
-        signal = ChangeSignal(self._patience)
+        """Provide a signal for the topic for the duration of the block."""
+        signal = ChangeSignal(self._poll_seconds)
         self._signals[topic].add(signal)
         try:
             yield signal
@@ -52,11 +51,11 @@ class ChangeSignals:
                 del self._signals[topic]
 
     def notify(self, topic: str) -> None:
-        """Notify all who listen to the topic."""
+        """Set the signals of the topic."""
         for signal in self._signals.get(topic, ()):
             signal.notify()
 
     def notify_all(self) -> None:
-        """Notify all, whatever they listen to."""
+        """Set the signals of all topics."""
         for topic in self._signals:
             self.notify(topic)

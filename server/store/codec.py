@@ -1,7 +1,7 @@
-"""How what is kept is written: items and responses as JSON text, the bulky rest compressed.
+"""The stored formats: items and responses as JSON text, events and token ids compressed.
 
-Events are kept as they were sent, in deflated batches: what is replayed is then what was said,
-whatever version of the parser, setting or random id made it. A delta costs some 20 bytes.
+Events are stored as they were sent, in deflated batches. A replay is then independent of the
+version, the settings and the random ids that made them. A delta takes about 20 bytes.
 """
 
 import sys
@@ -16,30 +16,30 @@ from harmony.messages import Author, Channel, Message, Role
 from server import threads
 
 _LEVEL = 6
-# Bytes of JSON that are deflated, and of what it becomes that are read, in some 0.15 ms.
+# Bytes of JSON that are deflated, and of deflated data that are read, in about 0.15 ms.
 _MOST_DEFLATED = 65_536
 _MOST_INFLATED = 2_560
 
 
 def dump(value: dict[str, Any]) -> str:
-    """JSON text."""
+    """Return JSON text."""
     return orjson.dumps(value).decode()
 
 
 def load(text: str) -> dict[str, Any]:
-    """What `dump` was given."""
+    """Return the value that `dump` received."""
     value: dict[str, Any] = orjson.loads(text)
     return value
 
 
 async def pack(events: Sequence[dict[str, Any]]) -> bytes:
-    """Events, deflated: on a thread where they are long."""
+    """Deflate events; large ones on a thread."""
     text = orjson.dumps(events)
     return await threads.run(lambda: zlib.compress(text, _LEVEL), small=len(text) <= _MOST_DEFLATED)
 
 
 async def unpack(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
-    """What `pack` was given, time after time."""
+    """Return the events of several `pack` calls, concatenated."""
 
     def read() -> list[dict[str, Any]]:
         return [event for body in bodies for event in orjson.loads(zlib.decompress(body))]
@@ -48,7 +48,7 @@ async def unpack(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
 
 
 def dump_message(message: Message | None) -> str | None:
-    """A message of the model's, without its token ids."""
+    """Return a sampled message as JSON text, without its token ids."""
     if message is None:
         return None
     fields = {
@@ -63,7 +63,7 @@ def dump_message(message: Message | None) -> str | None:
 
 
 def load_message(text: str | None, tokens: bytes | None) -> Message | None:
-    """What `dump_message` and `pack_tokens` were given."""
+    """Return the message that `dump_message` and `pack_tokens` received."""
     if text is None:
         return None
     fields = load(text)
@@ -79,7 +79,7 @@ def load_message(text: str | None, tokens: bytes | None) -> Message | None:
 
 
 def pack_tokens(tokens: tuple[int, ...] | None) -> bytes | None:
-    """Token ids as deflated little-endian 32-bit integers."""
+    """Return token ids as deflated little-endian 32-bit integers."""
     if tokens is None:
         return None
     ids = array("I", tokens)
@@ -89,7 +89,7 @@ def pack_tokens(tokens: tuple[int, ...] | None) -> bytes | None:
 
 
 def unpack_tokens(body: bytes | None) -> tuple[int, ...] | None:
-    """What `pack_tokens` was given."""
+    """Return the token ids that `pack_tokens` received."""
     if body is None:
         return None
     ids = array("I", zlib.decompress(body))

@@ -1,4 +1,4 @@
-"""One gateway's connections to a database that it may share, and what its failures mean."""
+"""One gateway's connections to a database, and the translation of their errors."""
 
 import logging
 import sqlite3
@@ -28,7 +28,7 @@ _STILL_SERVED = "requests with `store: false` that refer to nothing stored are s
 
 
 class Database:
-    """A SQLite file, or PostgreSQL.
+    """A SQLite file or a PostgreSQL database.
 
     url: `sqlite:///FILE` or `postgresql://…`. Raises ValueError for any other. clock: the
     database's own time, in Unix seconds.
@@ -48,7 +48,7 @@ class Database:
         self._damage: StoreDamaged | None = None
 
     async def migrate(self) -> None:
-        """Bring the schema up to date. Raises StoreUnavailable."""
+        """Upgrade the schema. Raises StoreUnavailable."""
         async with self._reported(self._writes):
             await migrate(self.engine)
 
@@ -62,7 +62,7 @@ class Database:
         return self._writes.failure is not None
 
     def check(self) -> None:
-        """Raises StoreDamaged where the file is known to be damaged, or is not there any more."""
+        """Raise StoreDamaged if the file is known to be damaged, or was deleted or replaced."""
         if self._damage is not None:
             raise self._damage
         if self._files is not None and not self._files.is_same_database(
@@ -71,12 +71,12 @@ class Database:
             raise self._changed()
 
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
-        """An INSERT of the database's own, which can say what a conflict leads to."""
+        """Return an INSERT of the database's dialect, which supports ON CONFLICT."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that sees one state of the database. Raises StoreUnavailable."""
+        """Run a read transaction on one snapshot of the database. Raises StoreUnavailable."""
         async with self._reported(self._reads), self.engine.connect() as connection:
             if not self.is_sqlite:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -85,23 +85,23 @@ class Database:
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncConnection]:
-        """A transaction that is committed when the block ends well. Raises StoreUnavailable.
+        """Run a transaction that is committed if the block succeeds. Raises StoreUnavailable.
 
-        What was committed to a file that is deleted by then, or replaced, has failed, too.
+        A commit to a file that was deleted or replaced has failed, too.
         """
         async with self._reported(self._writes):
             async with self._writer.begin() as connection:
                 files = self._opened(connection)
                 yield connection
-            # After the commit: no deletion can come between this look and the commit.
+            # After the commit, so that a deletion before the commit is always detected.
             if files is not None:
                 files.check()
 
     @asynccontextmanager
     async def outside_of_transactions(self) -> AsyncGenerator[aiosqlite.Connection]:
-        """The driver's own connection to a SQLite file. Raises StoreUnavailable.
+        """Provide the driver's connection to a SQLite file. Raises StoreUnavailable.
 
-        Each statement is a transaction, as some of SQLite's have to be.
+        Each statement is a transaction of its own, which some statements of SQLite require.
         """
         async with self._reported(self._writes), self.engine.connect() as connection:
             driver = (await connection.get_raw_connection()).driver_connection
@@ -112,7 +112,7 @@ class Database:
                 raise DBAPIError(None, None, error) from error
 
     def _opened(self, connection: AsyncConnection) -> OpenFiles | None:
-        """The files that the connection has open. Raises FileChanged where they are others."""
+        """Return the connection's open files. Raises FileChanged if they were replaced."""
         files: OpenFiles | None = connection.sync_connection.info.get(FILES)  # type: ignore[union-attr]
         if files is not None:
             if self._files is None:
@@ -123,9 +123,9 @@ class Database:
 
     @asynccontextmanager
     async def _reported(self, health: "_Health") -> AsyncGenerator[None]:
-        """A database that cannot be reached, or has no room, as StoreUnavailable; bugs as they are.
+        """Translate errors of a database that is unreachable or full to StoreUnavailable.
 
-        PostgreSQL's own errors come where it refuses a connection.
+        Errors that are bugs pass unchanged. asyncpg's errors occur when a connection is refused.
         """
         try:
             yield
@@ -175,14 +175,14 @@ class Database:
 
 
 class _Health:
-    """Whether the last reads, or writes, succeeded. Each change is logged, and each new failure."""
+    """Whether the last read, or write, succeeded. Logs each change, and each new failure."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self.failure: str | None = None
 
     def failed(self, name: str) -> None:
-        """name: what failed, without the driver's message, which may quote what clients said."""
+        """name: the error's name; the driver's message may contain contents of requests."""
         level = logging.DEBUG if name == self.failure else logging.ERROR
         logger.log(level, "the store failed to %s: %s", self._kind, name)
         self.failure = name

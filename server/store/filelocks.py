@@ -1,7 +1,7 @@
-"""Locks that end with the process that holds them, for gateways of one machine.
+"""File locks that show which gateways of one machine are alive.
 
-Each gateway holds the lock of a file of its own, in a folder beside the database. The kernel lets
-go of it when the process ends, however it ends. Only this module needs POSIX's flock.
+Each gateway locks a file of its own, in a folder beside the database. The kernel releases the lock
+when the process ends, for any reason. Only this module needs POSIX's flock.
 """
 
 import fcntl
@@ -15,38 +15,38 @@ logger = logging.getLogger(__name__)
 
 
 class FileLocks:
-    """The locks of all gateways that use a database. gateway: this one's id.
+    """The locks of all gateways that use a database.
 
-    folder: is made; None, or one that cannot be written, has no locks: gateways are then known by
-    their heartbeats alone.
+    folder: created if missing. With None, or if it is not writable, there are no locks, and only
+    missing heartbeats show that a gateway has ended. gateway: this gateway's id.
     """
 
     def __init__(self, folder: Path | None, gateway: str) -> None:
         self._folder = folder
         self._gateway = gateway
-        self._held: int | None = None
+        self._descriptor: int | None = None
 
     async def start(self) -> None:
-        """Hold this gateway's lock until `stop`, or until the process ends."""
+        """Acquire this gateway's lock until `stop`, or until the process ends."""
         if self._folder is None:
             return
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            while self._held is None:
-                self._held = _lock(self._folder / self._gateway, os.O_CREAT)
+            while self._descriptor is None:
+                self._descriptor = _lock(self._folder / self._gateway, os.O_CREAT)
         except OSError as error:
             logger.warning("cannot lock a file in %s: %s", self._folder, error.strerror)
 
     async def stop(self) -> None:
-        """Let go of this gateway's lock; nobody takes it for one that died."""
-        if self._folder is not None and self._held is not None:
+        """Release this gateway's lock and remove its file."""
+        if self._folder is not None and self._descriptor is not None:
             with suppress(OSError):
                 (self._folder / self._gateway).unlink()
-            os.close(self._held)
-            self._held = None
+            os.close(self._descriptor)
+            self._descriptor = None
 
     async def ended(self) -> frozenset[str]:
-        """The gateways whose process ended without `stop`, until `forget`."""
+        """Return the gateways whose process ended without `stop`, until `forget`."""
         if self._folder is None:
             return frozenset()
         try:
@@ -56,7 +56,7 @@ class FileLocks:
         return frozenset(name for name in names if self._try(name, os.close))
 
     def forget(self, gateway: str) -> None:
-        """Remove the file of a gateway that has ended."""
+        """Remove the file of an ended gateway."""
         if self._folder is not None:
             path = self._folder / gateway
 
@@ -67,7 +67,7 @@ class FileLocks:
             self._try(gateway, remove)
 
     def _try(self, name: str, use: Callable[[int], None]) -> bool:
-        """Call `use` with the lock of a gateway, which closes it; False where that gateway runs."""
+        """Call `use` with a gateway's lock, which it must close; False if that gateway is alive."""
         assert self._folder is not None
         with suppress(OSError):
             if (lock := _lock(self._folder / name)) is not None:
@@ -77,13 +77,13 @@ class FileLocks:
 
 
 def _lock(path: Path, flags: int = 0) -> int | None:
-    """The descriptor of the locked file; None where another has the lock, or removed the file."""
-    opened = os.open(path, os.O_RDWR | flags, 0o600)
+    """Return the locked file's descriptor; None if it is locked or removed by another."""
+    descriptor = os.open(path, os.O_RDWR | flags, 0o600)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(opened), os.stat(path)):
-            return opened
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
     except (BlockingIOError, FileNotFoundError):
         pass
-    os.close(opened)
+    os.close(descriptor)
     return None

@@ -1,4 +1,4 @@
-"""Which files a SQLite connection has open, to notice that one was deleted or replaced."""
+"""Detects that a file of an open SQLite database was deleted or replaced."""
 
 import os
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class FileChanged(OSError):
 
 @dataclass(frozen=True, slots=True)
 class OpenFiles:
-    """A database's files as they were when a connection opened them: device and inode of each.
+    """The device and inode of each file of a database, as a connection opened them.
 
     path: the main file, absolute; empty for a database in memory.
     """
@@ -24,16 +24,16 @@ class OpenFiles:
 
     @classmethod
     def at(cls, path: str) -> "OpenFiles":
-        """The files that are at `path` now."""
+        """Return the files that are at `path` now."""
         return cls(path, tuple(_inode(path + suffix) for suffix in _SUFFIXES) if path else ())
 
     def check(self) -> None:
-        """Raises FileChanged where other files, or none, are at the path by now."""
+        """Raise FileChanged if other files, or none, are at the path now."""
         if OpenFiles.at(self.path) != self:
             raise FileChanged(self.path)
 
     def is_same_database(self, other: "OpenFiles") -> bool:
-        """Whether both have the same main file; SQLite makes the others anew from time to time."""
+        """Whether both have the same main file. SQLite recreates the others from time to time."""
         return self.path == other.path and self.inodes[:1] == other.inodes[:1]
 
 

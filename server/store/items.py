@@ -1,4 +1,4 @@
-"""Items as they are kept."""
+"""The stored form of items."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +8,16 @@ from harmony.messages import Message
 Item = dict[str, Any]
 
 SampledMessages = tuple[Message, ...]
-"""What the model said in a turn up to a call, and the call itself, in order."""
+"""The messages that the model sampled in a turn, up to and including a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredItem:
-    """An item as the API shows it, with an `id`, and the message behind it where the model spoke.
+    """An item as the API shows it, with an `id`, and the sampled message that it was made from.
 
-    The message holds what the item may not show: hidden reasoning, and the sampled token ids,
-    so that the next prompt repeats them. Items are shared: never change one.
+    The message contains what the item may omit: hidden reasoning, and the sampled token ids, which
+    the next prompt repeats. message: None for items of the client. Items are shared and must not be
+    changed.
     """
 
     item: Item

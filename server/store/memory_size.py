@@ -1,4 +1,4 @@
-"""How much memory takes what is kept there: roughly, for a bound."""
+"""Estimates how much memory stored objects take, to limit it."""
 
 import asyncio
 import sys
@@ -11,72 +11,76 @@ from harmony.messages import Message
 from server.store.items import StoredItem
 
 MOST_BYTES = 2**28
-"""What a store in memory may measure of each kind: responses, conversations, completions."""
+"""The limit of a store in memory for each kind: responses, conversations, completions."""
 
 _OBJECT_BYTES = 1000
-"""What is held beside what a part says: a message's other fields, the keys to find it by."""
+"""The overhead of a part: a message's other fields, and the keys of the indices."""
 
 _TOKEN_BYTES = 40
-_FEW = 100
-_LIGHT = 4096  # values that are weighed in a millisecond
-_AT_ONCE = 4096
+_MOST_PARTS = 100  # that are measured without a thread
+_MOST_VALUES = 4096  # that are measured in a millisecond
+_SLICE = 4096
 
 Part = StoredItem | Message | dict[str, Any] | bytes
 
 
 class MemorySizes:
-    """The bytes of all parts that are held; a part that several hold counts once.
+    """The total size of the held parts, in bytes. A part that is held several times counts once.
 
-    Parts are told apart by identity: hold none that is not kept until it is released.
+    Parts are identified by `id()`: the caller keeps a reference to each until it is released.
     """
 
     def __init__(self) -> None:
         self.total = 0
         self._held: dict[int, tuple[int, int]] = {}
-        self._weighed: dict[int, int] = {}
+        self._measured: dict[int, int] = {}
 
     async def measure(self, parts: Iterable[Part]) -> None:
-        """Weigh what `hold` is given right after it: many or large parts on a thread."""
+        """Measure the parts of the `hold` that follows; many or large parts on a thread."""
         new = [part for part in parts if id(part) not in self._held]
-        large = new if len(new) > _FEW else [part for part in new if not self._weigh(part)]
+        large = (
+            new
+            if len(new) > _MOST_PARTS
+            else [part for part in new if not self._measure_small(part)]
+        )
         if large:
-            weights = await asyncio.to_thread(lambda: [_size_of(part) for part in large])
-            self._weighed.update(zip(map(id, large), weights, strict=True))
+            sizes = await asyncio.to_thread(lambda: [_size_of(part) for part in large])
+            self._measured.update(zip(map(id, large), sizes, strict=True))
 
-    def _weigh(self, part: Part) -> bool:
-        """Weigh a part, unless it is large."""
+    def _measure_small(self, part: Part) -> bool:
+        """Measure a part; False if it is large."""
         try:
-            self._weighed[id(part)] = _size_of(part, _LIGHT)
+            self._measured[id(part)] = _size_of(part, _MOST_VALUES)
         except _Large:
             return False
         return True
 
     def hold(self, parts: Iterable[Part]) -> None:
-        """Count the parts, once more for each time that they are given."""
+        """Add a reference to each part."""
         for part in parts:
-            holders, weight = self._held.get(id(part), (0, 0))
-            if not holders:
-                weighed = self._weighed.pop(id(part), None)
-                weight = _size_of(part) if weighed is None else weighed
-                self.total += weight
-            self._held[id(part)] = (holders + 1, weight)
+            references, size = self._held.get(id(part), (0, 0))
+            if not references:
+                measured = self._measured.pop(id(part), None)
+                size = _size_of(part) if measured is None else measured
+                self.total += size
+            self._held[id(part)] = (references + 1, size)
 
     def release(self, parts: Iterable[Part]) -> None:
-        """Take back what `hold` was given."""
+        """Remove a reference to each part."""
         for part in parts:
-            holders, weight = self._held.pop(id(part))
-            if holders > 1:
-                self._held[id(part)] = (holders - 1, weight)
+            references, size = self._held.pop(id(part))
+            if references > 1:
+                self._held[id(part)] = (references - 1, size)
             else:
-                self.total -= weight
+                self.total -= size
 
 
 class _Large(Exception):
-    """It has more values than are to be looked at."""
+    """The part has more values than may be measured at once."""
 
 
 def _size_of(part: Part, most: int = sys.maxsize) -> int:
-    """most: values that are looked at in JSON. Raises _Large where it has more."""
+    """Return a part's size in bytes. Raises _Large if its JSON has more than `most` values."""
     match part:
         case StoredItem(item, message):
             return _size_of(item, most) + (0 if message is None else _size_of(message))
@@ -89,15 +93,15 @@ def _size_of(part: Part, most: int = sys.maxsize) -> int:
 
 
 def _size_of_json(value: Any, most: int) -> int:
-    """At least what the value takes: what it holds several times counts each time.
+    """Return an upper estimate: objects that occur several times count each time.
 
-    The text says little: an empty array takes 2 bytes there, and 64 in memory.
+    The length of the text is no estimate: an empty array takes 2 bytes there, and 64 in memory.
     """
     total, level = 0, [value]
     while level:
-        # In slices, between which other threads run.
-        for first in range(0, len(level), _AT_ONCE):
-            total += sum(map(getsizeof, level[first : first + _AT_ONCE]))
+        # In slices, because other threads run only between the calls of `sum`.
+        for first in range(0, len(level), _SLICE):
+            total += sum(map(getsizeof, level[first : first + _SLICE]))
         outers = [one for one in level if isinstance(one, dict | list | tuple)]
         most -= sum(map(len, outers))
         if most < 0:

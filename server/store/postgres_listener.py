@@ -1,7 +1,7 @@
-"""This gateway's own connection to PostgreSQL: notices of changes, and a lock that says it lives.
+"""A gateway's dedicated connection to PostgreSQL, for notifications and a lock.
 
-The lock is an advisory one of the session: PostgreSQL lets go of it when the connection ends, which
-is at once where the process ends.
+The lock shows other gateways that this one is alive. It is a session's advisory lock: PostgreSQL
+releases it when the connection ends, which is immediate if the process ends.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ from server.store.change_signal import ChangeSignals
 logger = logging.getLogger(__name__)
 
 GATEWAY = "gw"
-"""The prefix of the ids of gateways that hold a lock. Those of earlier versions hold none."""
+"""The prefix of the ids of gateways that hold a lock. Earlier versions hold none."""
 
 _RETRY_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
 _STATEMENT_SECONDS = 5.0
 
 _MISSING_SECONDS = 1.5
-"""How long a gateway's lock is missing before the gateway has ended. A living one that lost its
-connection makes a new one within that time, unless PostgreSQL itself was away."""
+"""A gateway whose lock is missing for this long has ended. A gateway that lost its connection
+connects again within this time, unless PostgreSQL itself was unavailable."""
 
 _SETTLE_SECONDS = 10.0
-"""How long after an outage no gateway is said to have ended: the others connect again, too."""
+"""No gateway is reported as ended for this long after an outage: the others reconnect, too."""
 
 _START_SECONDS = 15.0
-"""The same after a start of PostgreSQL, for a gateway that knows of none."""
+"""The same after a start of PostgreSQL, of which a new gateway has seen no outage."""
 
 _ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
-# Shared: a session that PostgreSQL does not know to be dead may hold it still.
+# Shared, because a dead session may hold it until PostgreSQL notices that it is dead.
 _LOCK = "SELECT pg_advisory_lock_shared(hashtextextended($1, 0))"
 _MISSING = """
 SELECT DISTINCT gateway FROM runs
@@ -51,7 +51,7 @@ AND NOT EXISTS (
 
 
 class PostgresListener:
-    """A connection of its own that listens and holds the lock; a lost one is made anew.
+    """Listens to notifications and holds the lock; reconnects when the connection is lost.
 
     gateway: this gateway's id. now: seconds of a monotonic clock.
     """
@@ -73,11 +73,11 @@ class PostgresListener:
         self._task: asyncio.Task[None] | None = None
         self._attempted = asyncio.Event()
         self._connection: asyncpg.Connection | None = None
-        self._settled = 0.0
+        self._settled_at = 0.0
         self._missing: dict[str, float] = {}
 
     async def start(self) -> None:
-        """Listen from now on until `stop`, or from soon on where PostgreSQL is away."""
+        """Listen until `stop`. If PostgreSQL is unavailable, keep trying to connect."""
         self._task = asyncio.create_task(self._keep_listening())
         await self._attempted.wait()
 
@@ -88,33 +88,33 @@ class PostgresListener:
             await asyncio.wait([self._task])
 
     async def ended(self) -> frozenset[str]:
-        """The gateways that have runs and have ended; none while that is not known."""
+        """Return the gateways that have runs and have ended; none while this is unknown."""
         if self._connection is None:
             return frozenset()
-        wanted = (self._gateway, f"{GATEWAY}_", _START_SECONDS)
+        arguments = (self._gateway, f"{GATEWAY}_", _START_SECONDS)
         try:
-            found = await self._connection.fetch(_MISSING, *wanted, timeout=_STATEMENT_SECONDS)
+            found = await self._connection.fetch(_MISSING, *arguments, timeout=_STATEMENT_SECONDS)
         except _ERRORS as error:
-            logger.debug("cannot look for the locks of gateways: %s", error)
+            logger.debug("cannot read the locks of gateways: %s", error)
             return frozenset()
         now = self._now()
         self._missing = {name: self._missing.get(name, now) for (name,) in found}
-        if now < self._settled:
+        if now < self._settled_at:
             return frozenset()
         return frozenset(
             name for name, since in self._missing.items() if now - since >= _MISSING_SECONDS
         )
 
     def forget(self, gateway: str) -> None:
-        """Nothing: a gateway without runs is not looked for."""
+        """Does nothing: only gateways with runs are reported."""
 
     async def _keep_listening(self) -> None:
         while True:
             try:
                 await self._listen()
             except _ERRORS as error:
-                logger.warning("cannot listen to the store's notices: %s", error)
-            self._settled = self._now() + _SETTLE_SECONDS
+                logger.warning("cannot listen to the store's notifications: %s", error)
+            self._settled_at = self._now() + _SETTLE_SECONDS
             self._attempted.set()
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -124,12 +124,12 @@ class PostgresListener:
         connection.add_termination_listener(lambda _: lost.set())
         try:
             await connection.execute(_LOCK, self._gateway, timeout=_STATEMENT_SECONDS)
-            await connection.add_listener(self.CHANNEL, self._heard)
-            # What was said while nobody listened was missed.
+            await connection.add_listener(self.CHANNEL, self._notify)
+            # Notifications were lost while there was no connection.
             self._signals.notify_all()
             self._missing = {}
             if self._attempted.is_set():
-                self._settled = self._now() + _SETTLE_SECONDS
+                self._settled_at = self._now() + _SETTLE_SECONDS
             self._connection = connection
             self._attempted.set()
             await lost.wait()
@@ -137,5 +137,5 @@ class PostgresListener:
             self._connection = None
             connection.terminate()
 
-    def _heard(self, _: object, __: int, ___: str, topic: object) -> None:
+    def _notify(self, _: object, __: int, ___: str, topic: object) -> None:
         self._signals.notify(str(topic))

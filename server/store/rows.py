@@ -1,4 +1,4 @@
-"""What is kept, as rows and back."""
+"""Converts stored objects to rows and back."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,48 +10,50 @@ from server.store import codec
 from server.store.responses.base import Event, Item, StoredItem, StoredResponse
 
 _LONGEST_KEY = 64
-_AT_ONCE = 10_000
-_BATCH = 1000  # events that are read in half a millisecond
-_MOST_TOKENS = 512  # deflated in some 0.15 ms
-_MOST_JSON = 1 << 19  # characters, written in as little
+_MOST_KEYS = 10_000
+_BATCH_EVENTS = 1000  # parsed in half a millisecond
+_MOST_TOKENS = 512  # deflated in about 0.15 ms
+_MOST_JSON = 1 << 19  # characters, serialized in about 0.15 ms
 
 
 def in_batches(keys: Iterable[str]) -> Iterator[list[str]]:
-    """Keys, so many at a time as any driver takes in a statement."""
-    left = iter(keys)
-    while batch := list(islice(left, _AT_ONCE)):
+    """Yield the keys in batches that every driver accepts in one statement."""
+    remaining = iter(keys)
+    while batch := list(islice(remaining, _MOST_KEYS)):
         yield batch
 
 
 def key(name: str) -> str:
-    """An id as it is kept and looked up. Clients choose items' ids: odd ones become digests."""
+    """Return the stored form of an id. Clients choose items' ids: unusual ones become digests."""
     if len(name) <= _LONGEST_KEY and name.isascii() and name.isprintable():
         return name
     return f"sha256:{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def body(stored: StoredResponse) -> dict[str, Any]:
-    """The API's object without its output, which the items hold."""
+    """Return the API's object without its output, which is stored as items."""
     return {name: value for name, value in stored.response.items() if name != "output"}
 
 
 def response(stored: StoredResponse) -> dict[str, Any]:
-    """The row of a response, but for the time."""
+    """Return the row of a response, without `created_at`."""
     return {
         "id": stored.id,
         "owner": stored.owner,
         "previous_id": None if stored.detached else stored.response.get("previous_response_id"),
         "conversation_id": stored.conversation_id,
-        "seen": stored.seen,
+        "seen": stored.read_position,
         "start_date": stored.start_date,
         "body": codec.dump(body(stored)),
     }
 
 
-async def items(response_id: str, side: int, kept: Sequence[StoredItem]) -> list[dict[str, Any]]:
-    """The rows of a response's input or output: made on a thread where the model said much."""
+async def items(
+    response_id: str, side: int, stored_items: Sequence[StoredItem]
+) -> list[dict[str, Any]]:
+    """Return the rows of a response's input or output; large ones are built on a thread."""
 
-    def made() -> list[dict[str, Any]]:
+    def build() -> list[dict[str, Any]]:
         return [
             {
                 "response_id": response_id,
@@ -59,18 +61,18 @@ async def items(response_id: str, side: int, kept: Sequence[StoredItem]) -> list
                 "call_id": _call_id(stored.item),
                 **item(stored),
             }
-            for stored in kept
+            for stored in stored_items
         ]
 
-    said = (stored.message.tokens or () for stored in kept if stored.message is not None)
-    is_small = sum(map(len, said)) <= _MOST_TOKENS and threads.is_small(
-        [s.item for s in kept], _MOST_JSON
+    tokens = (each.message.tokens or () for each in stored_items if each.message is not None)
+    is_small = sum(map(len, tokens)) <= _MOST_TOKENS and threads.is_small(
+        [each.item for each in stored_items], _MOST_JSON
     )
-    return await threads.run(made, small=is_small)
+    return await threads.run(build, small=is_small)
 
 
 def item(stored: StoredItem) -> dict[str, Any]:
-    """The columns that an item has wherever it is kept."""
+    """Return the columns that items have in each table of items."""
     message = stored.message
     return {
         "item_id": key(stored.item["id"]),
@@ -81,12 +83,12 @@ def item(stored: StoredItem) -> dict[str, Any]:
 
 
 def stored_item(row: Any) -> StoredItem:
-    """What `item` was given."""
+    """Return the item of a row."""
     return StoredItem(codec.load(row.item), codec.load_message(row.message, row.tokens))
 
 
 async def batch(response_id: str, events: Sequence[Event]) -> dict[str, Any]:
-    """The row of successive events; they are numbered from 0 for each response."""
+    """Return the row of consecutive events, which are numbered from 0 for each response."""
     return {
         "response_id": response_id,
         "first": events[0]["sequence_number"],
@@ -96,13 +98,13 @@ async def batch(response_id: str, events: Sequence[Event]) -> dict[str, Any]:
 
 
 async def batches(response_id: str, events: Sequence[Event]) -> list[dict[str, Any]]:
-    """The rows of all events of a response.
+    """Return the rows of all events of a response.
 
-    What parses JSON holds the interpreter's lock: no row has so much of it that others would wait.
+    Parsing JSON holds the interpreter's lock, so that the size of a row is limited.
     """
     return [
-        await batch(response_id, events[first : first + _BATCH])
-        for first in range(0, len(events), _BATCH)
+        await batch(response_id, events[first : first + _BATCH_EVENTS])
+        for first in range(0, len(events), _BATCH_EVENTS)
     ]
 
 

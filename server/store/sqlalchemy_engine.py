@@ -1,4 +1,4 @@
-"""Opens the database that a URL names: drivers, pragmas, and the schema's steps."""
+"""Opens the database of a URL: drivers, pragmas, and migrations of the schema."""
 
 import asyncio
 import sqlite3
@@ -20,24 +20,24 @@ WRITES = {"gpt_oss_writes": True}
 """Execution options of a transaction that writes."""
 
 FILES = "gpt_oss_files"
-"""Where a SQLite connection's `info` has its OpenFiles."""
+"""The key of the OpenFiles in a SQLite connection's `info`."""
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _SCHEMA_LOCK = 0x6770746F7373
-"""PostgreSQL's advisory lock that gateways which start at once take in turn."""
+"""PostgreSQL's advisory lock that serializes migrations of gateways that start together."""
 
 _BUSY_SECONDS = 10
 _LOCKED_SECONDS = 0.02
 # The upper levels of the indices of a million responses, for each connection.
 _CACHE_KIB = 32 * 1024
-# What the -wal file keeps of a large transaction after it.
+# The -wal file is truncated to this size after a large transaction.
 _MOST_WAL_BYTES = 64 * 1024 * 1024
 _CONNECT_SECONDS = 5
 _STATEMENT_SECONDS = 30
 
 
 def parse_url(url: str) -> URL:
-    """`sqlite:///FILE` or `postgresql://…` with its driver. Raises ValueError for any other."""
+    """Parse `sqlite:///FILE` or `postgresql://…` and add the driver. Raises ValueError."""
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -51,21 +51,21 @@ def parse_url(url: str) -> URL:
 
 
 def open_engine(url: URL) -> AsyncEngine:
-    """An engine that connects when it is first used."""
+    """Return SQLAlchemy's engine, which connects when it is first used."""
     if url.get_backend_name() == "sqlite":
         return _open_sqlite(url)
-    waits: dict[str, Any] = {"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS}
+    timeouts: dict[str, Any] = {"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS}
     return create_async_engine(
         url,
         pool_pre_ping=True,
         pool_timeout=_CONNECT_SECONDS,
-        connect_args=waits,
+        connect_args=timeouts,
         hide_parameters=True,
     )
 
 
 async def migrate(engine: AsyncEngine) -> None:
-    """Bring the schema to the newest step; gateways that start at once take turns."""
+    """Upgrade the schema to the newest revision; concurrent upgrades are serialized."""
     async with engine.execution_options(**WRITES).begin() as connection:
         if engine.dialect.name == "postgresql":
             await connection.execute(
@@ -95,16 +95,16 @@ def _open_sqlite(url: URL) -> AsyncEngine:
         cursor = connection.cursor()
         cursor.execute("PRAGMA page_count")
         if cursor.fetchone()[0] == 0:
-            # Only before the file has a first page; later on it takes a VACUUM.
+            # Possible only before the first page is written; later it requires a VACUUM.
             cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.run_async(_use_wal)
-        # NORMAL: a commit outlives the process at once, a power cut after the next checkpoint.
+        # NORMAL: a commit survives a crash of the process, but a power cut only after a checkpoint.
         for pragma in (
             "synchronous=NORMAL",
             "foreign_keys=ON",
             f"cache_size=-{_CACHE_KIB}",
             f"journal_size_limit={_MOST_WAL_BYTES}",
-            # Reads the file, so that all of the database's files are open after it.
+            # Reads the file, after which all files of the database are open.
             "schema_version",
         ):
             cursor.execute(f"PRAGMA {pragma}")
@@ -114,7 +114,7 @@ def _open_sqlite(url: URL) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Connection) -> None:
-        # A transaction that reads before it writes cannot wait for its turn: it takes it first.
+        # SQLite cannot make a read transaction wait for the write lock, so it is taken first.
         writes = connection.get_execution_options().get("gpt_oss_writes")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -122,7 +122,7 @@ def _open_sqlite(url: URL) -> AsyncEngine:
 
 
 async def _use_wal(connection: aiosqlite.Connection) -> None:
-    """SQLite has every statement wait for a locked file, but the one that makes it a WAL one."""
+    """Enable WAL, with retries: SQLite's busy timeout does not cover this statement."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _BUSY_SECONDS
     while True:

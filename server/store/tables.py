@@ -1,7 +1,7 @@
-"""The tables. A change here needs a step in migrations/versions; a test compares the two.
+"""The tables. A change here requires a migration in migrations/versions; a test compares them.
 
-A deleted response that others continue stays as a nameless link of their chains (`deleted`)
-until the last of them is gone.
+The row of a deleted response that others continue stays, marked `deleted`, until the last of them
+is deleted.
 """
 
 from sqlalchemy import (
@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 ID = String(80)
-# SQLite numbers rows by itself only where the type is exactly INTEGER.
+# SQLite generates values only for columns whose type is exactly INTEGER.
 SERIAL = BigInteger().with_variant(Integer, "sqlite")
 INPUT, OUTPUT = 0, 1
 
@@ -61,7 +61,7 @@ conversation_items = Table(
     Column("message", Text),
     Column("tokens", LargeBinary),
     Index("ix_conversation_items_conversation_id_place", "conversation_id", "place"),
-    # A place is never given twice: responses remember how far they have read.
+    # A place is never reused: responses store how far they have read.
     sqlite_autoincrement=True,
 )
 
@@ -70,9 +70,9 @@ responses = Table(
     metadata,
     Column("id", ID, primary_key=True),
     Column("owner", ID, nullable=False),
-    # No cascade: a link of a chain stays as long as something hangs on it.
+    # No cascade: a row stays while other responses continue it.
     Column("previous_id", ID, ForeignKey("responses.id"), index=True),
-    # No foreign key: a response outlives its conversation.
+    # No foreign key: deleting a conversation keeps its responses.
     Column("conversation_id", ID),
     Column("seen", BigInteger),
     Column("created_at", Double, nullable=False, index=True),
@@ -135,7 +135,7 @@ chat_completions = Table(
     Column("body", Text, nullable=False),
     Column("messages", LargeBinary, nullable=False),
     Index("ix_chat_completions_owner_place", "owner", "place"),
-    # A place is never given twice: pages go on from one.
+    # A place is never reused: pages continue after a place.
     sqlite_autoincrement=True,
 )
 

@@ -1,4 +1,4 @@
-"""Gives free pages of a SQLite file back to the file system. PostgreSQL does so by itself."""
+"""Returns free pages of a SQLite file to the file system."""
 
 import asyncio
 import logging
@@ -13,41 +13,40 @@ from server.store.responses.base import StoreUnavailable
 logger = logging.getLogger(__name__)
 
 STEP_PAGES = 256
-"""How many pages (of 4 KiB) are given back in one transaction, for which other writers wait."""
+"""The number of pages (of 4 KiB) that one transaction frees. Other writers wait for it."""
 
 PAUSE_SECONDS = 0.02
-"""Between two of them, so that those who wait get their turn."""
+"""The pause between two transactions, in which other writers run."""
 
 MOST_AT_ONCE = 256 * 1024 * 1024
-"""The largest file, in bytes, that is written anew at the start."""
+"""The largest file, in bytes, that is rewritten at the start."""
 
 
 async def shrink(database: Database) -> None:
-    """Remove the free pages from the file, in short transactions.
+    """Remove the free pages from the file, in short transactions. Raises StoreUnavailable.
 
-    Nothing where the file cannot shrink (`allow` has said so), or is no SQLite file. Raises
-    StoreUnavailable.
+    Does nothing on PostgreSQL, and for a file that cannot shrink, for which `allow` logs a warning.
     """
     if not database.is_sqlite:
         return
     async with database.outside_of_transactions() as connection:
         free = before = await _number(connection, "freelist_count")
         while free:
-            # As a script: SQLite steps through the pages, and sqlite3 alone stops at the first.
+            # As a script: sqlite3 would step the statement once, which frees one page.
             await connection.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")
-            left = await _number(connection, "freelist_count")
-            if left >= free:  # It cannot shrink, or others free pages as fast.
+            remaining = await _number(connection, "freelist_count")
+            if remaining >= free:  # It cannot shrink, or others free pages as fast.
                 break
-            free = left
+            free = remaining
             await asyncio.sleep(PAUSE_SECONDS)
         if free < before:
-            # Only a checkpoint makes the file shorter. This kind waits for nobody.
+            # Only a checkpoint truncates the file. A passive one does not wait for others.
             await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
-            logger.info("the store's file has %d free pages less", before - free)
+            logger.info("freed %d pages of the store's file", before - free)
 
 
 async def allow(database: Database) -> None:
-    """Let the file of an earlier version shrink, which takes writing it anew: only a small one."""
+    """Rewrite a small file of an earlier version, so that it can shrink from now on."""
     if not database.is_sqlite:
         return
     async with database.outside_of_transactions() as connection:
@@ -57,7 +56,7 @@ async def allow(database: Database) -> None:
     try:
         size = os.stat(path).st_size
         has_room = shutil.disk_usage(os.path.dirname(path) or ".").free > 3 * size
-    except OSError:  # a name that only SQLite can read
+    except OSError:  # a `uri` that only SQLite understands
         return
     if size > MOST_AT_ONCE or not has_room:
         logger.warning(

@@ -1,1 +1,1 @@
-"""Stored chat completions: the protocol with its memory, and a database."""
+"""Stored chat completions: the protocol, in memory and in a database."""

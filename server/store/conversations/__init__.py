@@ -1,1 +1,1 @@
-"""Conversations: the protocol with its memory, and a database."""
+"""Conversations: the protocol, in memory and in a database."""

@@ -1,24 +1,18 @@
-"""Conversations that clients keep here, and the seam to where they are kept."""
+"""The protocol for conversations, and their stored form."""
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from server.store.items import StoredItem
-from server.store.memory_size import MOST_BYTES, MemorySizes
-
-CAPACITY = 10_000
-
-_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """A conversation without its items.
 
-    owner: the principal's id. created_at: Unix seconds. start_date: what system messages name,
-    `YYYY-MM-DD`.
+    owner: the principal's id. created_at: Unix seconds. start_date: the date in its system
+    messages, `YYYY-MM-DD`.
     """
 
     owner: str
@@ -27,8 +21,8 @@ class Conversation:
     start_date: str
     metadata: Mapping[str, str] = field(default_factory=dict)
 
-    def shown(self) -> dict[str, Any]:
-        """The API's object."""
+    def to_api(self) -> dict[str, Any]:
+        """Return the API's object."""
         return {
             "id": self.id,
             "object": "conversation",
@@ -38,126 +32,46 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """What a conversation holds when it is read: its items, and the place of the last one."""
+class ConversationSnapshot:
+    """A conversation with its items as they were read, and the position of the last one."""
 
     conversation: Conversation
     items: tuple[StoredItem, ...]
-    seen: int
+    position: int
 
 
 class ConversationStore(Protocol):
-    """Keeps conversations for their owners. All methods raise StoreUnavailable.
+    """Stores conversations for their owners. All methods raise StoreUnavailable.
 
-    Who adds items adds them together: no other's come between them.
+    The items of one call stay together: items of concurrent calls come before or after them.
     """
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
-        """Keep a new conversation."""
+        """Store a new conversation with its first items."""
         ...
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
-        """The owner's conversation; None where there is none."""
+        """Return the owner's conversation; None if there is none."""
         ...
 
-    async def read(self, owner: str, conversation_id: str) -> Read | None:
-        """The owner's conversation with its items, in order; None where there is none."""
+    async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
+        """Return the owner's conversation with its items, in order; None if there is none."""
         ...
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]
     ) -> Conversation | None:
-        """Give the owner's conversation other metadata; None where there is none."""
+        """Replace the metadata of the owner's conversation; None if there is none."""
         ...
 
     async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
-        """Add items at the end of the owner's conversation; False where there is none."""
+        """Append items to the owner's conversation; False if there is none."""
         ...
 
     async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
-        """Take an item out of the owner's conversation; False where it is not in it."""
+        """Remove an item from the owner's conversation; False if it is not in it."""
         ...
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
-        """Forget the owner's conversation and its items; False where there is none."""
+        """Delete the owner's conversation and its items; False if there is none."""
         ...
-
-
-class MemoryConversations:
-    """Keeps up to `capacity` conversations, >= 1; the least recently used are forgotten first.
-
-    most: bytes that their items may take, roughly; the last one is kept in any case.
-    """
-
-    def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
-        self._capacity = capacity
-        self._most = most
-        self._sizes = MemorySizes()
-        self._kept: OrderedDict[_Key, Read] = OrderedDict()
-
-    async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
-        """Keep it, and forget another where there is no room."""
-        await self._sizes.measure(items)
-        key = (conversation.owner, conversation.id)
-        self._kept[key] = Read(conversation, tuple(items), 0)
-        self._sizes.hold(items)
-        self._make_room()
-
-    async def get(self, owner: str, conversation_id: str) -> Conversation | None:
-        """The conversation; it counts as used."""
-        read = await self.read(owner, conversation_id)
-        return None if read is None else read.conversation
-
-    async def read(self, owner: str, conversation_id: str) -> Read | None:
-        """The conversation and its items; it counts as used."""
-        key = (owner, conversation_id)
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
-
-    async def annotate(
-        self, owner: str, conversation_id: str, metadata: Mapping[str, str]
-    ) -> Conversation | None:
-        """Replace the metadata."""
-        read = await self.read(owner, conversation_id)
-        if read is None:
-            return None
-        changed = replace(read.conversation, metadata=metadata)
-        self._kept[(owner, conversation_id)] = replace(read, conversation=changed)
-        return changed
-
-    async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
-        """Add the items."""
-        await self._sizes.measure(items)
-        read = await self.read(owner, conversation_id)
-        if read is None:
-            return False
-        self._kept[(owner, conversation_id)] = replace(read, items=(*read.items, *items))
-        self._sizes.hold(items)
-        self._make_room()
-        return True
-
-    async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
-        """Take the item out."""
-        read = await self.read(owner, conversation_id)
-        left = tuple(kept for kept in read.items if kept.item["id"] != item_id) if read else ()
-        if read is None or len(left) == len(read.items):
-            return False
-        self._kept[(owner, conversation_id)] = replace(read, items=left)
-        self._sizes.release(kept for kept in read.items if kept.item["id"] == item_id)
-        return True
-
-    async def delete(self, owner: str, conversation_id: str) -> bool:
-        """Forget it."""
-        return self._forget((owner, conversation_id))
-
-    def _make_room(self) -> None:
-        while len(self._kept) > 1 and (
-            len(self._kept) > self._capacity or self._sizes.total > self._most
-        ):
-            self._forget(next(iter(self._kept)))
-
-    def _forget(self, key: _Key) -> bool:
-        read = self._kept.pop(key, None)
-        self._sizes.release(read.items if read else ())
-        return read is not None

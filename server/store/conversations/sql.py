@@ -7,20 +7,20 @@ from sqlalchemy import ColumnElement, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
-from server.store.conversations.base import Conversation, Read
+from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.database import Database
 from server.store.items import StoredItem
 from server.store.tables import conversation_items, conversations
 
 
 class SqlConversations:
-    """Conversations of all gateways that share the database."""
+    """The conversations of all gateways that share the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
-        """Keep a conversation."""
+        """Insert the conversation and its items."""
         row = {
             "id": conversation.id,
             "owner": conversation.owner,
@@ -34,24 +34,24 @@ class SqlConversations:
             await _add(connection, conversation.id, items)
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
-        """The conversation's row."""
+        """Read the conversation's row."""
         async with self._database.reading() as connection:
             return await _one(connection, owner, conversation_id)
 
-    async def read(self, owner: str, conversation_id: str) -> Read | None:
-        """The conversation and its items, in one snapshot."""
+    async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
+        """Read the conversation and its items in one transaction."""
         async with self._database.reading() as connection:
             conversation = await _one(connection, owner, conversation_id)
             if conversation is None:
                 return None
-            found = await connection.execute(
+            result = await connection.execute(
                 select(conversation_items)
                 .where(conversation_items.c.conversation_id == conversation.id)
                 .order_by(conversation_items.c.place)
             )
-            kept = found.all()
-        seen = kept[-1].place if kept else 0
-        return Read(conversation, tuple(map(rows.stored_item, kept)), seen)
+            found = result.all()
+        position = found[-1].place if found else 0
+        return ConversationSnapshot(conversation, tuple(map(rows.stored_item, found)), position)
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]
@@ -66,7 +66,7 @@ class SqlConversations:
             return await _one(connection, owner, conversation_id)
 
     async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
-        """Add items."""
+        """Append the items."""
         async with self._database.writing() as connection:
             return await self.add_within(connection, owner, conversation_id, items)
 
@@ -77,9 +77,10 @@ class SqlConversations:
         conversation_id: str,
         items: Sequence[StoredItem],
     ) -> bool:
-        """Add items in a transaction that does more.
+        """Append the items in the caller's transaction; False if there is no conversation.
 
-        The row is locked until it ends: items get their places in the order of transactions.
+        The conversation's row is locked until the transaction ends, so that the items of one
+        transaction have adjacent places.
         """
         touched = await connection.execute(
             update(conversations)
@@ -92,7 +93,7 @@ class SqlConversations:
         return True
 
     async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
-        """Take an item out."""
+        """Delete the item's row."""
         async with self._database.writing() as connection:
             if await _one(connection, owner, conversation_id) is None:
                 return False
@@ -105,7 +106,7 @@ class SqlConversations:
         return removed.rowcount > 0
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
-        """Forget a conversation; its items go with it."""
+        """Delete the conversation; its items go by cascade."""
         async with self._database.writing() as connection:
             removed = await connection.execute(
                 delete(conversations).where(_is(owner, conversation_id))
@@ -113,7 +114,7 @@ class SqlConversations:
         return removed.rowcount > 0
 
     async def sweep(self, age: float) -> int:
-        """Forget those to which nothing was added for `age` seconds; how many."""
+        """Delete conversations without an addition for `age` seconds; return their number."""
         async with self._database.writing() as connection:
             removed = await connection.execute(
                 delete(conversations).where(conversations.c.touched_at < self._database.clock - age)

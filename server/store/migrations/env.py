@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the steps on the connection of `server.store.sqlalchemy_engine`."""
+"""Alembic's entry point: runs migrations on the connection of `server.store.sqlalchemy_engine`."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""What is kept between requests, and the seam to where it is kept."""
+"""The store's protocol, its errors, and the stored form of a response."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,19 +19,19 @@ UNFINISHED = frozenset({"queued", "in_progress"})
 """The statuses of a response that is being made."""
 
 CANCELS = "cancels"
-"""What is rung when a run, of whatever gateway, is to be cancelled."""
+"""The topic that is notified when a run of any gateway is marked for cancellation."""
 
 
 class StoreUnavailable(Unavailable):
-    """The store cannot be reached or has no room; what needs no store can still be served."""
+    """The store cannot be reached or is full. Requests without a store can still be served."""
 
     default_code = "store_unavailable"
 
 
 class StoreDamaged(StoreUnavailable):
-    """The store's file is damaged, deleted or replaced. Only a person can mend that.
+    """The store's file is damaged, deleted or replaced. An operator has to restore it.
 
-    advice: for the log and the terminal: what is wrong, and what to do.
+    advice: what is wrong and what to do, for the log and the terminal.
     """
 
     def __init__(self, message: str, *, advice: str) -> None:
@@ -40,11 +40,11 @@ class StoreDamaged(StoreUnavailable):
 
 
 class RunLost(StoreUnavailable):
-    """Another gateway took the run over, or it was never begun here: nothing of it is kept."""
+    """This gateway does not own the run: another took it over, or it was never begun here."""
 
 
 class PreviousNotFound(NotFound):
-    """The response that a new one continues is not there, or was deleted meanwhile."""
+    """The response that a new one continues does not exist, or was deleted in the meantime."""
 
     default_code = "previous_response_not_found"
 
@@ -55,14 +55,14 @@ class PreviousNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """A response, and all that continuing it takes.
+    """A response, and everything that a later response needs to continue it.
 
     owner: the principal's id. response: the API's object; its output is that of `output`.
-    start_date: what the system message names, `YYYY-MM-DD`. history: items of the turns before;
-    input and output: of this one. What is kept of the history is where it is to be found: in the
-    response's `previous_response_id`, or in its `conversation` up to the place `seen`.
-    detached: what it continues may not be kept, and so its history is not; only who has that
-    history can continue it.
+    start_date: the date in the system message, `YYYY-MM-DD`. history: the items of earlier turns;
+    input and output: those of this turn. The history is stored as a reference only: to the
+    response's `previous_response_id`, or to its `conversation` up to `read_position`.
+    detached: the earlier turns may not be stored, so the history is not; only a client that has
+    the history can continue the response.
     """
 
     owner: str
@@ -71,37 +71,37 @@ class StoredResponse:
     history: tuple[StoredItem, ...]
     input: tuple[StoredItem, ...]
     output: tuple[StoredItem, ...]
-    seen: int | None = None
+    read_position: int | None = None
     detached: bool = False
 
     @property
     def id(self) -> str:
-        """The response's own id."""
+        """The response's id."""
         return str(self.response["id"])
 
     @property
     def conversation_id(self) -> str | None:
-        """The conversation that the response belongs to."""
+        """The id of the conversation that the response belongs to; None if there is none."""
         conversation = self.response.get("conversation")
         return conversation["id"] if conversation else None
 
     @property
-    def said(self) -> tuple[StoredItem, ...]:
-        """What the response adds to its conversation: nothing where it failed."""
-        ended_well = self.response["status"] in ("completed", "incomplete")
-        return (*self.input, *self.output) if ended_well else ()
+    def conversation_items(self) -> tuple[StoredItem, ...]:
+        """The items that the response adds to its conversation: none if it failed."""
+        succeeded = self.response["status"] in ("completed", "incomplete")
+        return (*self.input, *self.output) if succeeded else ()
 
     @property
     def items(self) -> tuple[StoredItem, ...]:
-        """What a response that continues this one has as its history."""
+        """The history of a response that continues this one."""
         return (*self.history, *self.input, *self.output)
 
     def ended(
         self, response: dict[str, Any], messages_by_item_id: Mapping[str, Message]
     ) -> "StoredResponse":
-        """The response as its last event shows it.
+        """Return the response as its terminal event shows it.
 
-        messages_by_item_id: what the model said, by the id of the output item.
+        messages_by_item_id: the sampled messages, by the id of their output item.
         """
         output = (
             StoredItem(item, messages_by_item_id.get(item["id"])) for item in response["output"]
@@ -111,9 +111,9 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A response's events from a position on, as far as they are kept.
+    """A response's stored events from a position on.
 
-    ended: no events come after these. more: some that come after these are kept already.
+    ended: no events follow these. more: further events are already stored.
     """
 
     events: tuple[Event, ...]
@@ -122,130 +122,132 @@ class Ledger:
 
 
 class Store(Protocol):
-    """Keeps responses for their owners (principals' ids); nobody else's request finds them.
+    """Stores responses for their owners (ids of principals). Other owners do not find them.
 
-    One store object belongs to one gateway, which runs what it begins. What a method has
-    returned from survives the process where the store is durable. All raise StoreUnavailable.
+    A store object belongs to one gateway, which makes the responses that it begins. In a database,
+    a method's changes are committed when it returns. All methods raise StoreUnavailable.
     """
 
     @property
     def sealing_key(self) -> str | None:
-        """The Fernet key of all gateways that share the store, once it is started; None where
-        nothing outlives the process."""
+        """The Fernet key of all gateways that share the store, once it is started. None if the
+        store is in memory."""
         ...
 
     @property
     def conversations(self) -> ConversationStore:
-        """What keeps conversations, in the same place. A response that ends well is added to its
-        conversation as its end is kept."""
+        """The store of conversations, in the same place. A response that completes is added to
+        its conversation in the transaction that stores its end."""
         ...
 
     @property
-    def completions(self) -> ChatCompletionStore:
-        """What keeps chat completions, in the same place and for as long."""
+    def chat_completions(self) -> ChatCompletionStore:
+        """The store of chat completions, in the same place and with the same lifetime."""
         ...
 
     async def start(self) -> None:
-        """Connect, and bring the schema up to date."""
+        """Connect, and upgrade the schema."""
         ...
 
     async def stop(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         ...
 
     async def check(self) -> None:
-        """Returns where a response could be kept now, as far as a look can tell."""
+        """Raise StoreUnavailable if a response could probably not be stored now."""
         ...
 
     async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
-        """Keep a response that has ended, under a new id."""
+        """Store a response that has ended, under a new id."""
         ...
 
     async def begin(self, stored: StoredResponse) -> None:
-        """Keep a response that this gateway starts to make. Raises PreviousNotFound."""
+        """Store a response that this gateway starts to make. Raises PreviousNotFound."""
         ...
 
     async def append(self, response_id: str, events: Sequence[Event]) -> None:
-        """Keep the next events of a run. Raises RunLost.
+        """Store the next events of a run. Raises RunLost.
 
         Idempotent: events from the same sequence number on replace those of an earlier call, whose
-        commit may have succeeded though its acknowledgement was lost.
+        commit may have succeeded although its acknowledgement was lost.
         """
         ...
 
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
-        """Keep how a run ended, with all its events. Raises RunLost.
+        """Store the ended response of a run with all its events. Raises RunLost.
 
         Idempotent: a second call with the same response changes nothing.
         """
         ...
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """The owner's response with its history; None where there is none."""
+        """Return the owner's response with its history; None if there is none."""
         ...
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
-        """The API's object of the owner's response; None where there is none."""
+        """Return the API's object of the owner's response; None if there is none."""
         ...
 
     async def ledger(
         self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
     ) -> Ledger | None:
-        """The events of the owner's response from position `start` on; None where there is none.
+        """Return the events of the owner's response from `start` on; None if there is none.
 
-        most: about how many events are wanted at most, >= 1; None is all.
+        most: the approximate maximum of events, >= 1; None returns all.
         """
         ...
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Forget the owner's response; False where there is none. A run of it is cancelled."""
+        """Delete the owner's response and cancel its run; False if there is none."""
         ...
 
     async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
-        """Those of the owner's input and output items that have one of `ids`, by id."""
+        """Return the owner's input and output items among `ids`, by id."""
         ...
 
     async def output_up_to_call(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, Sequence[StoredItem]]:
-        """By call id, the output of the owner's response up to that call and with it."""
+        """Return, by call id, the output of the owner's response up to and including that call."""
         ...
 
     async def cancel(self, response_id: str) -> None:
-        """Ask the gateway that runs the response to end it."""
+        """Mark the response for cancellation by the gateway that makes it."""
         ...
 
     async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
-        """Say that these responses are being made here. Those to be cancelled come back.
+        """Report that this gateway makes these responses; return those marked for cancellation.
 
-        With none too it returns only where what others say reaches the store.
+        With an empty `running` it still checks that the store can be written.
         """
         ...
 
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
     ) -> Sequence[StoredResponse]:
-        """Take over the runs whose gateway has said nothing for more than `silent` seconds.
+        """Take over the runs whose gateway sent no heartbeat for more than `silent` seconds.
 
-        running: responses that run here; after a pause of this process they are only late.
+        running: this gateway's own runs, which are not taken over although they may be late after
+        a pause of the process.
         """
         ...
 
-    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
-        """Take over the runs of gateways that are known to have ended: nobody holds their locks."""
+    async def take_over_from_ended(self) -> Sequence[StoredResponse]:
+        """Take over the runs of gateways that have ended, which released their locks."""
         ...
 
     async def cancelled(self) -> frozenset[str]:
-        """Which responses are made here and to be cancelled. Others may write meanwhile."""
+        """Return this gateway's responses that are marked for cancellation, without a write."""
         ...
 
     async def sweep(self, age: float) -> int:
-        """Forget responses that are older than `age` seconds; how many."""
+        """Delete what is older than `age` seconds; return the number of objects."""
         ...
 
     def listen(self, topic: str) -> AbstractContextManager[ChangeSignal]:
-        """A changes that rings when a response's ledger has grown or ended (the topic is its id).
+        """Return a signal that is set when a response's ledger has grown or ended.
 
-        The topic CANCELS rings when some run is to be cancelled.
+        topic: the response's id; or CANCELS, whose signal is set when a run is marked for
+        cancellation.
         """
         ...

@@ -33,8 +33,8 @@ from server.store.tables import INPUT, OUTPUT, SEAL, events, items, responses, r
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS = 0.2
-_PATIENCE_SECONDS = 10.0
+_SQLITE_POLL_SECONDS = 0.2
+_POSTGRES_POLL_SECONDS = 10.0
 _AT_ONCE = 500
 
 
@@ -43,48 +43,50 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _LastRows:
-    """What a response ends with. It is made before a transaction, which keeps others waiting."""
+    """The last rows of a response, built before the transaction, which blocks other writers."""
 
     output: list[Row]
     batches: list[Row]
 
 
 class Peers(Protocol):
-    """Knows which gateways of the store live: each holds a lock that ends with its process."""
+    """Knows which gateways of the store are alive: each holds a lock that ends with its process."""
 
     async def start(self) -> None:
-        """Hold this gateway's lock."""
+        """Acquire this gateway's lock."""
         ...
 
     async def stop(self) -> None:
-        """Let go of it."""
+        """Release it."""
         ...
 
     async def ended(self) -> frozenset[str]:
-        """Ids of gateways that ended without `stop` and may have left runs."""
+        """Return the ids of gateways that ended without `stop` and may have runs."""
         ...
 
     def forget(self, gateway: str) -> None:
-        """A gateway that has ended has no runs any more."""
+        """Remove an ended gateway whose runs were taken over."""
         ...
 
 
 class SqlStore:
     """One gateway's connections to a database that it may share.
 
-    url: `sqlite:///FILE` or `postgresql://…`. Raises ValueError for any other. A run's gateway is
-    told apart by an id made here; times are the database's clock.
+    url: `sqlite:///FILE` or `postgresql://…`. Raises ValueError for any other. Each store object
+    has a gateway id of its own. All times are those of the database's clock.
     """
 
     def __init__(self, url: str) -> None:
         self.database = database = Database(url)
-        self.completions = SqlChatCompletions(database)
+        self.chat_completions = SqlChatCompletions(database)
         self.conversations = SqlConversations(database)
         self._replace = _replacing(database)
         self.sealing_key: str | None = None
         self._gateway = new_id(GATEWAY)
-        # SQLite tells nobody of a change: readers of other gateways' runs look again.
-        self._signals = ChangeSignals(_POLL_SECONDS if database.is_sqlite else _PATIENCE_SECONDS)
+        # SQLite does not notify other processes: readers of their runs poll.
+        self._signals = ChangeSignals(
+            _SQLITE_POLL_SECONDS if database.is_sqlite else _POSTGRES_POLL_SECONDS
+        )
         self._peers: Peers = (
             FileLocks(_locks_of(database), self._gateway)
             if database.is_sqlite
@@ -92,12 +94,12 @@ class SqlStore:
         )
 
     async def start(self) -> None:
-        """Connect, and bring the schema up to date."""
+        """Connect, and upgrade the schema."""
         await self.database.migrate()
         await vacuum.allow(self.database)
         async with self.database.reading() as connection:
-            kept = select(secrets.c.value).where(secrets.c.name == SEAL)
-            self.sealing_key = (await connection.execute(kept)).scalar_one()
+            seal = select(secrets.c.value).where(secrets.c.name == SEAL)
+            self.sealing_key = (await connection.execute(seal)).scalar_one()
         await self._peers.start()
 
     async def stop(self) -> None:
@@ -106,7 +108,7 @@ class SqlStore:
         await self.database.close()
 
     async def check(self) -> None:
-        """Read; or write, where the last write failed: there may be room again."""
+        """Read a row; or write one if the last write failed, as there may be room again."""
         self.database.check()
         is_seal = secrets.c.name == SEAL
         if self.database.writes_fail:
@@ -119,7 +121,7 @@ class SqlStore:
                 await connection.execute(select(secrets.c.name).where(is_seal))
 
     async def put(self, stored: StoredResponse, ledger: Sequence[Event] = ()) -> None:
-        """Keep a response that has ended."""
+        """Insert the response, its items and its events."""
         given = await rows.items(stored.id, INPUT, stored.input)
         last = await _last_rows(stored, ledger)
         async with self.database.writing() as connection:
@@ -127,7 +129,7 @@ class SqlStore:
             await self._finish(connection, last)
 
     async def begin(self, stored: StoredResponse) -> None:
-        """Keep a response in progress, and that this gateway makes it."""
+        """Insert the response, its input, and the run with this gateway's id."""
         given = await rows.items(stored.id, INPUT, stored.input)
         async with self.database.writing() as connection:
             await self._insert(connection, stored, given)
@@ -139,25 +141,25 @@ class SqlStore:
             await connection.execute(insert(runs).values(run))
 
     async def append(self, response_id: str, ledger: Sequence[Event]) -> None:
-        """Keep a batch of events. The run's row is its fence: it says whose the run is."""
+        """Insert a batch of events, if the run's row still names this gateway."""
         batch = await rows.batch(response_id, ledger)
         async with self.database.writing() as connection:
-            mine = (
+            own_run = (
                 update(runs).where(self._is_mine(response_id)).values(beat_at=self.database.clock)
             )
-            if (await connection.execute(mine)).rowcount != 1:
+            if (await connection.execute(own_run)).rowcount != 1:
                 raise _lost(response_id)
             await connection.execute(self._replace, batch)
             await self._notify(connection, response_id)
         self._signals.notify(response_id)
 
     async def end(self, stored: StoredResponse, ledger: Sequence[Event]) -> None:
-        """Keep the whole response; its batches of events become few."""
+        """Store the response and its output, and replace its events by fewer, larger batches."""
         last = await _last_rows(stored, ledger)
         async with self.database.writing() as connection:
-            mine = delete(runs).where(self._is_mine(stored.id))
+            own_run = delete(runs).where(self._is_mine(stored.id))
             body = codec.dump(rows.body(stored))
-            if (await connection.execute(mine)).rowcount != 1:
+            if (await connection.execute(own_run)).rowcount != 1:
                 if await self._has_ended(connection, stored.id, body):
                     return
                 raise _lost(stored.id)
@@ -166,25 +168,25 @@ class SqlStore:
             )
             await connection.execute(delete(events).where(events.c.response_id == stored.id))
             await self._finish(connection, last)
-            if (conversation := stored.conversation_id) and stored.said:
+            if (conversation := stored.conversation_id) and stored.conversation_items:
                 await self.conversations.add_within(
-                    connection, stored.owner, conversation, stored.said
+                    connection, stored.owner, conversation, stored.conversation_items
                 )
             await self._notify(connection, stored.id)
         self._signals.notify(stored.id)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """The owner's response, with the chain of those that it continues."""
+        """Read the response, with the chain of those that it continues."""
         async with self.database.reading() as connection:
             row = await self._row(connection, owner, response_id)
             return None if row is None else await chains.load(connection, row)
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
-        """The owner's response as the API shows it."""
-        made = (items.c.response_id == responses.c.id) & (items.c.side == OUTPUT)
+        """Read the API's object."""
+        is_output = (items.c.response_id == responses.c.id) & (items.c.side == OUTPUT)
         query = (
             select(responses.c.body, items.c.item)
-            .outerjoin(items, made)
+            .outerjoin(items, is_output)
             .where(_is(owner, response_id))
             .order_by(items.c.place)
         )
@@ -198,15 +200,17 @@ class SqlStore:
     async def ledger(
         self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
     ) -> Ledger | None:
-        """The events that are kept. Read in one statement: none is missing where it has ended.
+        """Read events, in one statement: if the response has ended, none is missing.
 
-        most: rows are read whole, so that there may be some events more.
+        Rows are read whole, so that there may be somewhat more events than `most`.
         """
         later = (events.c.response_id == responses.c.id) & (events.c.first + events.c.count > start)
         if most is not None:
             later &= events.c.first < start + most
         query = (
-            select(runs.c.gateway, events.c.first, events.c.body, _known().label("known"))
+            select(
+                runs.c.gateway, events.c.first, events.c.body, _event_count().label("event_count")
+            )
             .select_from(responses)
             .outerjoin(runs, runs.c.response_id == responses.c.id)
             .outerjoin(events, later)
@@ -218,14 +222,14 @@ class SqlStore:
         if not found:
             return None
         batches = [row for row in found if row.body is not None]
-        kept = await codec.unpack([row.body for row in batches])
+        unpacked = await codec.unpack([row.body for row in batches])
         skipped = max(start - batches[0].first, 0) if batches else 0
-        later_events = tuple(kept[skipped:])
-        more = most is not None and start + len(later_events) < (found[0].known or 0)
+        later_events = tuple(unpacked[skipped:])
+        more = most is not None and start + len(later_events) < (found[0].event_count or 0)
         return Ledger(later_events, ended=found[0].gateway is None and not more, more=more)
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Forget a response; its items stay as long as others continue it."""
+        """Mark the response as deleted; its items stay while others continue it."""
         async with self.database.writing() as connection:
             if await self._row(connection, owner, response_id) is None:
                 return False
@@ -237,14 +241,14 @@ class SqlStore:
         return True
 
     async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
-        """The owner's items among `ids`: what the model said wins, then what was given first."""
+        """Read items. Of several with one id it returns an output item, or else the earliest."""
         keys = {rows.key(name): name for name in ids}
         if not keys:
             return {}
-        # Who sends all that was said with each request has every item kept once for each of them.
-        made = func.min(items.c.place).filter(items.c.side == OUTPUT)
+        # An item that a client repeats in each request is stored once for each of them.
+        output = func.min(items.c.place).filter(items.c.side == OUTPUT)
         places = (
-            select(func.coalesce(made, func.min(items.c.place)))
+            select(func.coalesce(output, func.min(items.c.place)))
             .join(responses, responses.c.id == items.c.response_id)
             .where(responses.c.owner == owner, ~responses.c.deleted)
             .group_by(items.c.item_id)
@@ -252,22 +256,22 @@ class SqlStore:
         async with self.database.reading() as connection:
             return {
                 keys[row.item_id]: rows.stored_item(row)
-                for some in rows.in_batches(keys)
+                for batch in rows.in_batches(keys)
                 for row in await connection.execute(
-                    select(items).where(items.c.place.in_(places.where(items.c.item_id.in_(some))))
+                    select(items).where(items.c.place.in_(places.where(items.c.item_id.in_(batch))))
                 )
             }
 
     async def output_up_to_call(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, Sequence[StoredItem]]:
-        """Output up to calls; a response's items are numbered in their order."""
+        """Read the outputs; the places of a response's items are in their order."""
         keys = {rows.key(call_id): call_id for call_id in call_ids}
         if not keys:
             return {}
         call = items.alias()
         query = (
-            select(items, call.c.call_id.label("asked"))
+            select(items, call.c.call_id.label("requested"))
             .join(call, call.c.response_id == items.c.response_id)
             .join(responses, responses.c.id == items.c.response_id)
             .where(call.c.side == OUTPUT, items.c.side == OUTPUT)
@@ -276,13 +280,13 @@ class SqlStore:
         )
         found: defaultdict[str, list[StoredItem]] = defaultdict(list)
         async with self.database.reading() as connection:
-            for some in rows.in_batches(keys):
-                for row in await connection.execute(query.where(call.c.call_id.in_(some))):
-                    found[keys[row.asked]].append(rows.stored_item(row))
+            for batch in rows.in_batches(keys):
+                for row in await connection.execute(query.where(call.c.call_id.in_(batch))):
+                    found[keys[row.requested]].append(rows.stored_item(row))
         return found
 
     async def cancel(self, response_id: str) -> None:
-        """Mark the run, whoever's it is."""
+        """Mark the run, of whichever gateway, and notify."""
         async with self.database.writing() as connection:
             marked = await connection.execute(
                 update(runs)
@@ -294,18 +298,18 @@ class SqlStore:
         self._signals.notify(CANCELS)
 
     async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
-        """Renew the runs' time; those that are marked come back."""
+        """Update the runs' heartbeat times, and return the marked ones."""
         async with self.database.writing() as connection:
-            beaten = await connection.execute(
+            renewed = await connection.execute(
                 update(runs)
                 .where(runs.c.response_id.in_(running), runs.c.gateway == self._gateway)
                 .values(beat_at=self.database.clock)
                 .returning(runs.c.response_id, runs.c.cancelled)
             )
-            return frozenset(name for name, cancelled in beaten if cancelled)
+            return frozenset(name for name, cancelled in renewed if cancelled)
 
     async def cancelled(self) -> frozenset[str]:
-        """Read which of this gateway's runs are marked."""
+        """Read this gateway's marked runs."""
         marked = select(runs.c.response_id).where(runs.c.gateway == self._gateway, runs.c.cancelled)
         async with self.database.reading() as connection:
             return frozenset((await connection.execute(marked)).scalars())
@@ -313,37 +317,37 @@ class SqlStore:
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
     ) -> Sequence[StoredResponse]:
-        """Make silent gateways' runs this one's. Of gateways that try at once one succeeds."""
+        """Assign the runs to this gateway. Of gateways that try concurrently, one succeeds."""
         is_late = runs.c.beat_at < self.database.clock - silent
-        return await self._adopt(is_late & runs.c.response_id.not_in(running))
+        return await self._take_over(is_late & runs.c.response_id.not_in(running))
 
-    async def adopt_from_ended(self) -> Sequence[StoredResponse]:
-        """Make runs of gateways whose lock is free this one's."""
+    async def take_over_from_ended(self) -> Sequence[StoredResponse]:
+        """Assign the runs of gateways whose lock is free to this one."""
         ended = await self._peers.ended()
-        adopted = await self._adopt(runs.c.gateway.in_(ended)) if ended else []
+        taken_over = await self._take_over(runs.c.gateway.in_(ended)) if ended else []
         for gateway in ended:
             self._peers.forget(gateway)
-        return adopted
+        return taken_over
 
-    async def _adopt(self, which: ColumnElement[bool]) -> Sequence[StoredResponse]:
+    async def _take_over(self, condition: ColumnElement[bool]) -> Sequence[StoredResponse]:
         async with self.database.reading() as connection:
-            found = await connection.execute(select(runs.c.response_id).where(which).limit(1))
-            if found.first() is None:  # No other gateway has to wait for this one to write nothing.
+            found = await connection.execute(select(runs.c.response_id).where(condition).limit(1))
+            if found.first() is None:  # A write transaction would block other gateways for nothing.
                 return []
         async with self.database.writing() as connection:
-            adopted = await connection.execute(
+            updated = await connection.execute(
                 update(runs)
-                .where(which)
+                .where(condition)
                 .values(gateway=self._gateway, beat_at=self.database.clock)
                 .returning(runs.c.response_id)
             )
-            ids = adopted.scalars().all()
+            ids = updated.scalars().all()
             found = await connection.execute(select(responses).where(responses.c.id.in_(ids)))
             return [await chains.load(connection, row) for row in found.all()]
 
     async def sweep(self, age: float) -> int:
-        """Forget what is old, a bounded number at a time so that others get their turn."""
-        swept = 0
+        """Delete old objects in batches, so that other writers are not blocked for long."""
+        deleted = 0
         old = responses.c.created_at < self.database.clock - age
         idle = ~select(runs.c.response_id).where(runs.c.response_id == responses.c.id).exists()
         batch = select(responses.c.id).where(old, ~responses.c.deleted, idle).limit(_AT_ONCE)
@@ -352,18 +356,18 @@ class SqlStore:
                 marked = await connection.execute(
                     update(responses).where(responses.c.id.in_(batch)).values(deleted=True)
                 )
-            swept += marked.rowcount
+            deleted += marked.rowcount
             if marked.rowcount == 0:
                 break
         while await self._prune_some():
             continue
-        swept += await self.conversations.sweep(age)
-        swept += await self.completions.sweep(age)
+        deleted += await self.conversations.sweep(age)
+        deleted += await self.chat_completions.sweep(age)
         await vacuum.shrink(self.database)
-        return swept
+        return deleted
 
     def listen(self, topic: str) -> AbstractContextManager[ChangeSignal]:
-        """A changes that other gateways' changes notify too: at once, or after a poll (SQLite)."""
+        """Return a signal that also covers other gateways: immediately, or polled on SQLite."""
         return self._signals.listen(topic)
 
     async def _prune_some(self) -> int:
@@ -371,7 +375,7 @@ class SqlStore:
             async with self.database.writing() as connection:
                 return await chains.prune_some(connection, _AT_ONCE)
         except IntegrityError:
-            logger.info("a response was continued while it was swept; it is left for later")
+            logger.info("an expired response was continued meanwhile; the next sweep deletes it")
             return 0
 
     async def _insert(
@@ -394,7 +398,7 @@ class SqlStore:
             await connection.execute(insert(events), last.batches)
 
     async def _has_ended(self, connection: AsyncConnection, response_id: str, body: str) -> bool:
-        """Whether an earlier call of `end` was committed, though nobody knew."""
+        """Whether an earlier call of `end` was committed, but its acknowledgement was lost."""
         running = select(runs.c.response_id).where(runs.c.response_id == response_id).exists()
         same = select(responses.c.id).where(
             responses.c.id == response_id, responses.c.body == body, ~running
@@ -413,21 +417,23 @@ class SqlStore:
         return (runs.c.response_id == response_id) & (runs.c.gateway == self._gateway)
 
 
-def _known() -> ScalarSelect[int]:
-    """How many events of a response are kept."""
-    kept = events.alias()
-    count = select(func.max(kept.c.first + kept.c.count))
-    return count.where(kept.c.response_id == responses.c.id).correlate(responses).scalar_subquery()
+def _event_count() -> ScalarSelect[int]:
+    """The number of stored events of a response."""
+    stored = events.alias()
+    count = select(func.max(stored.c.first + stored.c.count))
+    return (
+        count.where(stored.c.response_id == responses.c.id).correlate(responses).scalar_subquery()
+    )
 
 
 def _locks_of(database: Database) -> Path | None:
-    """The folder beside a SQLite file that has its gateways' locks; None where SQLite names it."""
+    """The folder of the gateways' locks, beside the SQLite file; None for a `uri` URL."""
     url = database.url
     return None if "uri" in url.query else Path(f"{url.database}-gateways").absolute()
 
 
 def _replacing(database: Database) -> Any:
-    """Inserts a batch of events, in place of a shorter one that was committed before."""
+    """A statement that inserts a batch of events, or replaces one from the same number on."""
     batch = database.insert(events)
     return batch.on_conflict_do_update(
         index_elements=[events.c.response_id, events.c.first],

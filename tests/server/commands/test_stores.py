@@ -1,5 +1,6 @@
 """Where the settings' store is, and who may read it."""
 
+import sys
 from pathlib import Path
 from stat import S_IMODE
 
@@ -24,6 +25,17 @@ async def test_the_store_is_its_owners_alone(tmp_path: Path, name: str | None) -
     kept = [*file.parent.glob(f"{file.name}*"), *file.parent.glob(f"{file.name}-gateways/*")]
     modes = {(each.is_dir(), S_IMODE(each.stat().st_mode)) for each in kept}
     assert modes == {(False, 0o600), (True, 0o700)}
+    await store.stop()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
+async def test_the_default_store_is_in_the_users_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    store = open_store(Settings())
+    assert (tmp_path / ".local/share/gpt-oss-server/store.db").exists()
     await store.stop()
 
 

@@ -4,7 +4,12 @@ from typing import Any
 import pytest
 
 from server.generation.runs import Emit, Runs
-from server.persistence.following import finished, follow_stored, shown, stream_stored
+from server.persistence.following import (
+    current_response,
+    follow_stored,
+    stream_stored,
+    wait_until_ended,
+)
 from server.store.responses.base import Ledger, StoredResponse, StoreUnavailable
 from server.store.responses.memory import MemoryStore
 
@@ -18,7 +23,7 @@ def events(*numbers: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 async def store() -> MemoryStore:
-    """With a response that is made elsewhere."""
+    """A store with a response that another gateway makes."""
     store = MemoryStore()
     await store.begin(STORED)
     return store
@@ -29,7 +34,7 @@ async def end(store: MemoryStore, *numbers: int) -> None:
     await store.end(StoredResponse("a", response, "2026-01-31", (), (), ()), events(*numbers))
 
 
-async def followed(
+async def read_events(
     store: MemoryStore, start: int = 0, follow: Any = follow_stored
 ) -> list[dict[str, Any]]:
     return [event async for batch in follow(store, "a", "r", start) for event in batch]
@@ -42,9 +47,9 @@ async def settle() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])
-async def test_events_are_followed_as_they_are_kept(store: MemoryStore, start: int) -> None:
+async def test_events_are_yielded_as_they_are_stored(store: MemoryStore, start: int) -> None:
     await store.append("r", events(0))
-    following = asyncio.ensure_future(followed(store, start))
+    following = asyncio.ensure_future(read_events(store, start))
     await settle()
     await store.append("r", events(1, 2))
     await settle()
@@ -53,55 +58,55 @@ async def test_events_are_followed_as_they_are_kept(store: MemoryStore, start: i
     assert await following == events(0, 1, 2, 3)[start:]
 
 
-async def test_events_of_a_response_that_has_ended_are_those_that_are_kept(
+async def test_events_of_an_ended_response_are_those_stored(
     store: MemoryStore,
 ) -> None:
     await end(store, 0, 1)
-    assert await followed(store, 1) == events(1)
+    assert await read_events(store, 1) == events(1)
 
 
-async def test_following_ends_with_a_response_that_is_deleted(store: MemoryStore) -> None:
+async def test_following_ends_when_the_response_is_deleted(store: MemoryStore) -> None:
     await store.append("r", events(0))
-    following = asyncio.ensure_future(followed(store))
+    following = asyncio.ensure_future(read_events(store))
     await settle()
     await store.delete("a", "r")
     await end(store, 0)
     assert await following == events(0)
 
 
-async def test_a_response_that_is_made_elsewhere_is_finished_when_it_has_ended(
+async def test_waiting_for_a_response_of_another_gateway_ends_with_it(
     store: MemoryStore,
 ) -> None:
-    finishing = asyncio.ensure_future(finished(store, Runs(), "a", "r"))
+    finishing = asyncio.ensure_future(wait_until_ended(store, Runs(), "a", "r"))
     await settle()
     assert not finishing.done()
     await end(store, 0)
     await finishing
 
 
-async def test_a_response_that_is_made_here_is_finished_when_its_run_is(store: MemoryStore) -> None:
-    over = asyncio.Event()
+async def test_waiting_for_a_response_of_this_gateway_ends_with_its_run(store: MemoryStore) -> None:
+    release = asyncio.Event()
 
     async def produce(_: Emit) -> None:
-        await over.wait()
+        await release.wait()
 
     runs = Runs()
     run = runs.start(produce, "r")
-    finishing = asyncio.ensure_future(finished(store, runs, "a", "r"))
+    finishing = asyncio.ensure_future(wait_until_ended(store, runs, "a", "r"))
     await settle()
     assert not finishing.done()
-    over.set()
+    release.set()
     await finishing
     assert run.done
 
 
-async def test_who_waits_for_the_end_may_leave_a_run(store: MemoryStore) -> None:
+async def test_a_cancelled_wait_does_not_end_the_run(store: MemoryStore) -> None:
     async def produce(_: Emit) -> None:
         await asyncio.Event().wait()
 
     runs = Runs()
     run = runs.start(produce, "r")
-    finishing = asyncio.ensure_future(finished(store, runs, "a", "r"))
+    finishing = asyncio.ensure_future(wait_until_ended(store, runs, "a", "r"))
     await settle()
     finishing.cancel()
     await settle()
@@ -117,11 +122,11 @@ async def end_as(store: MemoryStore, *kinds: str) -> None:
 
 
 @pytest.mark.parametrize("start", [4, 5, 60])
-async def test_who_saw_what_a_crash_took_is_told_of_the_failure(
+async def test_a_client_that_received_lost_events_gets_the_failure(
     store: MemoryStore, start: int
 ) -> None:
     await store.append("r", events(0, 1))
-    streaming = asyncio.ensure_future(followed(store, start, stream_stored))
+    streaming = asyncio.ensure_future(read_events(store, start, stream_stored))
     await settle()
     await end_as(store, "response.created", "response.in_progress", "error", "response.failed")
     assert await streaming == [
@@ -130,42 +135,42 @@ async def test_who_saw_what_a_crash_took_is_told_of_the_failure(
     ]
 
 
-@pytest.mark.parametrize(("start", "told"), [(2, []), (3, ["response.completed"])])
-async def test_who_saw_more_than_there_is_is_told_of_the_end(
-    store: MemoryStore, start: int, told: list[str]
+@pytest.mark.parametrize(("start", "types"), [(2, []), (3, ["response.completed"])])
+async def test_a_client_beyond_the_last_event_gets_the_terminal_event(
+    store: MemoryStore, start: int, types: list[str]
 ) -> None:
     await end_as(store, "response.created", "response.completed")
-    streamed = await followed(store, start, stream_stored)
-    assert [event["type"] for event in streamed] == told
+    streamed = await read_events(store, start, stream_stored)
+    assert [event["type"] for event in streamed] == types
 
 
-async def test_nothing_is_told_of_a_response_that_is_deleted(store: MemoryStore) -> None:
+async def test_a_deleted_response_has_no_events(store: MemoryStore) -> None:
     await store.delete("a", "r")
-    assert await followed(store, 1, stream_stored) == []
+    assert await read_events(store, 1, stream_stored) == []
 
 
-class Lost(MemoryStore):
-    """A store that can no more be reached once it has given three events."""
+class Failing(MemoryStore):
+    """A store that becomes unavailable after three events."""
 
     async def ledger(
         self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
     ) -> Ledger | None:
         if start == 3:
-            raise StoreUnavailable("away")
+            raise StoreUnavailable("unavailable")
         return await super().ledger(owner, response_id, start, most=most)
 
 
 @pytest.mark.parametrize("start", [0, 1])
-async def test_a_stream_tells_of_a_store_that_is_lost(start: int) -> None:
-    store = Lost()
+async def test_an_unavailable_store_ends_a_stream_with_an_error_event(start: int) -> None:
+    store = Failing()
     await store.begin(STORED)
     await store.append("r", events(0, 1, 2))
-    streaming = asyncio.ensure_future(followed(store, start, stream_stored))
+    streaming = asyncio.ensure_future(read_events(store, start, stream_stored))
     await settle()
     await store.append("r", events(3))
-    *told, last = await streaming
-    assert told == events(0, 1, 2)[start:]
-    flat = {"code": "store_unavailable", "message": "away", "param": None}
+    *received, last = await streaming
+    assert received == events(0, 1, 2)[start:]
+    flat = {"code": "store_unavailable", "message": "unavailable", "param": None}
     assert last == {
         "type": "error",
         **flat,
@@ -174,20 +179,20 @@ async def test_a_stream_tells_of_a_store_that_is_lost(start: int) -> None:
     }
 
 
-async def test_who_waits_for_the_end_hears_of_a_store_that_is_lost() -> None:
-    store = Lost()
+async def test_an_unavailable_store_ends_a_wait_with_its_error() -> None:
+    store = Failing()
     await store.begin(STORED)
     await store.append("r", events(0, 1, 2))
-    finishing = asyncio.ensure_future(finished(store, Runs(), "a", "r"))
+    finishing = asyncio.ensure_future(wait_until_ended(store, Runs(), "a", "r"))
     await settle()
     await store.append("r", events(3))
     with pytest.raises(StoreUnavailable):
         await finishing
 
 
-async def test_a_response_is_shown_as_far_as_its_events_are_kept(store: MemoryStore) -> None:
-    assert await shown(store, "a", "r") == RESPONSE
-    told = {**RESPONSE, "status": "queued"}
-    await store.append("r", [{"type": "response.queued", "response": told, "sequence_number": 0}])
-    assert await shown(store, "a", "r") == told
-    assert await shown(store, "b", "r") is None
+async def test_a_running_response_is_folded_from_its_stored_events(store: MemoryStore) -> None:
+    assert await current_response(store, "a", "r") == RESPONSE
+    queued = {**RESPONSE, "status": "queued"}
+    await store.append("r", [{"type": "response.queued", "response": queued, "sequence_number": 0}])
+    assert await current_response(store, "a", "r") == queued
+    assert await current_response(store, "b", "r") is None

@@ -1,4 +1,4 @@
-"""What a gateway does for its store beside serving."""
+"""The periodic tasks of a gateway on its store."""
 
 import asyncio
 import logging
@@ -23,19 +23,19 @@ from tests.server.store.test_contract import running
 
 
 class Flaky(MemoryStore):
-    """Counts the chores that reach it; the first of each kind fails."""
+    """A store whose first heartbeat fails, and every take-over."""
 
     def __init__(self, failure: Exception) -> None:
         super().__init__()
         self.failure = failure
-        self.beats = 0
-        self.beaten = asyncio.Event()
+        self.heartbeats = 0
+        self.heartbeat_succeeded = asyncio.Event()
 
     async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
-        self.beats += 1
-        if self.beats == 1:
+        self.heartbeats += 1
+        if self.heartbeats == 1:
             raise self.failure
-        self.beaten.set()
+        self.heartbeat_succeeded.set()
         return await super().heartbeat(running)
 
     async def take_over_orphans(
@@ -45,50 +45,50 @@ class Flaky(MemoryStore):
 
 
 class Shared(MemoryStore):
-    """A store that may be away; others' runs wait to be adopted in it."""
+    """A store that may be unavailable. It records whether runs were taken over."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.away = False
-        self.adopted = False
+        self.unavailable = False
+        self.taken_over = False
 
     async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
-        if self.away:
-            raise StoreUnavailable("away")
+        if self.unavailable:
+            raise StoreUnavailable("unavailable")
         return await super().heartbeat(running)
 
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
     ) -> Sequence[StoredResponse]:
-        self.adopted = True
+        self.taken_over = True
         return ()
 
 
 class Gateway:
-    """One that takes care of a shared store, by a clock of its own."""
+    """A gateway that maintains a shared store, with a clock of its own."""
 
     def __init__(self) -> None:
         self.store = Shared()
         self._clock = 0.0
-        self._upkeep = Maintenance(self.store, Runs(), 60.0, now=lambda: self._clock)
+        self._maintenance = Maintenance(self.store, Runs(), 60.0, now=lambda: self._clock)
 
-    async def care(self, seconds: float) -> None:
-        """Beat now and for so long, then look for silent gateways."""
-        await self._beat()
+    async def maintain(self, seconds: float) -> None:
+        """Send heartbeats for `seconds`, then take over from silent gateways."""
+        await self._heartbeat()
         for _ in range(math.ceil(seconds / HEARTBEAT_SECONDS)):
             self.wait(HEARTBEAT_SECONDS)
-            await self._beat()
-        await self.end_silent()
+            await self._heartbeat()
+        await self.end_runs_of_silent()
 
-    async def end_silent(self) -> None:
-        await self._upkeep.end_silent()
+    async def end_runs_of_silent(self) -> None:
+        await self._maintenance.end_runs_of_silent()
 
     def wait(self, seconds: float) -> None:
         self._clock += seconds
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         with suppress(StoreUnavailable):
-            await self._upkeep.heartbeat()
+            await self._maintenance.heartbeat()
 
 
 async def forever(emit: Emit) -> None:
@@ -110,43 +110,43 @@ async def test_a_run_that_is_cancelled_through_the_store_ends() -> None:
     await runs.close()
 
 
-async def test_a_gateway_that_makes_nothing_does_not_look_for_cancels() -> None:
-    looked = asyncio.Event()
+async def test_a_gateway_without_runs_does_not_check_for_cancellations() -> None:
+    waited = asyncio.Event()
 
-    class Watched(ChangeSignal):
+    class RecordingSignal(ChangeSignal):
         async def wait(self, at_most: float | None = None) -> None:
-            looked.set()
+            waited.set()
             await super().wait(at_most)
 
     class Counting(MemoryStore):
-        beats = 0
+        heartbeats = 0
 
         async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
-            self.beats += 1
+            self.heartbeats += 1
             return await super().heartbeat(running)
 
         @contextmanager
         def listen(self, topic: str) -> Iterator[ChangeSignal]:
-            yield Watched(None)
+            yield RecordingSignal(None)
 
     store, runs = Counting(), Runs()
     async with Maintenance(store, runs, 60.0).running():
         for _ in range(10):
             await store.cancel("another's")
             await asyncio.sleep(0)
-        assert not looked.is_set()
-        assert store.beats == 1
+        assert not waited.is_set()
+        assert store.heartbeats == 1
         runs.start(forever, "one", journal=ResponseJournal(store, running("one"), {}))
-        await looked.wait()
+        await waited.wait()
     await runs.close()
 
 
-async def test_a_look_for_cancels_does_not_write() -> None:
+async def test_a_check_for_cancellations_does_not_write() -> None:
     class Counting(MemoryStore):
-        beats = 0
+        heartbeats = 0
 
         async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
-            self.beats += 1
+            self.heartbeats += 1
             return await super().heartbeat(running)
 
     store, runs = Counting(), Runs()
@@ -157,79 +157,79 @@ async def test_a_look_for_cancels_does_not_write() -> None:
             run = runs.start(forever, name, journal=journal)
             await store.cancel(name)
             await run.wait()
-    assert store.beats == 1
+    assert store.heartbeats == 1
     await runs.close()
 
 
-async def test_what_an_ended_gateway_left_behind_fails(caplog: pytest.LogCaptureFixture) -> None:
-    class Left(MemoryStore):
-        async def adopt_from_ended(self) -> Sequence[StoredResponse]:
+async def test_runs_of_an_ended_gateway_fail(caplog: pytest.LogCaptureFixture) -> None:
+    class WithOrphan(MemoryStore):
+        async def take_over_from_ended(self) -> Sequence[StoredResponse]:
             return [running("one")]
 
-    store = Left()
+    store = WithOrphan()
     await store.begin(running("one"))
-    await Maintenance(store, Runs(), 60.0).end_left_behind()
-    shown = await store.show("a", "one")
-    assert shown is not None
-    assert shown["status"] == "failed"
-    assert "left behind" in caplog.text
+    await Maintenance(store, Runs(), 60.0).end_runs_of_ended()
+    response = await store.show("a", "one")
+    assert response is not None
+    assert response["status"] == "failed"
+    assert "interrupted" in caplog.text
 
 
-@pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("a bug")])
-async def test_a_chore_that_failed_comes_round_again(
+@pytest.mark.parametrize("failure", [StoreUnavailable("unavailable"), ValueError("a bug")])
+async def test_a_failed_task_runs_again(
     failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("server.persistence.maintenance.HEARTBEAT_SECONDS", 0.001)
     store = Flaky(failure)
     async with Maintenance(store, Runs(), 60.0).running():
-        await store.beaten.wait()
+        await store.heartbeat_succeeded.wait()
     bugs = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert bool(bugs) == isinstance(failure, ValueError)
 
 
-async def test_a_gateway_that_has_long_been_heard_adopts() -> None:
+async def test_a_gateway_takes_over_after_enough_contact() -> None:
     gateway = Gateway()
-    await gateway.care(SILENT_SECONDS - HEARTBEAT_SECONDS)
-    assert not gateway.store.adopted
-    await gateway.care(HEARTBEAT_SECONDS)
-    assert gateway.store.adopted
+    await gateway.maintain(SILENT_SECONDS - HEARTBEAT_SECONDS)
+    assert not gateway.store.taken_over
+    await gateway.maintain(HEARTBEAT_SECONDS)
+    assert gateway.store.taken_over
 
 
 @pytest.fixture
-async def heard() -> Gateway:
-    """One that would take_over_orphans."""
+async def in_contact() -> Gateway:
+    """A gateway that has been in contact for long enough to take over runs."""
     gateway = Gateway()
-    await gateway.care(2 * SILENT_SECONDS)
-    gateway.store.adopted = False
+    await gateway.maintain(2 * SILENT_SECONDS)
+    gateway.store.taken_over = False
     return gateway
 
 
-async def test_after_an_outage_nobody_adopts_before_all_could_be_heard(heard: Gateway) -> None:
-    heard.store.away = True
-    await heard.care(2 * SILENT_SECONDS)
-    heard.store.away = False
-    await heard.care(SILENT_SECONDS - HEARTBEAT_SECONDS)
-    assert not heard.store.adopted
-    await heard.care(HEARTBEAT_SECONDS)
-    assert heard.store.adopted
+async def test_after_an_outage_others_get_time_to_reconnect(in_contact: Gateway) -> None:
+    in_contact.store.unavailable = True
+    await in_contact.maintain(2 * SILENT_SECONDS)
+    in_contact.store.unavailable = False
+    await in_contact.maintain(SILENT_SECONDS - HEARTBEAT_SECONDS)
+    assert not in_contact.store.taken_over
+    await in_contact.maintain(HEARTBEAT_SECONDS)
+    assert in_contact.store.taken_over
 
 
-async def test_a_beat_that_hangs_is_an_outage(heard: Gateway) -> None:
-    heard.wait(LATE_SECONDS + 0.1)
-    await heard.end_silent()
-    await heard.care(SILENT_SECONDS - HEARTBEAT_SECONDS)
-    assert not heard.store.adopted
-    await heard.care(HEARTBEAT_SECONDS)
-    assert heard.store.adopted
+async def test_a_heartbeat_that_hangs_is_an_outage(in_contact: Gateway) -> None:
+    in_contact.wait(LATE_SECONDS + 0.1)
+    await in_contact.end_runs_of_silent()
+    await in_contact.maintain(SILENT_SECONDS - HEARTBEAT_SECONDS)
+    assert not in_contact.store.taken_over
+    await in_contact.maintain(HEARTBEAT_SECONDS)
+    assert in_contact.store.taken_over
 
 
-async def test_a_beat_that_is_a_little_late_is_none(heard: Gateway) -> None:
-    heard.wait(LATE_SECONDS - 0.1)
-    await heard.care(0)
-    assert heard.store.adopted
+async def test_a_slightly_late_heartbeat_is_no_outage(in_contact: Gateway) -> None:
+    in_contact.wait(LATE_SECONDS - 0.1)
+    await in_contact.maintain(0)
+    assert in_contact.store.taken_over
 
 
-async def test_sweeping_says_how_much_it_forgot(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_sweep_logs_how_much_it_deleted(caplog: pytest.LogCaptureFixture) -> None:
     class Old(MemoryStore):
         async def sweep(self, age: float) -> int:
             assert age == 60.0
@@ -237,4 +237,4 @@ async def test_sweeping_says_how_much_it_forgot(caplog: pytest.LogCaptureFixture
 
     caplog.set_level(logging.INFO)
     await Maintenance(Old(), Runs(), 60.0).sweep()
-    assert "forgot 3" in caplog.text
+    assert "deleted 3" in caplog.text

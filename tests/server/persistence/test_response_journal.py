@@ -1,4 +1,4 @@
-"""When a response's events are kept, and when they may be seen."""
+"""When a response's events are stored, and when they are shown."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ LAST = {
 }
 
 
-class Watched(MemoryStore):
-    """Says what is appended to it, and fails when it is told to."""
+class FailingAppends(MemoryStore):
+    """Records appends, and raises `failure` where it is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,50 +41,52 @@ def delta(number: int) -> Event:
 
 
 async def journal(
-    store: MemoryStore, *, holds: bool = False, delay: float = 0.0, patience: float = 0.0
+    store: MemoryStore, *, store_first: bool = False, delay: float = 0.0, retry_seconds: float = 0.0
 ) -> Any:
-    retry = RetryPolicy(patience)
+    retry = RetryPolicy(retry_seconds)
     made = ResponseJournal(
-        store, running("one"), {"out": THOUGHT}, holds=holds, retry=retry, delay=delay
+        store, running("one"), {"out": THOUGHT}, store_first=store_first, retry=retry, delay=delay
     )
     await made.begin()
     return made
 
 
-async def kept(store: MemoryStore) -> list[Event]:
+async def stored_events(store: MemoryStore) -> list[Event]:
     ledger = await store.ledger("a", "one")
     assert ledger is not None
     return list(ledger.events)
 
 
-async def test_events_are_seen_at_once_and_kept_together() -> None:
-    store, seen = Watched(), list[Event]()
+async def test_events_are_shown_at_once_and_stored_together() -> None:
+    store, shown = FailingAppends(), list[Event]()
     writer = await journal(store)
-    await writer.write([delta(0)], seen.extend)
-    await writer.write([delta(1)], seen.extend)
-    assert (seen, await kept(store)) == ([delta(0), delta(1)], [])
+    await writer.write([delta(0)], shown.extend)
+    await writer.write([delta(1)], shown.extend)
+    assert (shown, await stored_events(store)) == ([delta(0), delta(1)], [])
     await store.appended.wait()
-    assert await kept(store) == seen
+    assert await stored_events(store) == shown
 
 
-async def test_held_events_are_seen_when_they_are_kept() -> None:
-    store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=True)
-    await writer.write([delta(0)], seen.extend)
-    await writer.write([delta(1)], seen.extend)
-    assert seen == []
+async def test_store_first_shows_events_once_they_are_stored() -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store, store_first=True)
+    await writer.write([delta(0)], shown.extend)
+    await writer.write([delta(1)], shown.extend)
+    assert shown == []
     await store.appended.wait()
     await asyncio.sleep(0)
-    assert seen == await kept(store) == [delta(0), delta(1)]
+    assert shown == await stored_events(store) == [delta(0), delta(1)]
 
 
-@pytest.mark.parametrize("holds", [False, True])
-async def test_the_end_is_kept_with_all_events_before_it_is_seen(holds: bool) -> None:
-    store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=holds, delay=3600)
-    await writer.write([delta(0), delta(1)], seen.extend)
-    await writer.write([delta(2), LAST], seen.extend)
-    assert seen == await kept(store) == [delta(0), delta(1), delta(2), LAST]
+@pytest.mark.parametrize("store_first", [False, True])
+async def test_the_terminal_event_is_stored_with_all_others_before_it_is_shown(
+    store_first: bool,
+) -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store, store_first=store_first, delay=3600)
+    await writer.write([delta(0), delta(1)], shown.extend)
+    await writer.write([delta(2), LAST], shown.extend)
+    assert shown == await stored_events(store) == [delta(0), delta(1), delta(2), LAST]
     stored = await store.get("a", "one")
     assert stored is not None
     assert stored.response == LAST["response"]
@@ -92,142 +94,144 @@ async def test_the_end_is_kept_with_all_events_before_it_is_seen(holds: bool) ->
     assert not store.appended.is_set()
 
 
-async def test_an_end_that_cannot_be_kept_is_not_seen() -> None:
+async def test_a_terminal_event_that_cannot_be_stored_is_not_shown() -> None:
     class Full(MemoryStore):
         async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
             raise StoreUnavailable("full")
 
-    seen = list[Event]()
+    shown = list[Event]()
     writer = await journal(Full())
     with pytest.raises(StoreUnavailable):
-        await writer.write([LAST], seen.extend)
-    assert seen == []
+        await writer.write([LAST], shown.extend)
+    assert shown == []
 
 
-async def test_an_end_waits_for_a_store_that_is_away() -> None:
-    class Away(MemoryStore):
+async def test_the_terminal_event_waits_for_an_unavailable_store() -> None:
+    class Unavailable(MemoryStore):
         failures = 3
 
         async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
             if self.failures:
                 self.failures -= 1
-                raise StoreUnavailable("away")
+                raise StoreUnavailable("unavailable")
             await super().end(stored, events)
 
-    store, seen = Away(), list[Event]()
-    writer = await journal(store, patience=60)
-    await writer.write([LAST], seen.extend)
-    assert seen == await kept(store) == [LAST]
+    store, shown = Unavailable(), list[Event]()
+    writer = await journal(store, retry_seconds=60)
+    await writer.write([LAST], shown.extend)
+    assert shown == await stored_events(store) == [LAST]
 
 
-async def test_held_events_wait_for_a_store_that_is_away() -> None:
-    store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=True, patience=60)
-    store.failure = StoreUnavailable("away")
-    await writer.write([delta(0)], seen.extend)
+async def test_store_first_events_wait_for_an_unavailable_store() -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store, store_first=True, retry_seconds=60)
+    store.failure = StoreUnavailable("unavailable")
+    await writer.write([delta(0)], shown.extend)
     await store.appended.wait()
-    await writer.write([delta(1)], seen.extend)
-    assert seen == []
+    await writer.write([delta(1)], shown.extend)
+    assert shown == []
     store.failure = None
-    await writer.write([delta(2), LAST], seen.extend)
-    assert seen == await kept(store) == [delta(0), delta(1), delta(2), LAST]
+    await writer.write([delta(2), LAST], shown.extend)
+    assert shown == await stored_events(store) == [delta(0), delta(1), delta(2), LAST]
 
 
-@pytest.mark.parametrize("holds", [False, True])
-async def test_a_run_waits_with_too_many_events_for_a_store_that_is_away(holds: bool) -> None:
-    store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=holds, patience=60)
-    store.failure = StoreUnavailable("away")
-    await writer.write([delta(number) for number in range(MOST_WAITING)], seen.extend)
-    waiting = asyncio.ensure_future(writer.write([delta(MOST_WAITING)], seen.extend))
+@pytest.mark.parametrize("store_first", [False, True])
+async def test_write_blocks_while_too_many_events_wait(store_first: bool) -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store, store_first=store_first, retry_seconds=60)
+    store.failure = StoreUnavailable("unavailable")
+    await writer.write([delta(number) for number in range(MOST_WAITING)], shown.extend)
+    waiting = asyncio.ensure_future(writer.write([delta(MOST_WAITING)], shown.extend))
     await store.appended.wait()
     assert not waiting.done()
     store.failure = None
     await waiting
-    assert len(await kept(store)) >= BATCH_EVENTS
+    assert len(await stored_events(store)) >= BATCH_EVENTS
 
 
-async def test_a_run_that_waits_with_too_many_events_ends_with_the_patience() -> None:
-    store = Watched()
-    writer = await journal(store, patience=0.01)
-    store.failure = StoreUnavailable("away")
+async def test_a_blocked_write_fails_after_the_retries() -> None:
+    store = FailingAppends()
+    writer = await journal(store, retry_seconds=0.01)
+    store.failure = StoreUnavailable("unavailable")
     with pytest.raises(StoreUnavailable):
         await writer.write([delta(number) for number in range(MOST_WAITING + 1)], lambda _: None)
 
 
-@pytest.mark.parametrize("failure", [StoreUnavailable("away"), ValueError("a bug")])
-async def test_an_end_after_the_patience_fails(failure: Exception) -> None:
-    store, seen = Watched(), list[Event]()
+@pytest.mark.parametrize("failure", [StoreUnavailable("unavailable"), ValueError("a bug")])
+async def test_the_terminal_event_fails_after_the_retries(failure: Exception) -> None:
+    store, shown = FailingAppends(), list[Event]()
     writer = await journal(store)
     store.failure = failure
-    await writer.write([delta(0)], seen.extend)
+    await writer.write([delta(0)], shown.extend)
     await store.appended.wait()
     await asyncio.sleep(0)
     with pytest.raises(type(failure)):
-        await writer.write([LAST], seen.extend)
-    assert seen == [delta(0)]
+        await writer.write([LAST], shown.extend)
+    assert shown == [delta(0)]
 
 
-async def test_what_cannot_be_kept_for_a_while_is_kept_with_the_end() -> None:
-    store, seen = Watched(), list[Event]()
-    writer = await journal(store, patience=60)
-    store.failure = StoreUnavailable("away")
-    await writer.write([delta(0)], seen.extend)
+async def test_events_that_could_not_be_appended_are_stored_with_the_terminal_event() -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store, retry_seconds=60)
+    store.failure = StoreUnavailable("unavailable")
+    await writer.write([delta(0)], shown.extend)
     await store.appended.wait()
-    await writer.write([delta(1), LAST], seen.extend)
-    assert seen == await kept(store) == [delta(0), delta(1), LAST]
+    await writer.write([delta(1), LAST], shown.extend)
+    assert shown == await stored_events(store) == [delta(0), delta(1), LAST]
 
 
-async def test_the_end_waits_for_one_append_of_a_store_that_hangs() -> None:
+async def test_the_terminal_event_waits_for_an_append_that_hangs() -> None:
     class Hanging(MemoryStore):
         def __init__(self) -> None:
             super().__init__()
             self.appends = 0
-            self.asked, self.released = asyncio.Event(), asyncio.Event()
+            self.appending, self.released = asyncio.Event(), asyncio.Event()
 
         async def append(self, response_id: str, events: Sequence[Event]) -> None:
             self.appends += 1
-            self.asked.set()
+            self.appending.set()
             await self.released.wait()
             raise StoreUnavailable("hangs")
 
-    store, seen = Hanging(), list[Event]()
-    writer = await journal(store, patience=60)
-    await writer.write([delta(0)], seen.extend)
-    await store.asked.wait()
+    store, shown = Hanging(), list[Event]()
+    writer = await journal(store, retry_seconds=60)
+    await writer.write([delta(0)], shown.extend)
+    await store.appending.wait()
     for number in range(1, 5):
-        await writer.write([delta(number)], seen.extend)
-        for _ in range(5):  # an append's turn, were there one
+        await writer.write([delta(number)], shown.extend)
+        for _ in range(5):  # another append would start here
             await asyncio.sleep(0)
     asyncio.get_running_loop().call_soon(store.released.set)
-    await writer.write([LAST], seen.extend)
+    await writer.write([LAST], shown.extend)
     assert store.appends == 1
-    assert seen == await kept(store)
+    assert shown == await stored_events(store)
 
 
-async def test_what_was_not_kept_is_tried_again_though_nothing_follows() -> None:
-    store, seen = Watched(), list[Event]()
-    writer = await journal(store, patience=60)
-    store.failure = StoreUnavailable("away")
-    await writer.write([delta(0)], seen.extend)
+async def test_a_failed_append_is_retried_without_further_events() -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store, retry_seconds=60)
+    store.failure = StoreUnavailable("unavailable")
+    await writer.write([delta(0)], shown.extend)
     await store.appended.wait()
     store.failure = None
     store.appended.clear()
     await store.appended.wait()
-    assert await kept(store) == [delta(0)]
+    assert await stored_events(store) == [delta(0)]
 
 
 @pytest.mark.parametrize(
-    ("holds", "failure"),
-    [(True, StoreUnavailable("away")), (True, RunLost("lost")), (False, RunLost("lost"))],
+    ("store_first", "failure"),
+    [(True, StoreUnavailable("unavailable")), (True, RunLost("lost")), (False, RunLost("lost"))],
 )
-async def test_a_run_that_nobody_can_keep_ends(holds: bool, failure: Exception) -> None:
-    store, seen = Watched(), list[Event]()
-    writer = await journal(store, holds=holds, patience=60 if isinstance(failure, RunLost) else 0)
+async def test_a_write_after_a_final_failure_raises(store_first: bool, failure: Exception) -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(
+        store, store_first=store_first, retry_seconds=60 if isinstance(failure, RunLost) else 0
+    )
     store.failure = failure
-    await writer.write([delta(0)], seen.extend)
+    await writer.write([delta(0)], shown.extend)
     await store.appended.wait()
     await asyncio.sleep(0)
     with pytest.raises(type(failure)):
-        await writer.write([delta(1)], seen.extend)
-    assert delta(1) not in seen
+        await writer.write([delta(1)], shown.extend)
+    assert delta(1) not in shown

@@ -1,15 +1,15 @@
-"""How long writes to a store that is away are repeated."""
+"""How long failed writes are retried."""
 
 import pytest
 
 from server.persistence.retrying import FIRST_PAUSE, LONGEST_PAUSE, NO_RETRY, Retries, RetryPolicy
 from server.store.responses.base import RunLost, StoreDamaged, StoreUnavailable
 
-AWAY = StoreUnavailable("away")
+UNAVAILABLE = StoreUnavailable("unavailable")
 
 
 class Clock:
-    """Goes on by what is slept."""
+    """A clock that advances only when a test sets it."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -20,13 +20,13 @@ class Clock:
 
 def pauses(retries: Retries, clock: Clock, most: int = 1000) -> list[float]:
     made: list[float] = []
-    while len(made) < most and (pause := retries.pause_after(AWAY)) is not None:
+    while len(made) < most and (pause := retries.pause_after(UNAVAILABLE)) is not None:
         made.append(pause)
         clock.seconds += pause
     return made
 
 
-def test_pauses_grow_up_to_a_bound_and_end_with_the_patience() -> None:
+def test_pauses_grow_up_to_a_limit_and_end_with_the_policys_seconds() -> None:
     clock = Clock()
     made = pauses(Retries(RetryPolicy(60.0, now=clock)), clock)
     assert clock.seconds == pytest.approx(60.0)
@@ -45,22 +45,22 @@ def test_an_outage_ends_with_a_success() -> None:
     assert clock.seconds == pytest.approx(20.0)
 
 
-def test_without_patience_nothing_is_repeated() -> None:
-    assert Retries(NO_RETRY).pause_after(AWAY) is None
+def test_no_retry_retries_nothing() -> None:
+    assert Retries(NO_RETRY).pause_after(UNAVAILABLE) is None
 
 
-def test_a_server_that_stops_repeats_nothing() -> None:
+def test_a_stopping_server_retries_nothing() -> None:
     retries = Retries(RetryPolicy(60.0, stopping=lambda: True))
-    assert retries.pause_after(AWAY) is None
+    assert retries.pause_after(UNAVAILABLE) is None
 
 
-@pytest.mark.parametrize("error", [RunLost("lost"), StoreDamaged("damaged", advice="mend it")])
-def test_what_no_time_mends_is_not_repeated(error: StoreUnavailable) -> None:
+@pytest.mark.parametrize("error", [RunLost("lost"), StoreDamaged("damaged", advice="restore it")])
+def test_permanent_failures_are_not_retried(error: StoreUnavailable) -> None:
     assert Retries(RetryPolicy(60.0)).pause_after(error) is None
 
 
-async def test_a_write_is_repeated_until_it_succeeds() -> None:
-    failures = [AWAY, AWAY]
+async def test_a_write_is_retried_until_it_succeeds() -> None:
+    failures = [UNAVAILABLE, UNAVAILABLE]
 
     async def write() -> None:
         if failures:
@@ -71,9 +71,9 @@ async def test_a_write_is_repeated_until_it_succeeds() -> None:
     assert failures == []
 
 
-async def test_a_write_that_fails_for_too_long_fails() -> None:
+async def test_a_write_that_fails_for_too_long_raises() -> None:
     async def write() -> None:
-        raise AWAY
+        raise UNAVAILABLE
 
     with pytest.raises(StoreUnavailable):
         await Retries(RetryPolicy(0.01)).until_written(write)

@@ -259,7 +259,7 @@ async def test_a_store_that_is_away_keeps_nobody_from_an_answer(open_app: Any) -
         raise StoreUnavailable("away")
 
     async with open_app(CALL) as app:
-        app.app.state.context.store.completions.called = away
+        app.app.state.context.store.chat_completions.messages_up_to_call = away
         prompt = await after_a_call(app, {})
     assert prompt.startswith(f"{START}{CALL}<|start|>functions.f")
 

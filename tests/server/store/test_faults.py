@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.server.store.test_sql import limit_pages
 
 from adapters.base import BackendConfig
 from adapters.scripted import ScriptedBackend
@@ -22,6 +21,7 @@ from server.store.responses.base import Event, Ledger, Store, StoredResponse, St
 from server.store.responses.memory import MemoryStore
 from server.store.responses.sql import SqlStore
 from tests.postgres import Postgres
+from tests.server.store.responses.test_sql import limit_pages
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
 SLOW = "at length"

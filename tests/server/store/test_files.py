@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import event
-from tests.server.store.test_sql import limit_pages
 
 from server.store.responses.base import StoreDamaged, StoreUnavailable
 from server.store.responses.sql import SqlStore
+from tests.server.store.responses.test_sql import limit_pages
 from tests.server.store.test_contract import numbered, running, turn
 
 

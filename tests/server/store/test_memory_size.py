@@ -64,13 +64,13 @@ async def test_what_is_large_is_weighed_on_a_thread(
     monkeypatch: pytest.MonkeyPatch, parts: list[Any]
 ) -> None:
     weights, on = MemorySizes(), set[int]()
-    plain = module._weight_of_json
+    plain = module._size_of_json
 
     def noted(value: Any, most: int) -> int:
         on.add(threading.get_ident())
         return plain(value, most)
 
-    monkeypatch.setattr(module, "_weight_of_json", noted)
+    monkeypatch.setattr(module, "_size_of_json", noted)
     await weights.measure(parts)
     weights.hold(parts)
     assert on

@@ -11,7 +11,7 @@ SERIAL = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Make the first tables."""
+    """Create the first tables."""
     _make_conversations()
     op.create_table(
         "responses",

@@ -1,4 +1,4 @@
-"""Chat completions, their metadata, and what was said up to their calls."""
+"""Chat completions, their metadata, and the messages up to their calls."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,7 +11,7 @@ SERIAL = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "chat_completions",
         sa.Column("place", SERIAL, nullable=False),

@@ -1,4 +1,4 @@
-"""When something was last added to a conversation."""
+"""The time of the last addition to a conversation."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Add the column. No conversation was kept before it."""
+    """Add the column. No conversation was stored before it."""
     op.add_column(
         "conversations",
         sa.Column("touched_at", sa.Double, nullable=False, server_default=sa.text("0")),

@@ -1,4 +1,4 @@
-"""What all gateways of a store share and clients may not see: the key that seals reasoning."""
+"""Secrets that all gateways of a store share: the key that seals reasoning."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -9,7 +9,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add the table, with a new key: gateways that start at once take turns here."""
+    """Add the table, with a new key. Concurrent upgrades are serialized."""
     secrets = op.create_table(
         "secrets",
         sa.Column("name", sa.String(80), nullable=False),

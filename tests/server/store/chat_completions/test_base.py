@@ -1,14 +1,9 @@
 """What holds for chat completions in every kind of store."""
 
-from dataclasses import replace
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
-from server.store.chat_completions.base import (
-    ListFilter,
-    MemoryChatCompletions,
-    StoredChatCompletion,
-)
+from server.store.chat_completions.base import ListFilter, StoredChatCompletion
 from server.store.responses.base import Store
 
 ASSISTANT = Author(Role.ASSISTANT)
@@ -25,53 +20,56 @@ def stored(name: str, owner: str = "ann", **fields: Any) -> StoredChatCompletion
 
 
 async def listed(store: Store, owner: str = "ann", limit: int = 9, **wanted: Any) -> list[str]:
-    found = await store.completions.list(owner, ListFilter(limit, **wanted))
+    found = await store.chat_completions.list(owner, ListFilter(limit, **wanted))
     return [completion["id"] for completion in found.completions]
 
 
 async def test_a_completion_comes_back_as_it_was(store: Store) -> None:
-    await store.completions.put(stored("a", metadata={"k": "v"}))
-    found = await store.completions.get("ann", "a")
+    await store.chat_completions.put(stored("a", metadata={"k": "v"}))
+    found = await store.chat_completions.get("ann", "a")
     assert found is not None
     assert found.completion == stored("a", metadata={"k": "v"}).completion
     assert found.messages == MESSAGES
-    assert await store.completions.get("ann", "b") is None
-    assert await store.completions.get("bob", "a") is None
+    assert await store.chat_completions.get("ann", "b") is None
+    assert await store.chat_completions.get("bob", "a") is None
 
 
 async def test_what_was_said_is_found_by_its_calls(store: Store) -> None:
     for name in "ab":
-        await store.completions.put(stored(name))
+        await store.chat_completions.put(stored(name))
     ids = ["call_of_a", "call_of_b", "call_of_c"]
-    assert await store.completions.called("ann", ids) == {"call_of_a": SAID, "call_of_b": SAID}
-    assert await store.completions.called("bob", ids) == {}
-    assert await store.completions.called("ann", []) == {}
+    assert await store.chat_completions.messages_up_to_call("ann", ids) == {
+        "call_of_a": SAID,
+        "call_of_b": SAID,
+    }
+    assert await store.chat_completions.messages_up_to_call("bob", ids) == {}
+    assert await store.chat_completions.messages_up_to_call("ann", []) == {}
 
 
 async def test_calls_may_be_more_than_a_statement_takes(store: Store) -> None:
-    await store.completions.put(stored("a"))
+    await store.chat_completions.put(stored("a"))
     ids = [*map(str, range(70_000)), "call_of_a"]
-    assert await store.completions.called("ann", ids) == {"call_of_a": SAID}
+    assert await store.chat_completions.messages_up_to_call("ann", ids) == {"call_of_a": SAID}
 
 
 async def test_completions_are_listed_page_by_page(store: Store) -> None:
     for name in "abc":
-        await store.completions.put(stored(name))
-    await store.completions.put(stored("other", owner="bob"))
+        await store.chat_completions.put(stored(name))
+    await store.chat_completions.put(stored("other", owner="bob"))
     assert await listed(store) == ["a", "b", "c"]
     assert await listed(store, limit=2) == ["a", "b"]
     assert await listed(store, after="b") == ["c"]
     assert await listed(store, order="desc", after="b") == ["a"]
     assert await listed(store, after="lost") == []
     assert await listed(store, after="other") == []
-    assert (await store.completions.list("ann", ListFilter(2))).has_more
-    assert not (await store.completions.list("ann", ListFilter(3))).has_more
+    assert (await store.chat_completions.list("ann", ListFilter(2))).has_more
+    assert not (await store.chat_completions.list("ann", ListFilter(3))).has_more
 
 
 async def test_completions_are_listed_by_model_and_all_of_their_metadata(store: Store) -> None:
-    await store.completions.put(stored("a", metadata={"k": "1", "l": "2"}))
-    await store.completions.put(stored("b", metadata={"k": "1"}, model="n"))
-    await store.completions.put(stored("c", metadata={"k": "2", "l": "2"}))
+    await store.chat_completions.put(stored("a", metadata={"k": "1", "l": "2"}))
+    await store.chat_completions.put(stored("b", metadata={"k": "1"}, model="n"))
+    await store.chat_completions.put(stored("c", metadata={"k": "2", "l": "2"}))
     assert await listed(store, model="m") == ["a", "c"]
     assert await listed(store, metadata={"k": "1"}) == ["a", "b"]
     assert await listed(store, metadata={"k": "1", "l": "2"}) == ["a"]
@@ -80,32 +78,32 @@ async def test_completions_are_listed_by_model_and_all_of_their_metadata(store: 
 
 async def test_other_metadata_takes_the_place_of_the_old(store: Store) -> None:
     for name in "ab":
-        await store.completions.put(stored(name, metadata={"k": "1"}))
-    changed = await store.completions.annotate("ann", "a", {"l": "2"})
+        await store.chat_completions.put(stored(name, metadata={"k": "1"}))
+    changed = await store.chat_completions.annotate("ann", "a", {"l": "2"})
     assert changed is not None
     assert changed.completion["metadata"] == {"l": "2"}
-    found = await store.completions.get("ann", "a")
+    found = await store.chat_completions.get("ann", "a")
     assert found is not None
     assert found.completion == changed.completion
     assert await listed(store, metadata={"k": "1"}) == ["b"]
     assert await listed(store, metadata={"l": "2"}) == ["a"]
     assert await listed(store) == ["a", "b"]
-    assert await store.completions.annotate("bob", "a", {}) is None
-    assert await store.completions.annotate("ann", "lost", {}) is None
+    assert await store.chat_completions.annotate("bob", "a", {}) is None
+    assert await store.chat_completions.annotate("ann", "lost", {}) is None
 
 
 async def test_a_deleted_completion_is_gone_with_its_calls(store: Store) -> None:
-    await store.completions.put(stored("a", metadata={"k": "1"}))
-    assert not await store.completions.delete("bob", "a")
-    assert await store.completions.delete("ann", "a")
-    assert not await store.completions.delete("ann", "a")
-    assert await store.completions.get("ann", "a") is None
-    assert await store.completions.called("ann", ["call_of_a"]) == {}
+    await store.chat_completions.put(stored("a", metadata={"k": "1"}))
+    assert not await store.chat_completions.delete("bob", "a")
+    assert await store.chat_completions.delete("ann", "a")
+    assert not await store.chat_completions.delete("ann", "a")
+    assert await store.chat_completions.get("ann", "a") is None
+    assert await store.chat_completions.messages_up_to_call("ann", ["call_of_a"]) == {}
     assert await listed(store, metadata={"k": "1"}) == []
 
 
 async def test_what_is_old_is_swept(store: Store) -> None:
-    await store.completions.put(stored("a"))
+    await store.chat_completions.put(stored("a"))
     await store.sweep(3600)
     assert await listed(store) == ["a"]
     swept = await store.sweep(-1)
@@ -113,27 +111,10 @@ async def test_what_is_old_is_swept(store: Store) -> None:
     assert (swept, kept) in ((1, []), (0, ["a"]))
 
 
-async def test_memory_forgets_the_oldest_where_bytes_are_short() -> None:
-    completions = MemoryChatCompletions(most=50_000)
-    long = {"id": "m", "content": "x" * 20_000}
-    for name in "abc":
-        await completions.put(replace(stored(name), messages=({**long},)))
-        await completions.annotate("ann", name, {"named": name})
-    kept = [name for name in "abc" if await completions.get("ann", name)]
-    assert kept == ["b", "c"]
-
-
-async def test_memory_forgets_the_oldest_with_their_calls() -> None:
-    completions = MemoryChatCompletions(capacity=2)
-    for name in "abc":
-        await completions.put(stored(name))
-    assert await completions.get("ann", "a") is None
-    found = await completions.called("ann", ["call_of_a", "call_of_b", "call_of_c"])
-    assert set(found) == {"call_of_b", "call_of_c"}
-
-
 async def test_a_completion_that_is_put_again_is_kept_once(store: Store) -> None:
     for _ in range(2):
-        await store.completions.put(stored("a", metadata={"k": "v"}))
+        await store.chat_completions.put(stored("a", metadata={"k": "v"}))
     assert await listed(store) == ["a"]
-    assert await store.completions.called("ann", ["call_of_a"]) == {"call_of_a": SAID}
+    assert await store.chat_completions.messages_up_to_call("ann", ["call_of_a"]) == {
+        "call_of_a": SAID
+    }

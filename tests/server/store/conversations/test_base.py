@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from server.store.conversations.base import Conversation
-from server.store.responses.base import Store, StoredItem
-from server.store.responses.memory import MemoryStore
+from server.store.responses.base import Store
 from tests.server.store.conftest import Database
 from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
 
@@ -107,7 +106,7 @@ async def test_a_chain_knows_what_its_first_response_had_read(database: Database
     one = replace(
         turn("one", conversation={"id": "conv"}, status="completed"),
         history=read.items,
-        seen=read.seen,
+        read_position=read.position,
     )
     await store.put(one)
     await store.conversations.add("a", "conv", [item("later")])
@@ -123,26 +122,3 @@ async def test_conversations_that_nothing_is_added_to_are_forgotten(database: Da
     assert await store.sweep(3600) == 0
     assert await store.sweep(-1.0) == 1
     assert await store.conversations.get("a", "conv") is None
-
-
-async def test_memory_forgets_the_least_recently_used() -> None:
-    store = MemoryStore(capacity=2)
-    one: list[StoredItem] = []
-    for name in ("one", "two"):
-        await store.conversations.create(replace(TALK, id=name), one)
-    await store.conversations.get("a", "one")
-    await store.conversations.create(replace(TALK, id="three"), one)
-    kept = [await store.conversations.get("a", name) for name in ("one", "two", "three")]
-    assert [each is None for each in kept] == [False, True, False]
-
-
-async def test_memory_forgets_the_least_recently_used_where_bytes_are_short() -> None:
-    conversations = MemoryStore(most=50_000).conversations
-    for name in ("one", "two"):
-        await conversations.create(replace(TALK, id=name), [])
-    await conversations.add("a", "two", [item("in", content="x" * 20_000)])
-    await conversations.remove("a", "two", "in")
-    for number in range(3):
-        await conversations.add("a", "one", [item(f"in_{number}", content="x" * 20_000)])
-    assert await conversations.get("a", "two") is None
-    assert await conversations.get("a", "one") is not None

@@ -338,7 +338,7 @@ async def test_a_file_that_another_locks_is_looked_at_for_cancels_and_for_silent
         other.execute("BEGIN IMMEDIATE")
         assert await store.cancelled() == {"one"}
         assert await store.take_over_orphans(60) == []
-        assert await store.adopt_from_ended() == []
+        assert await store.take_over_from_ended() == []
     await store.stop()
 
 
@@ -365,11 +365,11 @@ async def test_a_gateway_without_a_connection_has_ended(postgres: Postgres) -> N
     await second.start()
     for name in ("one", "two"):
         await first.begin(running(name))
-    assert await second.adopt_from_ended() == []
+    assert await second.take_over_from_ended() == []
     await first.stop()
-    adopted = await second.adopt_from_ended()
+    adopted = await second.take_over_from_ended()
     assert sorted(stored.id for stored in adopted) == ["one", "two"]
-    assert await second.adopt_from_ended() == []
+    assert await second.take_over_from_ended() == []
     await second.stop()
 
 
@@ -382,7 +382,7 @@ async def test_who_cannot_look_for_locks_adopts_nothing(postgres: Postgres) -> N
     await first.begin(running("one"))
     await first.stop()
     # The connection takes one statement at a time, and refuses the second.
-    looks = await asyncio.gather(*(second.adopt_from_ended() for _ in range(2)))
+    looks = await asyncio.gather(*(second.take_over_from_ended() for _ in range(2)))
     assert sorted(len(adopted) for adopted in looks) == [0, 1]
     await second.stop()
 
@@ -399,7 +399,7 @@ async def test_a_gateway_gets_the_time_to_connect_again(
     await second.start()
     await first.begin(running("one"))
     await first.stop()
-    assert await second.adopt_from_ended() == []
+    assert await second.take_over_from_ended() == []
     await second.stop()
 
 
@@ -410,7 +410,7 @@ async def test_a_gateway_of_an_earlier_version_holds_no_lock(postgres: Postgres)
     await store.begin(running("one"))
     async with store.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE runs SET gateway = 'gateway_1'")
-    assert await store.adopt_from_ended() == []
+    assert await store.take_over_from_ended() == []
     await store.stop()
 
 
@@ -424,10 +424,10 @@ async def test_after_an_outage_no_gateway_has_ended(own_postgres: Postgres) -> N
     await first.stop()
     with second.listen("reconnected") as changes:
         await asyncio.to_thread(own_postgres.kill)
-        assert await second.adopt_from_ended() == []
+        assert await second.take_over_from_ended() == []
         await asyncio.to_thread(own_postgres.start)
         await changes.wait()
-    assert await second.adopt_from_ended() == []
+    assert await second.take_over_from_ended() == []
     await second.stop()
 
 

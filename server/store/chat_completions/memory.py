@@ -1,0 +1,95 @@
+"""Stored chat completions in this process's memory."""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+
+from server.store.chat_completions.base import ListFilter, ListPage, StoredChatCompletion
+from server.store.items import SampledMessages
+from server.store.memory_size import MOST_BYTES, MemorySizes, Part
+
+CAPACITY = 10_000
+
+_Key = tuple[str, str]
+
+
+class MemoryChatCompletions:
+    """Stores up to `capacity` completions, >= 1; the oldest are evicted first.
+
+    most: the approximate limit of their size, in bytes. The newest one is never evicted.
+    """
+
+    def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
+        self._capacity = capacity
+        self._most = most
+        self._sizes = MemorySizes()
+        self._completions: OrderedDict[_Key, StoredChatCompletion] = OrderedDict()
+        self._calls: dict[_Key, SampledMessages] = {}
+
+    async def put(self, stored: StoredChatCompletion) -> None:
+        """Store it, and evict the oldest beyond the limits."""
+        await self._sizes.measure(_parts(stored))
+        self._completions[(stored.owner, stored.id)] = stored
+        self._sizes.hold(_parts(stored))
+        self._calls |= {
+            (stored.owner, call_id): messages
+            for call_id, messages in stored.messages_by_call_id.items()
+        }
+        while len(self._completions) > 1 and (
+            len(self._completions) > self._capacity or self._sizes.total > self._most
+        ):
+            self._remove(next(iter(self._completions)))
+
+    async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
+        """Look it up."""
+        return self._completions.get((owner, completion_id))
+
+    async def list(self, owner: str, query: ListFilter) -> ListPage:
+        """List in the order of insertion."""
+        listed = [stored for (of, _), stored in self._completions.items() if of == owner]
+        if query.order == "desc":
+            listed.reverse()
+        if query.after is not None:
+            ids = [stored.id for stored in listed]
+            first = ids.index(query.after) + 1 if query.after in ids else len(listed)
+            listed = listed[first:]
+        found = [stored.completion for stored in listed if query.matches(stored.completion)]
+        return ListPage(found[: query.limit], len(found) > query.limit)
+
+    async def annotate(
+        self, owner: str, completion_id: str, metadata: Mapping[str, str]
+    ) -> StoredChatCompletion | None:
+        """Replace the metadata; the order stays."""
+        stored = self._completions.get((owner, completion_id))
+        if stored is None:
+            return None
+        changed = replace(stored, completion={**stored.completion, "metadata": dict(metadata)})
+        self._sizes.hold(_parts(changed))
+        self._completions[(owner, completion_id)] = changed
+        self._sizes.release(_parts(stored))
+        return changed
+
+    async def delete(self, owner: str, completion_id: str) -> bool:
+        """Delete it and its calls."""
+        return self._remove((owner, completion_id))
+
+    async def messages_up_to_call(
+        self, owner: str, call_ids: Collection[str]
+    ) -> Mapping[str, SampledMessages]:
+        """Look up the calls."""
+        keys = {name: (owner, name) for name in call_ids}
+        return {name: self._calls[key] for name, key in keys.items() if key in self._calls}
+
+    def _remove(self, key: _Key) -> bool:
+        stored = self._completions.pop(key, None)
+        if stored is None:
+            return False
+        self._sizes.release(_parts(stored))
+        for call_id in stored.messages_by_call_id:
+            self._calls.pop((key[0], call_id), None)
+        return True
+
+
+def _parts(stored: StoredChatCompletion) -> Iterator[Part]:
+    return chain((stored.completion,), stored.messages, *stored.messages_by_call_id.values())

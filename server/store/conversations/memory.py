@@ -1,0 +1,98 @@
+"""Conversations in this process's memory."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from server.store.conversations.base import Conversation, ConversationSnapshot
+from server.store.items import StoredItem
+from server.store.memory_size import MOST_BYTES, MemorySizes
+
+CAPACITY = 10_000
+
+_Key = tuple[str, str]
+
+
+class MemoryConversations:
+    """Stores up to `capacity` conversations, >= 1; the least recently used are evicted first.
+
+    most: the approximate limit of their items' size, in bytes. The last one is never evicted.
+    """
+
+    def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
+        self._capacity = capacity
+        self._most = most
+        self._sizes = MemorySizes()
+        self._conversations: OrderedDict[_Key, ConversationSnapshot] = OrderedDict()
+
+    async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
+        """Store it, and evict others beyond the limits."""
+        await self._sizes.measure(items)
+        key = (conversation.owner, conversation.id)
+        self._conversations[key] = ConversationSnapshot(conversation, tuple(items), 0)
+        self._sizes.hold(items)
+        self._make_room()
+
+    async def get(self, owner: str, conversation_id: str) -> Conversation | None:
+        """Look it up; this counts as use."""
+        snapshot = await self.read(owner, conversation_id)
+        return None if snapshot is None else snapshot.conversation
+
+    async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
+        """Look it up with its items; this counts as use."""
+        key = (owner, conversation_id)
+        if key in self._conversations:
+            self._conversations.move_to_end(key)
+        return self._conversations.get(key)
+
+    async def annotate(
+        self, owner: str, conversation_id: str, metadata: Mapping[str, str]
+    ) -> Conversation | None:
+        """Replace the metadata."""
+        snapshot = await self.read(owner, conversation_id)
+        if snapshot is None:
+            return None
+        changed = replace(snapshot.conversation, metadata=metadata)
+        self._conversations[(owner, conversation_id)] = replace(snapshot, conversation=changed)
+        return changed
+
+    async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
+        """Append the items."""
+        await self._sizes.measure(items)
+        snapshot = await self.read(owner, conversation_id)
+        if snapshot is None:
+            return False
+        self._conversations[(owner, conversation_id)] = replace(
+            snapshot, items=(*snapshot.items, *items)
+        )
+        self._sizes.hold(items)
+        self._make_room()
+        return True
+
+    async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
+        """Remove the item."""
+        snapshot = await self.read(owner, conversation_id)
+        if snapshot is None:
+            return False
+        removed = [stored for stored in snapshot.items if stored.item["id"] == item_id]
+        if not removed:
+            return False
+        rest = tuple(stored for stored in snapshot.items if stored.item["id"] != item_id)
+        self._conversations[(owner, conversation_id)] = replace(snapshot, items=rest)
+        self._sizes.release(removed)
+        return True
+
+    async def delete(self, owner: str, conversation_id: str) -> bool:
+        """Delete it."""
+        return self._remove((owner, conversation_id))
+
+    def _make_room(self) -> None:
+        while len(self._conversations) > 1 and (
+            len(self._conversations) > self._capacity or self._sizes.total > self._most
+        ):
+            self._remove(next(iter(self._conversations)))
+
+    def _remove(self, key: _Key) -> bool:
+        snapshot = self._conversations.pop(key, None)
+        self._sizes.release(snapshot.items if snapshot else ())
+        return snapshot is not None
