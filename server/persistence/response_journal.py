@@ -7,7 +7,7 @@ from typing import Any
 
 from harmony.messages import Message
 from server.generation.runs import Show, WireEvent
-from server.outbound.fold import ENDED
+from server.outbound.fold import TERMINAL_EVENTS
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
 from server.store.responses.base import Store, StoredResponse, StoreUnavailable
 
@@ -151,4 +151,4 @@ def _numbered(events: Sequence[WireEvent], first: int) -> list[WireEvent]:
 
 
 def _ends(event: WireEvent) -> bool:
-    return event["type"] in ENDED
+    return event["type"] in TERMINAL_EVENTS

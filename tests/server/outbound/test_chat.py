@@ -24,7 +24,7 @@ from server.generation.turn_events import (
 )
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
-from server.outbound.chunks import encoder, head, usage_chunk
+from server.outbound.chunks import chunk_fields, encoder, usage_chunk
 
 TOOLS = (
     DeclaredTool("functions.f", "f"),
@@ -33,7 +33,9 @@ TOOLS = (
 )
 PLAN = TurnPlan(Conversation(()), tools=TOOLS)
 KIND = "chat.completion.chunk"
-SHARED = head(KIND, "chatcmpl_1", created=1, model="m", include_usage=False, service_tier="default")
+SHARED = chunk_fields(
+    KIND, "chatcmpl_1", created=1, model="m", include_usage=False, service_tier="default"
+)
 USAGE = Usage(input=10, cached=4, output=6, reasoning=2)
 ANALYSIS = Header(Channel.ANALYSIS)
 FINAL = Header(Channel.FINAL)
@@ -200,7 +202,7 @@ def test_who_has_not_asked_for_usage_does_not_get_its_chunk() -> None:
 
 
 def test_who_has_asked_for_usage_gets_nulls_before_it() -> None:
-    shared = head(KIND, "c", created=1, model="m", include_usage=True)
+    shared = chunk_fields(KIND, "c", created=1, model="m", include_usage=True)
     (first,) = ChatOutbound(shared, PLAN).start()
     assert first["usage"] is None
     assert "usage" not in SHARED

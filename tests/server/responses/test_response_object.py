@@ -5,10 +5,12 @@ from typing import Any
 from openai.types.responses import Response
 
 from server.http.json_body import validate
+from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
-from server.inbound.responses import read
+from server.inbound.responses import compile
+from server.replay.recall import Recall
 from server.replay.sealing import Sealer
-from server.responses.response_object import created
+from server.responses.response_object import response_object
 from server.schemas.responses import CreateResponse
 from server.store.responses.memory import MemoryStore
 
@@ -62,15 +64,9 @@ NULL_UNTIL_KNOWN = [
 
 async def response(**fields: Any) -> dict[str, Any]:
     request = validate({"input": "hi"} | fields, CreateResponse)
-    draft = await read(
-        request,
-        MemoryStore(),
-        "a",
-        today="2026-01-31",
-        masking=Masking(),
-        sealer=Sealer(),
-    )
-    made = created(request, draft, response_id="resp_1", model="m", created_at=9)
+    context = CompileContext("a", "2026-01-31", MemoryStore(), Recall(), Sealer(), Masking())
+    compiled = await compile(request, context)
+    made = response_object(request, compiled, response_id="resp_1", model="m", created_at=9)
     Response.model_validate(made, strict=True)
     return made
 

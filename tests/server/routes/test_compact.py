@@ -10,7 +10,7 @@ from openai.types.responses import CompactedResponse
 
 from adapters.base import GenerationRequest
 from server.inbound.grammar import Masking, answer_only
-from server.responses.compaction import NOTE
+from server.responses.compaction import SUMMARY_HEADING
 from server.store.responses.memory import MemoryStore
 
 ANSWER = "<|channel|>final<|message|>Lyon it is.<|return|>"
@@ -72,7 +72,10 @@ async def test_the_model_goes_on_from_the_summary(open_app: OpenApp, store: bool
             previous = {"previous_response_id": answer.json()["id"], "input": "And then?"}
             assert (await app.post("/v1/responses", previous)).status_code == 200
     for prompt in app.prompts[1:]:
-        assert f"<|channel|>commentary<|message|>{NOTE}The user goes to Lyon.<|end|>" in prompt
+        assert (
+            f"<|channel|>commentary<|message|>{SUMMARY_HEADING}The user goes to Lyon.<|end|>"
+            in prompt
+        )
 
 
 @pytest.mark.parametrize("sealed", ["x", None, 1])

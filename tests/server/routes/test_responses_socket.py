@@ -315,7 +315,7 @@ async def test_a_turn_that_breaks_is_an_error_and_the_connection_goes_on(
         assert (await socket.answer(input="hi"))["status"] == "completed"
     assert (error["status"], error["error"]["code"]) == (500, "server_error")
     assert "bug" not in error["error"]["message"]
-    assert "a turn failed" in caplog.text
+    assert "a WebSocket request failed" in caplog.text
 
 
 async def test_each_turn_is_a_line_in_the_log(
@@ -464,7 +464,7 @@ async def test_few_messages_are_read_ahead_of_their_turn(open_app: Any) -> None:
         for _ in range(10):
             socket.create(input="hi")
         await socket.receive()
-        assert socket.unread >= 10 - 2 - websocket.WAITING
+        assert socket.unread >= 10 - 2 - websocket.MAX_WAITING_MESSAGES
 
 
 async def test_messages_count_as_bodies(open_app: Any) -> None:
