@@ -1,9 +1,9 @@
-"""How far floating-point sums differ when a request shares its batch: reported, not promised.
+"""Measure how much the results of a request depend on the other requests of its batch.
 
     python -m benchmarks.batching [--streams 16] [--tokens 64]
 
-The same greedy request runs alone, then among others; printed are the tokens that agree before
-the first that differs, and the largest difference of a token's logprob up to there.
+Each greedy request runs alone, and again in a batch with the others. The output has the number of
+tokens before the first difference, and the largest difference of a token's logprob among these.
 """
 
 import argparse

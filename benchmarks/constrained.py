@@ -1,9 +1,9 @@
-"""Random requests at temperature 2 through HTTP: is every sampled token legal, every value valid?
+"""Check that all tokens and values are valid for random requests at temperature 2 over HTTP.
 
     python -m benchmarks.constrained [--requests 1000] [--streams 16] [--seed 0] [--model FOLDER]
 
-The model is a random one that likes tokens which close something, so that its answers end. What it
-samples is read again by a parser of its own here; the server's answer has to say the same.
+The model is random, with a preference for tokens that close something, so that its answers end. A
+second parser reads the sampled tokens, and the server's answer has to agree with it.
 """
 
 import argparse
@@ -40,20 +40,21 @@ CLOSING = ('"', "}", "]", '"}', '",', '","', "},", '"}}', "}}", "a")
 CLOSING_LOGIT = 20.0
 ENDING_LOGIT = 24.0
 
-
-LIKED = {
+PREFERRED = {
     **{encode(text)[0]: CLOSING_LOGIT for text in CLOSING},
     **dict.fromkeys((END, RETURN, CALL), ENDING_LOGIT),
 }
 
 
-def write_model(folder: Path, liked: Mapping[int, float] = LIKED) -> None:
-    """A tiny gpt-oss that has nothing in its head but how things end.
+def write_model(folder: Path, preferred: Mapping[int, float] = PREFERRED) -> None:
+    """Write a tiny gpt-oss model with a fixed preference for some tokens.
 
-    liked: the logits of the tokens that it likes; all others have some around 0.
+    One feature has the same value in every token's embedding and passes all layers, whose weights
+    are small. The rows of the output layer weigh it by the preferred logit of their token.
 
-    One feature is the same in every token's embedding and survives all layers, which are small;
-    the rows of the output layer weigh it by how much their tokens are liked.
+    Args:
+        folder: Where the checkpoint is written.
+        preferred: The logits of the preferred tokens. The logits of all others are around 0.
     """
     config = GptOssConfig(
         vocab_size=VOCAB_SIZE,
@@ -73,17 +74,17 @@ def write_model(folder: Path, liked: Mapping[int, float] = LIKED) -> None:
         torch.manual_seed(0)
         model = build(config, dtype=torch.bfloat16)
         model.model.embed_tokens.weight[:, 0] = 4.0
-        liking = model.lm_head.weight[:, 0]
-        liking.zero_()
-        # Normalised, the feature that outweighs the others is the root of their number.
+        feature_row = model.lm_head.weight[:, 0]
+        feature_row.zero_()
+        # After normalisation, a feature that dominates is the square root of the hidden size.
         scale = config.hidden_size**0.5
-        for token, logit in liked.items():
-            liking[token] = logit / scale
+        for token, logit in preferred.items():
+            feature_row[token] = logit / scale
         model.save_pretrained(folder)
 
 
 class Recording(LocalBackend):
-    """Remembers what was asked and what was sampled, by request id."""
+    """Records the prompt and the sampled tokens of each request, by its id."""
 
     def __init__(self, config: BackendConfig) -> None:
         super().__init__(config)
@@ -100,7 +101,7 @@ class Recording(LocalBackend):
 
 @asynccontextmanager
 async def serving(model: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Recording]]:
-    """A server for `model` on a free port, a client for it and its engine."""
+    """A server for `model` on a free port. Yields a client and the server's engine."""
     options = {"device": "cpu", "batch_tokens": "512"}
     backend = Recording(
         BackendConfig(str(model), options, encode_with_control, decode, mask_tokenizer)
@@ -121,20 +122,22 @@ async def serving(model: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Recordi
 
 
 async def run(requests: int, streams: int, seed: int, model: Path) -> Counter[str]:
-    """Counts over all requests. Raises AssertionError, or a check's error, for the first illegal
-    answer, with the request."""
+    """Send random requests and check the answers. Returns counts over all of them.
+
+    Raises AssertionError or a check's error for the first invalid answer. A note has the request.
+    """
     source = random.Random(seed)
     drawn = iter([draw(source) for _ in range(requests)])
     counts: Counter[str] = Counter()
 
     async def work(client: httpx.AsyncClient, backend: Recording) -> None:
-        for asked in drawn:
-            answer = await client.post(asked.path, json=asked.body)
+        for request in drawn:
+            answer = await client.post(request.path, json=request.body)
             try:
                 assert answer.status_code == 200, answer.text
-                counts.update(judge(asked, answer.json(), backend))
+                counts.update(check_answer(request, answer.json(), backend))
             except Exception as error:
-                error.add_note(f"request: {asked.body}\nanswer: {answer.text}")
+                error.add_note(f"request: {request.body}\nanswer: {answer.text}")
                 raise
 
     async with serving(model) as (client, backend), asyncio.TaskGroup() as tasks:
@@ -143,74 +146,74 @@ async def run(requests: int, streams: int, seed: int, model: Path) -> Counter[st
     return counts
 
 
-def judge(asked: Drawn, answer: dict[str, Any], backend: Recording) -> Counter[str]:
-    """What one answer adds to the counts. Raises where it is not what was asked for."""
+def check_answer(request: Drawn, answer: dict[str, Any], backend: Recording) -> Counter[str]:
+    """The counts of one answer. Raises AssertionError or a check's error if it is invalid."""
     prompt, sampled = backend.prompts.pop(answer["id"]), backend.sampled.pop(answer["id"])
     begun = len(prompt) - 1 - prompt[::-1].index(START)
-    parser = Parser(asked.callable, prompt[begun:])
+    parser = Parser(request.callable, prompt[begun:])
     events = [*parser.push_many(sampled), *parser.finish()]
     messages = [event for event in events if isinstance(event, MessageEnded)]
     ended = bool(sampled) and sampled[-1] in (RETURN, CALL)
     counts = Counter(requests=1, ended=ended, cut=not ended)
     for message in messages:
         assert message.repairs == (), message
-        counts += _judge_message(asked, message)
-    if ended and asked.must_call:
+        counts += _check_message(request, message)
+    if ended and request.must_call:
         assert messages[-1].header.recipient is not None
-    _compare(asked, answer, messages, ended)
+    _compare(request, answer, messages, ended)
     return counts
 
 
-def _judge_message(asked: Drawn, message: MessageEnded) -> Counter[str]:
-    """A message that was cut off is held to its header and budget alone."""
+def _check_message(request: Drawn, message: MessageEnded) -> Counter[str]:
+    """Check a message. Of one that was cut off, only the header and the budget are checked."""
     header, text = message.header, message.content
     if header.recipient is not None:
-        check = asked.callable[header.recipient]
+        check = request.callable[header.recipient]
         if message.complete:
             check(text)
-            return Counter({"calls": 1, "strict arguments": header.recipient in asked.strict})
+            return Counter({"calls": 1, "strict arguments": header.recipient in request.strict})
     elif header.channel is Channel.FINAL:
-        assert not asked.must_call
-        if message.complete and asked.answer is not None:
-            asked.answer(text)
+        assert not request.must_call
+        if message.complete and request.answer is not None:
+            request.answer(text)
             return Counter({"answers": 1, "structured answers": 1})
         return Counter(answers=message.complete)
     elif header.channel is Channel.ANALYSIS:
-        assert message.body_tokens <= asked.budget
-        return Counter(thoughts=1)
+        assert message.body_tokens <= request.budget
+        return Counter(reasoning=1)
     return Counter()
 
 
 def _compare(
-    asked: Drawn, answer: dict[str, Any], messages: list[MessageEnded], ended: bool
+    request: Drawn, answer: dict[str, Any], messages: list[MessageEnded], ended: bool
 ) -> None:
-    """The answer says what was sampled, and that it was cut where it was."""
+    """Check that the answer has the sampled calls, reasoning tokens and status."""
     calls = [message for message in messages if message.header.recipient is not None]
-    thought = sum(
+    reasoning_tokens = sum(
         message.body_tokens
         for message in messages
         if message.header.channel is Channel.ANALYSIS and message.header.recipient is None
     )
-    if asked.path == CHAT:
+    if request.path == CHAT:
         [choice] = answer["choices"]
-        told = [
+        shown_calls = [
             call.get("function", {}).get("arguments", call.get("custom", {}).get("input"))
             for call in choice["message"].get("tool_calls") or ()
         ]
         assert choice["finish_reason"] == (
             "length" if not ended else "tool_calls" if calls else "stop"
         )
-        shown = answer["usage"]["completion_tokens_details"]
+        details = answer["usage"]["completion_tokens_details"]
     else:
         items = [item for item in answer["output"] if item["type"].endswith("_call")]
-        told = [item.get("arguments", item.get("input")) for item in items]
+        shown_calls = [item.get("arguments", item.get("input")) for item in items]
         assert answer["status"] == ("completed" if ended else "incomplete")
-        whole = [item["status"] for item in answer["output"]]
+        statuses = [item["status"] for item in answer["output"]]
         cut = not ended and messages and not messages[-1].complete
-        assert whole.count("incomplete") == bool(cut and whole), (whole, messages)
-        shown = answer["usage"]["output_tokens_details"]
-    assert told == [call.content for call in calls]
-    assert shown["reasoning_tokens"] == thought
+        assert statuses.count("incomplete") == bool(cut and statuses), (statuses, messages)
+        details = answer["usage"]["output_tokens_details"]
+    assert shown_calls == [call.content for call in calls]
+    assert details["reasoning_tokens"] == reasoning_tokens
 
 
 async def main() -> None:
@@ -219,18 +222,18 @@ async def main() -> None:
     parser.add_argument("--streams", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", type=Path, help="checkpoint; a random one by default")
-    given = parser.parse_args()
+    options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="closing-"))
     try:
-        if given.model is None:
+        if options.model is None:
             write_model(folder)
-        begun = time.perf_counter()
-        model = given.model or folder
-        counts = await run(given.requests, given.streams, given.seed, model)
-        seconds = time.perf_counter() - begun
+        start = time.perf_counter()
+        model = options.model or folder
+        counts = await run(options.requests, options.streams, options.seed, model)
+        seconds = time.perf_counter() - start
     finally:
         shutil.rmtree(folder)
-    print(f"all legal, after {seconds:.0f} s")
+    print(f"all valid, after {seconds:.0f} s")
     for name, count in sorted(counts.items()):
         print(f"  {name:20} {count}")
     print(f"  ended by themselves  {counts['ended'] / counts['requests']:.1%}")

@@ -1,4 +1,4 @@
-"""Requests with random tools, choices and schemas, and what their answers may hold."""
+"""Random requests with tools, tool choices and schemas, and the checks of their answers."""
 
 import json
 import random
@@ -16,16 +16,21 @@ ENOUGH_TOKENS = 512
 MODEL = "closing"
 
 Check = Callable[[str], None]
-"""Raises where a text is not what was asked for."""
+"""Raises an error if a text is not what the request requires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A request, and the rules that its answer has to keep.
+    """A request and the checks of its answer.
 
-    callable: what may be called, by recipient, with the check of its input. strict: those of them
-    whose schema was promised. answer: the check of the final text, None where it is free. budget:
-    the most tokens of reasoning, 0 is none.
+    Attributes:
+        path: The endpoint.
+        body: The request's body.
+        callable: The check of the arguments of each tool that may be called, by recipient.
+        strict: The recipients whose arguments follow a strict schema.
+        must_call: Whether the answer has to end with a call.
+        answer: The check of the final text; None without one.
+        budget: The largest number of reasoning tokens.
     """
 
     path: str
@@ -88,9 +93,9 @@ def _tool(source: random.Random, name: str, chat: bool) -> _Tool:
     schema = _object(source, 2)
     strict = source.choice([True, True, False, None])
     function = {"name": name, "parameters": schema, "strict": strict}
-    # What Responses leaves unsaid is enforced all the same.
-    held = strict or (strict is None and not chat)
-    check = _valid(schema if held else {"type": "object"})
+    # The default of `strict` is true in the Responses API.
+    is_enforced = strict or (strict is None and not chat)
+    check = _valid(schema if is_enforced else {"type": "object"})
     return _Tool(name, _wire("function", function, chat), check, bool(strict))
 
 
@@ -99,12 +104,12 @@ def _wire(kind: str, inside: dict[str, Any], chat: bool) -> dict[str, Any]:
 
 
 def _choice(source: random.Random, names: list[str], chat: bool) -> tuple[Any, list[str], bool]:
-    """The wire's choice, the names that it lets be called, and whether one has to be."""
+    """The request's `tool_choice`, the names that may be called, and whether a call is required."""
     if not names:
         return None, [], False
     kind = source.choice(["auto", "none", "required", "named", "allowed"])
     if kind == "named":
-        # As a function, whatever it is: clients do, and names are told apart anyway.
+        # As a function, even for a custom tool: clients do so, and names are unique.
         name = source.choice(names)
         inside = {"name": name}
         named = {"type": "function", "function": inside} if chat else {"type": "function", **inside}

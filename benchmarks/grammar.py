@@ -1,10 +1,11 @@
-"""How long a request with ten tools waits for its grammar: made anew, and known already.
+"""Measure how long a request with ten tools waits for its grammar, new or cached.
 
     python -m benchmarks.grammar [--rounds 30]
 
-Cold is a request whose like was never seen: plain tools, whose schemas need no trial, and others.
-Printed are medians over the rounds of server and engine together, by the clock and, for machines
-that others use too, of the process's processor time (without that of trials).
+`cold` is a request with new schemas. `plain` schemas need no check in the grammar sandbox,
+`checked` schemas do. The output has the medians over the rounds of the time that server and engine
+take together, as wall time and as processor time, which other load affects less. The processor time
+of the sandbox is not included.
 """
 
 import argparse
@@ -24,8 +25,8 @@ from server.inbound.tools import read_tools
 TOOLS = 10
 
 
-def wish(number: int, *, plain: bool) -> ConstraintRequest:
-    """Ten strict tools that no other number has, each with a schema of its own."""
+def constraint_request(number: int, *, plain: bool) -> ConstraintRequest:
+    """A request with ten strict tools, which differ from those of any other number."""
     tools = read_tools(
         [
             {"type": "function", "name": f"tool_{number}_{one}", "strict": True}
@@ -37,7 +38,7 @@ def wish(number: int, *, plain: bool) -> ConstraintRequest:
 
 
 def schema(number: int, *, plain: bool) -> dict[str, Any]:
-    """Four properties, of names that no other number has."""
+    """An object with four properties, whose names differ from those of any other number."""
     days = {"type": "integer"} if plain else {"type": "integer", "minimum": 1, "maximum": 14}
     properties = {
         f"city_{number}": {"type": "string", "description": "Where."},
@@ -53,10 +54,10 @@ def schema(number: int, *, plain: bool) -> dict[str, Any]:
     }
 
 
-async def delay(compiler: GrammarCompiler, asked: ConstraintRequest) -> tuple[float, float]:
-    """Milliseconds by the clock, and of processor time."""
+async def delay(compiler: GrammarCompiler, request: ConstraintRequest) -> tuple[float, float]:
+    """Milliseconds of wall time and of processor time."""
     clock, processor = time.perf_counter(), time.process_time()
-    grammar = constrain(asked, Masking()).grammar
+    grammar = constrain(request, Masking()).grammar
     assert grammar is not None
     await compiler.compile(grammar)
     clock, processor = time.perf_counter() - clock, time.process_time() - processor
@@ -70,15 +71,15 @@ async def main() -> None:
     tokenizer = mask_tokenizer()
     compiler = GrammarCompiler(lambda: tokenizer, VOCAB_SIZE)
     shared().start()
-    await delay(compiler, wish(-1, plain=False))
+    await delay(compiler, constraint_request(-1, plain=False))
     delays: dict[str, list[tuple[float, float]]] = {}
     for number in range(rounds):
         for plain in (True, False):
-            kind = "plain" if plain else "tried"
-            asked = wish(number, plain=plain)
-            delays.setdefault(f"{kind}, cold", []).append(await delay(compiler, asked))
-            asked = wish(number, plain=plain)
-            delays.setdefault(f"{kind}, cached", []).append(await delay(compiler, asked))
+            kind = "plain" if plain else "checked"
+            request = constraint_request(number, plain=plain)
+            delays.setdefault(f"{kind}, cold", []).append(await delay(compiler, request))
+            request = constraint_request(number, plain=plain)
+            delays.setdefault(f"{kind}, cached", []).append(await delay(compiler, request))
     print(f"{TOOLS} tools{'':12} ms   ms of CPU")
     for name, pairs in delays.items():
         clock, processor = (statistics.median(values) for values in zip(*pairs, strict=True))

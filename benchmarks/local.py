@@ -1,11 +1,11 @@
-"""Tokens per second of the transformers backend, and what it costs over what lies beneath it.
+"""Measure tokens per second of the transformers backend, compared with transformers alone.
 
     python benchmarks/local.py [--model FOLDER] [--streams 1 16] [--tokens 64] [--rounds 7]
 
-Each round runs every arm once, in an order drawn anew, so that a machine's moods and the arms'
-traces in its caches fall on all alike. Printed are medians over the rounds; ratios are medians of
-each round's own ratio, of tokens per second and, for machines that others use too, of tokens per
-second of processor time (set OMP_NUM_THREADS=1 for those: threads that wait spin).
+Each round runs every arm once, in a random order, so that other load and cache contents affect all
+arms alike. The output has medians over the rounds. Ratios are medians of the rounds' ratios, of
+tokens per second and of tokens per second of processor time, which other load affects less (set
+OMP_NUM_THREADS=1 for it, because waiting threads spin).
 """
 
 import argparse
@@ -140,11 +140,11 @@ async def main() -> None:
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
-    folder = given.model or str(checkpoint.ensure_random())
-    chosen = dict(option.split("=", 1) for option in given.backend_option)
-    options = parse_options(chosen)
-    config = BackendConfig(folder, chosen, encode_with_control, decode, mask_tokenizer)
+    arguments = parser.parse_args()
+    folder = arguments.model or str(checkpoint.ensure_random())
+    backend_options = dict(option.split("=", 1) for option in arguments.backend_option)
+    options = parse_options(backend_options)
+    config = BackendConfig(folder, backend_options, encode_with_control, decode, mask_tokenizer)
     assert mask_tokenizer().vocab_size == VOCAB_SIZE  # built before anything is timed
     backend = LocalBackend(config)
     await backend.start()
@@ -170,8 +170,8 @@ async def main() -> None:
         ("sampled, JSON grammar", "sampled"),
         ("sampled, top_p", "sampled"),
     ]
-    for streams in given.streams:
-        report(await measure(arms, streams, given.tokens, given.rounds), streams, ratios)
+    for streams in arguments.streams:
+        report(await measure(arms, streams, arguments.tokens, arguments.rounds), streams, ratios)
     stop_alone()
     await backend.stop()
 

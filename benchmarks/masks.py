@@ -1,14 +1,14 @@
-"""What it costs the transformers backend to hold answers to their grammars.
+"""Measure what grammars cost the transformers backend.
 
     python -m benchmarks.masks [--model FOLDER] [--streams 1 16] [--rounds 20]
 
-The default checkpoint answers the same requests twice, held to the grammar that the server makes
-of them with `--constrain always` and free, so that both sides sample nearly the same tokens: plain
-chat, chat with tools, answers by a JSON schema. Each round runs every arm once, in an order drawn
-anew. Printed are medians over the rounds of each round's ratio, held to free, of tokens per second
-and of tokens per second of processor time (set OMP_NUM_THREADS=1 for it: threads that wait spin),
-and how many answers were equal. `benchmarks.local` has the other end: random weights, which want
-nothing that a grammar allows.
+The default checkpoint answers each request twice: masked, with the grammar that the server makes
+with `--constrain always`, and free. Both sample nearly the same tokens. There are plain chats,
+chats with tools, and answers with a JSON schema. Each round runs both arms in a random order. The
+output has the medians of the rounds' ratios, masked to free, of tokens per second and of tokens per
+second of processor time (set OMP_NUM_THREADS=1 for it, because waiting threads spin), and the share
+of equal answers. `benchmarks.local` measures the opposite case: random weights, whose samples
+grammars always change.
 """
 
 import argparse
@@ -47,9 +47,9 @@ def text(number: int) -> dict[str, Any]:
 
 def tools(number: int) -> dict[str, Any]:
     city = CITIES[number % len(CITIES)]
-    asked = {"role": "user", "content": f"What is the weather in {city}?"}
+    message = {"role": "user", "content": f"What is the weather in {city}?"}
     return {
-        "messages": [asked],
+        "messages": [message],
         "tools": [
             _tool("get_weather", {"city": {"type": "string"}}),
             _tool("get_time", {"zone": {"type": "string"}}),
@@ -60,10 +60,10 @@ def tools(number: int) -> dict[str, Any]:
 
 def schema(number: int) -> dict[str, Any]:
     name = NAMES[number % len(NAMES)]
-    said = f"{name} lives in {CITIES[number % len(CITIES)]}."
+    sentence = f"{name} lives in {CITIES[number % len(CITIES)]}."
     form = _object({"name": {"type": "string"}, "city": {"type": "string"}})
     return {
-        "messages": [{"role": "user", "content": said}],
+        "messages": [{"role": "user", "content": sentence}],
         "response_format": {
             "type": "json_schema",
             "json_schema": {"name": "person", "strict": True, "schema": form},
@@ -90,12 +90,12 @@ SAMPLINGS = {"greedy": SamplingParams(temperature=0), "sampled": SamplingParams(
 
 
 def request(body: dict[str, Any], sampling: SamplingParams, seed: int) -> GenerationRequest:
-    """As the server makes it, held to its grammar."""
-    asked = {"model": "m", "reasoning_effort": "low", **body}
+    """The request that the server makes of a body, with its grammar."""
+    fields = {"model": "m", "reasoning_effort": "low", **body}
     context = CompileContext(
         "a", "2026-01-01", MemoryStore(), Recall(), Sealer(), Masking("always")
     )
-    compiled = asyncio.run(chat.compile(validate(asked, CreateChatCompletion), context))
+    compiled = asyncio.run(chat.compile(validate(fields, CreateChatCompletion), context))
     (plan,) = compiled.plans
     assert plan.grammar is not None
     return GenerationRequest(
@@ -105,7 +105,7 @@ def request(body: dict[str, Any], sampling: SamplingParams, seed: int) -> Genera
 
 @dataclass(frozen=True)
 class Run:
-    """One arm in one round: its answers, and how fast they came."""
+    """One arm in one round: its answers, and their wall and processor time in seconds."""
 
     answers: list[tuple[int, ...]]
     clock: float
@@ -128,15 +128,15 @@ async def run(backend: Backend, requests: list[GenerationRequest]) -> Run:
 
 async def compare(backend: Backend, kind: str, way: str, streams: int, rounds: int) -> None:
     pairs: list[tuple[Run, Run]] = []
-    for turn in range(rounds + 1):
-        numbers = range(turn * streams, (turn + 1) * streams)
-        held = [request(KINDS[kind](number), SAMPLINGS[way], number) for number in numbers]
-        free = [replace(one, grammar=None) for one in held]
-        # Else the arm that comes second would find the prompts in the cache.
+    for round_number in range(rounds + 1):
+        numbers = range(round_number * streams, (round_number + 1) * streams)
+        masked = [request(KINDS[kind](number), SAMPLINGS[way], number) for number in numbers]
+        free = [replace(one, grammar=None) for one in masked]
+        # Otherwise only the second arm would find the prompts in the cache.
         await run(backend, [replace(one, max_tokens=1) for one in free])
-        arms = {"held": partial(run, backend, held), "free": partial(run, backend, free)}
-        ran = {name: await arms[name]() for name in random.sample(list(arms), 2)}
-        pairs.append((ran["held"], ran["free"]))
+        arms = {"masked": partial(run, backend, masked), "free": partial(run, backend, free)}
+        results = {name: await arms[name]() for name in random.sample(list(arms), 2)}
+        pairs.append((results["masked"], results["free"]))
     show(kind, way, streams, pairs[1:])  # the first warms up
 
 
@@ -162,17 +162,17 @@ async def main() -> None:
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--rounds", type=int, default=20)
-    given = parser.parse_args()
-    folder = given.model or str(checkpoint.ensure())
+    options = parser.parse_args()
+    folder = options.model or str(checkpoint.ensure())
     assert mask_tokenizer() is not None  # built before anything is timed
     config = BackendConfig(folder, {}, encode_with_control, decode, mask_tokenizer)
     backend = LocalBackend(config)
     await backend.start()
-    print("streams asked   tokens    held   free  held/free  of CPU  equal")
-    for streams in given.streams:
-        for kind in given.kinds:
+    print("streams kind    tokens   masked   free     ratio  of CPU   equal")
+    for streams in options.streams:
+        for kind in options.kinds:
             for way in SAMPLINGS:
-                await compare(backend, kind, way, streams, given.rounds)
+                await compare(backend, kind, way, streams, options.rounds)
     await backend.stop()
 
 

@@ -1,10 +1,10 @@
-"""One engine of vLLM's with two APIs in front of it: this server's and vLLM's own.
+"""Run one vLLM engine with two APIs in front of it: this server's and vLLM's own.
 
     python -m benchmarks.one_engine [arguments of `server`] -- [arguments of `vllm`]
 
-Each is the process that its command makes (`serve --backend vllm …`, `serve MODEL …`), but that it
-connects to the engine, which the second command's arguments describe, instead of starting one.
-vLLM has that for APIs in several processes (`--api-server-count`).
+Each API is the process of its command (`serve --backend vllm …`, `serve MODEL …`), except that it
+connects to the common engine instead of starting one. The second command's arguments configure the
+engine. The mechanism is vLLM's own for API servers in several processes (`--api-server-count`).
 """
 
 import sys
@@ -22,12 +22,12 @@ from vllm.v1.utils import run_api_server_worker_proc
 from server.commands.main import main as serve
 
 Client = dict[str, Any]
-"""How a process reaches the engine, as vLLM says it: sockets, and which of the APIs it is."""
+"""vLLM's description of the engine's sockets and of the index of the API process."""
 
 
 def run_api(ours: list[str], address: str, listener: Any, theirs: Any, client: Client) -> None:
-    """Be one of the engine's APIs: vLLM's is the first, ours the second."""
-    # For connections that several processes accept.
+    """Run one of the engine's APIs: vLLM's is the first, this server's the second."""
+    # Used only if several processes accept connections.
     del client["api_server_loads"]
     if client["client_index"] == 0:
         run_api_server_worker_proc(address, listener, theirs, client)
@@ -51,7 +51,10 @@ def _connect(client: Client, arguments: AsyncEngineArgs) -> AsyncLLM:
 
 
 def _mask_each_with_its_own() -> None:
-    """An engine of vLLM's masks with the library that its first request names, and no other."""
+    """Let the engine use the grammar library of each request.
+
+    vLLM uses the library of the first request for all requests.
+    """
     begin = StructuredOutputManager.grammar_init
     backends: dict[str, Any] = {}
 

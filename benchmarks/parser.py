@@ -1,7 +1,7 @@
-"""What reading a sampled token costs: `python -m benchmarks.parser`.
+"""Measure the time to parse a sampled token: `python -m benchmarks.parser`.
 
-Prints microseconds a token, the best of a few rounds, for tokens pushed singly and in chunks of
-16, and the ratio of the single cost to openai_harmony's StreamableParser where that is installed.
+The output has the microseconds per token of the fastest round, for tokens pushed one by one and in
+chunks of 16, and the ratio of the former to openai_harmony's StreamableParser if it is installed.
 """
 
 import os
@@ -38,12 +38,12 @@ def completion() -> list[int]:
 
 
 def best(read: Callable[[], None], tokens: int) -> float:
-    """Microseconds a token, of the fastest round."""
+    """Microseconds per token in the fastest round."""
     return min(timed(read) for _ in range(ROUNDS)) / tokens * 1e6
 
 
 def timed(read: Callable[[], None]) -> float:
-    """Seconds that one call takes."""
+    """The duration of one call in seconds."""
     start = time.perf_counter()
     read()
     return time.perf_counter() - start
@@ -66,7 +66,7 @@ def in_chunks(tokens: list[int]) -> None:
 
 
 def library(tokens: list[int]) -> Callable[[], None] | None:
-    """The same by openai_harmony, asked for what it has after each token; None without it."""
+    """The same with openai_harmony, whose content is read after each token; None without it."""
     try:
         import openai_harmony
     except ImportError:

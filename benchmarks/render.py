@@ -1,8 +1,8 @@
-"""How fast prompts are rendered: `python -m benchmarks.render [--turns 200] [--tools 20]`.
+"""Measure how fast prompts are rendered: `python -m benchmarks.render [--turns 200] [--tools 20]`.
 
-Prints tokens per second for a long conversation, the share of that time that tiktoken takes to
-encode the same texts, the same with sampled tokens replayed, and, where openai-harmony is
-installed, its time for the same prompt.
+The output has the tokens per second for a long conversation, with and without the replay of sampled
+tokens; the time that tiktoken takes to encode the same texts; and the time of openai-harmony for
+the same prompt, if it is installed.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def conversation(turns: int, tools: int) -> tuple[Message, ...]:
 
 
 def replayed(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The same, as it is when the server still has every assistant message's tokens."""
+    """The messages with the sampled tokens of every assistant message."""
     return tuple(
         replace(m, tokens=tuple(render_message(m))) if m.author.role is Role.ASSISTANT else m
         for m in messages
@@ -71,20 +71,20 @@ def replayed(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def texts(messages: Sequence[Message]) -> list[str]:
-    said = []
+    encoded_texts = []
     for content in (message.content for message in messages):
         match content:
             case SystemContent():
-                said.append(system_text(content, functions=True))
+                encoded_texts.append(system_text(content, functions=True))
             case DeveloperContent():
-                said.append(developer_text(content))
+                encoded_texts.append(developer_text(content))
             case _:
-                said.append(content)
-    return said
+                encoded_texts.append(content)
+    return encoded_texts
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The best of five."""
+    """The shortest duration of five calls in seconds."""
     best = float("inf")
     for _ in range(5):
         start = time.perf_counter()
@@ -94,15 +94,19 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def library_render(messages: Sequence[Message]) -> Callable[[], list[int]]:
-    """openai-harmony's rendering of the same prompt. Raises ImportError where it is missing."""
+    """openai-harmony's rendering of the same prompt. Raises ImportError if it is not installed."""
     import openai_harmony as library
 
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "o200k_base.tiktoken").write_bytes(vocab.ranks_file())
         os.environ["TIKTOKEN_ENCODINGS_BASE"] = folder
         encoding = library.load_harmony_encoding(library.HarmonyEncodingName.HARMONY_GPT_OSS)
-    made = library.Conversation.from_messages([_library_message(library, m) for m in messages])
-    return lambda: list(encoding.render_conversation_for_completion(made, library.Role.ASSISTANT))
+    conversation = library.Conversation.from_messages(
+        [_library_message(library, m) for m in messages]
+    )
+    return lambda: list(
+        encoding.render_conversation_for_completion(conversation, library.Role.ASSISTANT)
+    )
 
 
 def _library_message(library: Any, message: Message) -> Any:
@@ -114,13 +118,13 @@ def _library_message(library: Any, message: Message) -> Any:
             library.ToolDescription.new(tool.name, tool.description, tool.parameters)
             for tool in content.tools[0].tools
         ]
-        made = library.DeveloperContent.new().with_instructions(content.instructions)
-        content = made.with_function_tools(tools)
+        developer = library.DeveloperContent.new().with_instructions(content.instructions)
+        content = developer.with_function_tools(tools)
     author = library.Author(role=library.Role(message.author.role), name=message.author.name)
-    made = library.Message.from_author_and_content(author, content)
-    made.channel, made.recipient = message.channel, message.recipient
-    made.content_type = message.content_type
-    return made
+    converted = library.Message.from_author_and_content(author, content)
+    converted.channel, converted.recipient = message.channel, message.recipient
+    converted.content_type = message.content_type
+    return converted
 
 
 def main() -> None:
@@ -131,11 +135,11 @@ def main() -> None:
 
     messages = conversation(options.turns, options.tools)
     stored = replayed(messages)
-    said = texts(messages)
+    contents = texts(messages)
     prompt = render(Conversation(messages))
     took = seconds(lambda: render(Conversation(messages)))
     took_stored = seconds(lambda: render(Conversation(stored)))
-    took_tiktoken = seconds(lambda: [encode(text) for text in said])
+    took_tiktoken = seconds(lambda: [encode(text) for text in contents])
 
     print(f"{len(messages)} messages, {len(prompt)} tokens")
     print(f"rendered    {_speed(took, len(prompt))}")

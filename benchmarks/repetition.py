@@ -1,12 +1,12 @@
-"""What the repetition guard takes for a loop, and what it costs.
+"""Measure the repetition guard: false alarms, detection delay and time.
 
     python -m benchmarks.repetition [--tokens 100000]
 
-Prints false alarms on texts of several kinds, as if each were reasoning in one piece, with the
-longest stretch of each that has a short period (a loop is one of 512); the most tokens that any
-loop of period 1 to 64 takes until it is found, over random texts before it; and microseconds a
-token. Texts are those of the installed Python: its modules, and its packages' documentation,
-licences and JSON files.
+The output has the false alarms for several kinds of text, each read as one reasoning message, with
+the longest periodic sequence of each (512 tokens are a loop); the largest number of tokens until a
+loop of period 1 to 64 is found, after random texts; and the microseconds per token. The texts are
+those of the installed Python: its modules, and its packages' documentation, licences and JSON
+files.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def json_files() -> Iterator[str]:
 
 
 def tables() -> Iterator[str]:
-    """Characters and what Unicode says of them, and sums in columns."""
+    """Tables of characters with their Unicode names, and sums in columns."""
     rng = random.Random(SEED)
     for start in range(0x21, 0x10000, 64):
         rows = ["| code | character | name | category |", "|---|---|---|---|"]

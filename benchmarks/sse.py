@@ -1,12 +1,12 @@
-"""Events per second of streamed answers, and what they cost over sse-starlette alone.
+"""Measure events per second of streamed answers, compared with sse-starlette alone.
 
     python -m benchmarks.sse [--streams 1 64] [--tokens 400] [--rounds 5]
 
-One process serves every arm over real sockets, another reads: `floor` is an EventSourceResponse
-over events that were encoded beforehand, the others are the scripted engine, a token a chunk,
-through the whole server. Each round runs every arm once, in an order drawn anew. Printed are
-medians over the rounds, of events per second of wall time and of the server's processor time; the
-ratios are medians of each round's own, by processor time.
+One process serves every arm over sockets, another reads. `floor` is an EventSourceResponse with
+encoded events; the other arms run the whole server with the scripted engine, one token in each
+chunk. Each round runs every arm once, in a random order. The output has the medians over the rounds
+of events per second of wall time and of the server's processor time, and the medians of the rounds'
+ratios by processor time.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""How long a command takes from its start to its end: `python -m benchmarks.startup [ROUNDS]`.
+"""Measure the duration of commands: `python -m benchmarks.startup [ROUNDS]`.
 
-Printed is the fastest of some rounds for each command, beside a Python that does nothing. `render`
-builds the vocabulary, which takes most of its time.
+The output has the shortest duration of each command over some rounds, and that of an empty Python
+program. `render` spends most of its time on building the vocabulary.
 """
 
 import subprocess
@@ -29,9 +29,9 @@ def main() -> None:
 
 
 def seconds(arguments: list[str]) -> float:
-    began = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

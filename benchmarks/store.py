@@ -1,11 +1,11 @@
-"""How long the store takes to retrieve a response when it holds a million.
+"""Measure the duration of the store's operations with a million responses.
 
     python -m benchmarks.store [--responses N] [--samples N] [--url URL]
 
-Fills an empty database in bulk (chains of five turns) or takes one that it filled before, then
-measures, each over `--samples` random responses: `show` (GET), `get` (what continuing costs: the
-whole chain), `ledger` (a replay), and `begin` with `end` (a response that is made). Prints p50 and
-p99 in milliseconds.
+Fills an empty database (chains of five responses) or uses one that an earlier run filled. Then it
+measures operations on `--samples` random responses: `show` (GET), `get` (reads the whole chain, to
+continue it), `ledger` (replays a stream), and `begin` with `end` (stores a new response). The
+output has p50 and p99 in milliseconds.
 """
 
 import argparse
@@ -89,27 +89,28 @@ async def _make(store: SqlStore, name: str) -> bool:
 
 
 async def _fill(store: SqlStore, numbers: range) -> None:
-    made = [_response(number) for number in numbers]
+    stored_responses = [_response(number) for number in numbers]
     now = time.time()
     async with store.database.writing() as connection:
         await connection.execute(
-            insert(responses), [rows.response(each) | {"created_at": now} for each in made]
+            insert(responses),
+            [rows.response(each) | {"created_at": now} for each in stored_responses],
         )
-        kept = [
+        item_rows = [
             row
-            for each in made
+            for each in stored_responses
             for side, part in ((INPUT, each.input), (OUTPUT, each.output))
             for row in await rows.items(each.id, side, part)
         ]
-        await connection.execute(insert(items), kept)
+        await connection.execute(insert(items), item_rows)
         await connection.execute(
-            insert(events), [await rows.batch(each.id, _events(each)) for each in made]
+            insert(events), [await rows.batch(each.id, _events(each)) for each in stored_responses]
         )
 
 
 def _response(number: int) -> StoredResponse:
     turn = number % TURNS
-    asked = StoredItem(
+    question = StoredItem(
         {
             "type": "message",
             "id": f"msg_in_{number:040x}",
@@ -117,7 +118,7 @@ def _response(number: int) -> StoredResponse:
             "content": [{"type": "input_text", "text": "What is the weather like today?"}],
         }
     )
-    thought = StoredItem(
+    reasoning = StoredItem(
         {
             "type": "reasoning",
             "id": f"rs_{number:048x}",
@@ -125,9 +126,9 @@ def _response(number: int) -> StoredResponse:
             "summary": [],
             "content": [{"type": "reasoning_text", "text": REASONING}],
         },
-        _said(REASONING, Channel.ANALYSIS, number),
+        _message(REASONING, Channel.ANALYSIS, number),
     )
-    said = StoredItem(
+    answer = StoredItem(
         {
             "type": "message",
             "id": f"msg_{number:048x}",
@@ -135,19 +136,19 @@ def _response(number: int) -> StoredResponse:
             "role": "assistant",
             "content": [{"type": "output_text", "text": ANSWER, "annotations": []}],
         },
-        _said(ANSWER, Channel.FINAL, number),
+        _message(ANSWER, Channel.FINAL, number),
     )
     response: dict[str, Any] = {
         "id": _id(number),
         "object": "response",
         "status": "completed",
         "previous_response_id": _id(number - 1) if turn else None,
-        "output": [thought.item, said.item],
+        "output": [reasoning.item, answer.item],
     }
-    return StoredResponse(OWNER, response, "2026-01-31", (), (asked,), (thought, said))
+    return StoredResponse(OWNER, response, "2026-01-31", (), (question,), (reasoning, answer))
 
 
-def _said(text: str, channel: Channel, number: int) -> Message:
+def _message(text: str, channel: Channel, number: int) -> Message:
     tokens = random.Random(number).choices(range(200_000), k=len(text) // 4)
     return Message(Author(Role.ASSISTANT), text, channel, tokens=tuple(tokens))
 

@@ -1,19 +1,21 @@
-"""gpt-oss-server with `--backend vllm` against `vllm serve`, at what clients see.
+"""Compare gpt-oss-server with `--backend vllm` to `vllm serve`, as clients see them.
 
     make test-vllm   # once: sets up .venv-vllm
     .venv-vllm/bin/python -m benchmarks.vllm [--model FOLDER] [--streams 1 16 64]
                                              [--launches 4] [--requests 64]
 
-Both APIs stand in front of one engine with the default checkpoint (`benchmarks.one_engine`), and
-stream answers to the same requests in turns, in an order drawn anew for each, so that a machine's
-moods fall on both alike; of two engines one may be a tenth faster for as long as it lives. A turn
-is as many requests as there are streams. The client is a batch process: as one on a machine of its
-own, it takes the processor from nobody.
-Masked: answers keep to a JSON schema, of which each API makes its own grammar for the whole answer,
-reasoning and headers. Only ours shows the schema to the model, so that vLLM is asked with it in the
-instructions: both prompts must have equally many tokens, or the run ends.
-Printed are medians over all turns of each turn's ratio, ours to vLLM's, and within what the
-launches' own medians lie: output tokens per second, and CPU seconds per output token of the process
+Both APIs use one engine with the default checkpoint (`benchmarks.one_engine`), because one of two
+engines can be a tenth faster for its whole lifetime. The APIs stream answers to the same requests
+one after the other, in a random order for each batch, so that other load affects both alike. A
+batch has as many requests as there are streams. The client has the scheduling policy for batch
+processes, so that, like a client on another machine, it takes no processor time from the servers.
+
+`masked` answers follow a JSON schema, from which each API makes its own grammar for the whole
+answer, with reasoning and headers. Only our API shows the schema to the model, so the instructions
+of the requests to vLLM contain it. The run ends if the prompts differ in length.
+
+The output has the medians over all batches of the ratio of ours to vLLM's, and the range of the
+launches' medians, of output tokens per second and of CPU seconds per output token of the process
 that answers HTTP.
 """
 
@@ -45,8 +47,8 @@ from demo.checkpoint import ensure
 from harmony.messages import DeveloperContent, ResponseFormat
 from harmony.render import developer_text
 
-# Chunked prefill is named because our default on a CPU is not vLLM's own. Prefixes are not cached:
-# who is asked second would find the prompts of who was asked first.
+# Chunked prefill is set because our default on a CPU differs from vLLM's. Prefixes are not cached,
+# because the second API would find the prompts of the first.
 ENGINE = {
     "max_model_len": "4096",
     "enforce_eager": "true",
@@ -68,7 +70,7 @@ GONE_SECONDS = 10
 OUR_PORT, THEIR_PORT = 8310, 8311
 LOG = Path("/tmp/benchmark-vllm.log")
 INSTRUCTIONS = "Answer in the form that is asked for."
-# Of the things that the default checkpoint says most about.
+# The tasks to which the default checkpoint gives its longest answers.
 TASKS = (
     "What is {} + 25?",
     "Who are you and what can you do, {}?",
@@ -86,16 +88,16 @@ class Api:
 
     @property
     def cpu(self) -> float:
-        """Its processor time in seconds. By the scheduler's figures: ticks miss short wake-ups."""
+        """Its processor time in seconds, from the scheduler: ticks miss short wake-ups."""
         threads = Path(f"/proc/{self.process}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 @contextmanager
 def apis(model: str) -> Iterator[tuple[Api, Api]]:
-    """Ours and vLLM's, both serving."""
+    """Our API and vLLM's, ready for requests."""
     for port in (OUR_PORT, THEIR_PORT):
-        _refuse_leftovers(port)
+        _wait_for_free_port(port)
     with LOG.open("w") as output:
         launcher = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.one_engine", *_arguments(model)],
@@ -108,8 +110,8 @@ def apis(model: str) -> Iterator[tuple[Api, Api]]:
         for port in (OUR_PORT, THEIR_PORT):
             _wait(port, launcher)
         children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text()
-        *_, theirs, ours = map(int, children.split())  # as they were started
-        with _giving_way():
+        *_, theirs, ours = map(int, children.split())  # in the order of their start
+        with _batch_scheduling():
             yield Api(OUR_PORT, ours), Api(THEIR_PORT, theirs)
     finally:
         with suppress(ProcessLookupError):
@@ -127,8 +129,8 @@ def _arguments(model: str) -> list[str]:
     return [*ours, "--", *theirs]
 
 
-def _refuse_leftovers(port: int) -> None:
-    """Else what an earlier run left would be measured. What a launch leaves is gone in a moment."""
+def _wait_for_free_port(port: int) -> None:
+    """Wait GONE_SECONDS for processes of an earlier launch; exit if the port is still in use."""
     limit = time.monotonic() + GONE_SECONDS
     while True:
         try:
@@ -136,7 +138,7 @@ def _refuse_leftovers(port: int) -> None:
             return
         except OSError as error:
             if time.monotonic() > limit:
-                raise SystemExit(f"port {port} is another's: {error}") from error
+                raise SystemExit(f"port {port} is in use: {error}") from error
             time.sleep(0.1)
 
 
@@ -152,8 +154,8 @@ def _wait(port: int, launcher: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _giving_way() -> Iterator[None]:
-    """Else each write of a server would run this process in the server's place."""
+def _batch_scheduling() -> Iterator[None]:
+    """Keep this process from running in a server's place after each write of the server."""
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     try:
         yield
@@ -163,21 +165,21 @@ def _giving_way() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Kind:
-    """One way of asking. api: `chat` or `responses`."""
+    """A kind of request. api: `chat` or `responses`."""
 
     api: str
     masked: bool
 
-    def asks(self, number: int, tokens: int, *, shown: bool) -> tuple[str, dict[str, Any]]:
-        """The path and the body of a request. shown: whether its instructions show the schema."""
+    def request(self, number: int, tokens: int, *, shown: bool) -> tuple[str, dict[str, Any]]:
+        """The path and the body of a request. shown: whether its instructions have the schema."""
         task = TASKS[number % len(TASKS)].format(number % 90 + 7)
         messages = [{"role": "user", "content": task}]
         form = None
         if self.masked:
             masked = masks.schema(number)
             form = masked["response_format"]["json_schema"]
-            told = with_schema(form) if shown else INSTRUCTIONS
-            messages = [{"role": "developer", "content": told}, *masked["messages"]]
+            instructions = with_schema(form) if shown else INSTRUCTIONS
+            messages = [{"role": "developer", "content": instructions}, *masked["messages"]]
         body: dict[str, Any] = {"model": NAME, "stream": True, "temperature": 1.0}
         if self.api == "chat":
             body |= {"messages": messages, "max_tokens": tokens, "reasoning_effort": "high"}
@@ -192,7 +194,7 @@ class Kind:
 
 
 def with_schema(form: dict[str, Any]) -> str:
-    """Instructions of which vLLM makes the prompt that we make of INSTRUCTIONS and the schema."""
+    """Instructions with which vLLM's prompt equals ours with INSTRUCTIONS and the schema."""
     shown = (ResponseFormat(form["name"], form["schema"]),)
     text = developer_text(DeveloperContent(INSTRUCTIONS, response_formats=shown))
     return text.removeprefix("# Instructions\n\n")
@@ -204,8 +206,11 @@ class Usage:
     output_tokens: int
 
 
-async def ask(port: int, path: str, body: dict[str, Any]) -> Usage:
-    """What one streamed answer used. A bare socket: the client shares the processor."""
+async def send(port: int, path: str, body: dict[str, Any]) -> Usage:
+    """Send one request and read the stream; returns its usage.
+
+    A plain socket keeps the client's processor time low.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
     content = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -227,54 +232,54 @@ class Measured:
     cpu_per_token: float
 
 
-async def measure(api: Api, asked: list[tuple[str, dict[str, Any]]]) -> Measured:
-    """Ask all of it at once."""
-    cpu, began = api.cpu, time.perf_counter()
-    used = await asyncio.gather(*(ask(api.port, *one) for one in asked))
-    seconds = time.perf_counter() - began
+async def measure(api: Api, requests: list[tuple[str, dict[str, Any]]]) -> Measured:
+    """Send all requests at once."""
+    cpu, start = api.cpu, time.perf_counter()
+    used = await asyncio.gather(*(send(api.port, *one) for one in requests))
+    seconds = time.perf_counter() - start
     output = sum(one.output_tokens for one in used)
     prompt = sum(one.prompt_tokens for one in used)
     return Measured(prompt, output / seconds, (api.cpu - cpu) / output)
 
 
-Turn = tuple[Measured, Measured]
-"""What was measured: of ours, of vLLM's."""
+Batch = tuple[Measured, Measured]
+"""The results of our API and of vLLM's for one batch."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is measured as one."""
+    """One line of the table."""
 
     kind: Kind
     streams: int
 
-    async def turn(self, pair: tuple[Api, Api], number: int, tokens: int) -> Turn:
-        """Each asks other things. Exits where the two APIs' prompts differ."""
+    async def batch(self, pair: tuple[Api, Api], number: int, tokens: int) -> Batch:
+        """Run the batch of this number. Exits if the two APIs' prompts differ in length."""
         numbers = range(number * self.streams, (number + 1) * self.streams)
         results: dict[Api, Measured] = {}
         for api in random.sample(pair, 2):
             shown = api.port == THEIR_PORT
-            asked = [self.kind.asks(one, tokens, shown=shown) for one in numbers]
-            results[api] = await measure(api, asked)
+            requests = [self.kind.request(one, tokens, shown=shown) for one in numbers]
+            results[api] = await measure(api, requests)
         ours, theirs = (results[api] for api in pair)
         if ours.prompt_tokens != theirs.prompt_tokens:
             raise SystemExit(f"{self}: prompts differ: {ours} {theirs}")
         return ours, theirs
 
-    async def turns(self, pair: tuple[Api, Api], options: argparse.Namespace) -> list[Turn]:
-        """Of one launch."""
+    async def batches(self, pair: tuple[Api, Api], options: argparse.Namespace) -> list[Batch]:
+        """All batches of one launch."""
         count = math.ceil(options.requests / self.streams)
-        return [await self.turn(pair, number, options.tokens) for number in range(1, count + 1)]
+        return [await self.batch(pair, number, options.tokens) for number in range(1, count + 1)]
 
-    def show(self, launches: list[list[Turn]]) -> None:
+    def show(self, launches: list[list[Batch]]) -> None:
         masked = "yes" if self.kind.masked else "no"
-        speed = _beside(launches, lambda one: one.tokens_per_second)
-        cpu = _beside(launches, lambda one: one.cpu_per_token * 1e6)
+        speed = _columns(launches, lambda one: one.tokens_per_second)
+        cpu = _columns(launches, lambda one: one.cpu_per_token * 1e6)
         print(f"{self.kind.api:10} {masked:7} {self.streams:7}  {speed}   {cpu}")
 
 
-def _beside(launches: list[list[Turn]], figure: Callable[[Measured], float]) -> str:
-    """Ours, vLLM's, the ratio, and the lowest and highest launch's ratio."""
+def _columns(launches: list[list[Batch]], figure: Callable[[Measured], float]) -> str:
+    """Our figure, vLLM's, their ratio, and the lowest and highest ratio of a launch."""
     median = statistics.median
     by_launch = [[(figure(ours), figure(theirs)) for ours, theirs in one] for one in launches]
     pairs = list(chain.from_iterable(by_launch))
@@ -285,24 +290,24 @@ def _beside(launches: list[list[Turn]], figure: Callable[[Measured], float]) -> 
 
 
 def compare(rows: list[Row], model: str, options: argparse.Namespace) -> None:
-    """Show the table after each launch: it takes a while, and the last holds them all."""
-    launches: dict[Row, list[list[Turn]]] = {row: [] for row in rows}
+    """Run all launches, and print the table of all results so far after each."""
+    launches: dict[Row, list[list[Batch]]] = {row: [] for row in rows}
     for number in range(options.launches):
         with apis(model) as pair:
             for kind in dict.fromkeys(row.kind for row in rows):
-                asyncio.run(Row(kind, WARMING_STREAMS).turn(pair, 0, options.tokens))
+                asyncio.run(Row(kind, WARMING_STREAMS).batch(pair, 0, options.tokens))
                 for row in (row for row in rows if row.kind == kind):
-                    launches[row].append(asyncio.run(row.turns(pair, options)))
+                    launches[row].append(asyncio.run(row.batches(pair, options)))
         print(f"\nlaunches: {number + 1} of {options.launches}")
         show(launches)
 
 
-def show(launches: dict[Row, list[list[Turn]]]) -> None:
+def show(launches: dict[Row, list[list[Batch]]]) -> None:
     side = f"{'ours':>6} {'vLLM':>6}  {'ratio (launches)':17}"
     print(f"{'':26}  {'tokens/s':{len(side)}}   CPU us/token")
     print(f"{'api':10} {'masked':7} {'streams':>7}  {side}   {side}")
-    for row, turns in launches.items():
-        row.show(turns)
+    for row, batches in launches.items():
+        row.show(batches)
     sys.stdout.flush()
 
 

@@ -1,11 +1,11 @@
-"""What hostile clients can do to others: the longest stall and the memory that each attack costs.
+"""Measure the stall and the memory that hostile clients cause.
 
     python -m benchmarks.abuse [ROW ...] [--list]
 
-Each row starts a server of its own (the scripted engine), sends the attack from this process, and
-has another process ask `/health` meanwhile. Printed are the longest round trip of `/health`, how
-much more memory the server and its helpers held at most, and how much they still hold two seconds
-later, each beside its bound. Exits with 1 where a bound does not hold.
+Each row starts a server with the scripted engine and attacks it from this process, while another
+process requests `/health`. The output has the longest round trip of `/health` and the largest
+growth of the memory of the server and its child processes, each with its bound, and the growth that
+is left two seconds after the attack. The exit status is 1 if a result exceeds its bound.
 """
 
 import argparse
@@ -20,25 +20,27 @@ def main() -> None:
     parser.add_argument("row", nargs="*", help="part of a row's name; without, all run")
     parser.add_argument("--list", action="store_true", help="print the rows' names and exit")
     options = parser.parse_args()
-    chosen = [row for row in rows.ALL if not options.row or any(o in row.name for o in options.row)]
+    selected = [
+        row for row in rows.ALL if not options.row or any(part in row.name for part in options.row)
+    ]
     if options.list:
-        print(*(row.name for row in chosen), sep="\n")
+        print(*(row.name for row in selected), sep="\n")
         return
-    sys.exit(1 if sum(not report(row) for row in chosen) else 0)
+    sys.exit(1 if sum(not report(row) for row in selected) else 0)
 
 
 def report(row: Row) -> bool:
-    """Run a row and print it; True where its bounds hold."""
+    """Run a row and print the result. Returns True if it is within its bounds."""
     result = measure(row)
-    held = result.holds(row)
+    within_bounds = result.within_bounds(row)
     print(
-        f"{'ok  ' if held else 'OVER'} {row.name:50}"
+        f"{'ok  ' if within_bounds else 'OVER'} {row.name:50}"
         f" stall {result.stall * 1000:7.0f} ms (at most {row.stall * 1000:.0f})"
-        f"  memory +{result.peak / 1e6:.0f} MB (at most {row.memory / 1e6:.0f}),"
-        f" kept +{result.kept / 1e6:.0f} MB  {result.answer}",
+        f"  memory +{result.peak_memory / 1e6:.0f} MB (at most {row.memory / 1e6:.0f}),"
+        f" after +{result.memory_after / 1e6:.0f} MB  {result.answer}",
         flush=True,
     )
-    return held
+    return within_bounds
 
 
 if __name__ == "__main__":

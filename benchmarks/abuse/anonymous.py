@@ -1,4 +1,4 @@
-"""Bodies of clients without a key, and of so many with one that they do not fit into memory."""
+"""Request bodies from clients without an API key, or too many at once to fit into memory."""
 
 import asyncio
 import itertools
@@ -11,27 +11,27 @@ import zstandard
 from benchmarks.abuse.harness import Attack, Row, Target, post
 
 BOMB = zstandard.compress(bytes(32 * 1024 * 1024))
-"""1 KB that is 32 MiB of zeros."""
+"""32 MiB of zeros, compressed to 1 KB."""
 
 LONG = b'"' + b"a" * (30 * 1024 * 1024) + b'"'
-"""JSON, but of no request."""
+"""JSON that is no valid request."""
 
 API_KEY = ("--api-key", "secret")
 KNOWN = "Authorization: Bearer secret"
 WRONG = "Authorization: Bearer wrong"
 ZSTD = "Content-Encoding: zstd"
 MEMORY = 256 * 1024 * 1024
-"""What `--max-body-memory` is by default."""
+"""The default of `--max-body-memory`."""
 
 ENTRIES = 14_000
 SAMPLE = 500
-"""Requests that are timed while few answers are kept for retries, and while many are."""
+"""How many requests are timed, with few and with many answers stored for retries."""
 
 TOKENIZE = b'{"model":"scripted","prompt":"hi"}'
 
 
 def at_once(count: int, path: str, body: bytes, *headers: str) -> Attack:
-    """The same request on `count` connections, each with an `Idempotency-Key` of its own."""
+    """The same request on `count` connections, each with its own `Idempotency-Key`."""
 
     async def attack(target: Target) -> str:
         return await _statuses(
@@ -48,12 +48,12 @@ async def _statuses(requests: Iterable[Awaitable[str]]) -> str:
 
 
 async def fill_retries(target: Target) -> str:
-    """Have ENTRIES answers kept for retries; how many requests a second at first and at last."""
+    """Store ENTRIES answers for retries. Returns the first and the last requests per second."""
     reader, writer = await asyncio.open_connection(target.host, target.port)
     keys = itertools.count()
 
-    async def ask(count: int) -> float:
-        began = time.perf_counter()
+    async def request_rate(count: int) -> float:
+        start = time.perf_counter()
         for key in itertools.islice(keys, count):
             head = [
                 "POST /tokenize HTTP/1.1",
@@ -66,15 +66,15 @@ async def fill_retries(target: Target) -> str:
             assert answer.startswith(b"http/1.1 200"), answer
             length = int(answer.partition(b"content-length: ")[2].split(b"\r\n")[0])
             await reader.readexactly(length)
-        return count / (time.perf_counter() - began)
+        return count / (time.perf_counter() - start)
 
     try:
-        first = await ask(SAMPLE)
-        await ask(ENTRIES - 2 * SAMPLE)
-        last = await ask(SAMPLE)
+        first = await request_rate(SAMPLE)
+        await request_rate(ENTRIES - 2 * SAMPLE)
+        last = await request_rate(SAMPLE)
     finally:
         writer.close()
-    return f"{first:.0f} requests/s at first, {last:.0f} with {ENTRIES} answers kept"
+    return f"{first:.0f} requests/s at first, {last:.0f} with {ENTRIES} answers stored"
 
 
 ROWS: tuple[Row, ...] = (
@@ -97,5 +97,5 @@ ROWS: tuple[Row, ...] = (
         memory=MEMORY + 50_000_000,
         options=API_KEY,
     ),
-    Row(f"{ENTRIES} answers kept for retries", fill_retries),
+    Row(f"{ENTRIES} answers stored for retries", fill_retries),
 )

@@ -1,6 +1,6 @@
-"""Large bodies of clients with a key: each is one request of some 31 MB, or as large as it may be.
+"""Large bodies of clients with an API key: requests of up to 31 MB.
 
-A row is allowed ten times its body in memory, and at least `LEAST_MEMORY`.
+The memory bound of a row is ten times its body, and at least `LEAST_MEMORY`.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ USER = b'"messages":[{"role":"user","content":"hi"}]'
 
 @dataclass(frozen=True)
 class Body:
-    """`one`, `count` times between `start` and `end`; a `#` in it is the number."""
+    """`one`, repeated `count` times between `start` and `end`. `#` in it becomes the number."""
 
     start: bytes
     one: bytes
@@ -31,7 +31,7 @@ class Body:
 
     @property
     def size(self) -> int:
-        """Bytes, roughly."""
+        """The approximate size in bytes."""
         return len(self.start) + (len(self.one) + len(self.comma)) * self.count + len(self.end)
 
     def text(self) -> bytes:
@@ -43,12 +43,12 @@ class Body:
 
 
 def filled(start: bytes, one: bytes, end: bytes, size: int = SIZE) -> Body:
-    """A body of `size` bytes: `one` as often as it fits between the others."""
+    """A body of `size` bytes: `one` as often as it fits between `start` and `end`."""
     return Body(start, one, end, (size - len(start) - len(end)) // len(one), b"")
 
 
 def listed(start: bytes, one: bytes, end: bytes, size: int = SIZE) -> Body:
-    """As `filled`, with commas between."""
+    """As `filled`, with commas in between."""
     return Body(start, one, end, (size - len(start) - len(end)) // (len(one) + 1))
 
 
@@ -87,7 +87,7 @@ def _rows() -> Iterator[Row]:
 
 
 def _issue() -> Iterator[Row]:
-    """What was found first."""
+    """The attacks that were found first."""
     chat = b'{"model":"scripted",' + USER
     text = b'{"input":"'
     yield row("items of a conversation, empty", CONVERSATIONS, listed(b'{"items":[', b"{}", b"]}"))

@@ -1,4 +1,4 @@
-"""Headers, time and many connections."""
+"""Attacks by endless or slow requests, and by many connections."""
 
 import asyncio
 from collections import Counter
@@ -7,8 +7,8 @@ from typing import Any
 
 from benchmarks.abuse.harness import Row, Target
 
-ELSEWHERE = "127.0.0.2"
-"""Where floods come from: another address than the observer's, which has its own share."""
+ATTACKER = "127.0.0.2"
+"""The attacker's address. The observer's differs, because limits apply to each address."""
 
 SLOW = 400
 HEAD = b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\n"
@@ -16,19 +16,19 @@ PIECE = b"a" * 65536
 
 
 class Connection:
-    """A client's connection, and the status of what it was answered."""
+    """A client's connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def send(self, data: bytes) -> None:
-        """Raises OSError where the server has closed."""
+        """Send bytes. Raises OSError if the server has closed the connection."""
         self._writer.write(data)
         await self._writer.drain()
 
     async def status(self) -> str:
-        """Read until the server closes: the first answer's status, or how it ended."""
+        """Read until the server closes. Returns the first status, `closed`, or the error's type."""
         try:
             answer = await self._reader.read()
             return answer.split(b" ", 2)[1].decode() if answer else "closed"
@@ -40,20 +40,20 @@ class Connection:
 
 async def connect(target: Target, data: bytes = b"") -> Connection:
     connection = Connection(
-        *await asyncio.open_connection(target.host, target.port, local_addr=(ELSEWHERE, 0))
+        *await asyncio.open_connection(target.host, target.port, local_addr=(ATTACKER, 0))
     )
     await connection.send(data)
     return connection
 
 
 async def tally(work: list[Coroutine[Any, Any, str]]) -> str:
-    """How often each answer came."""
+    """Count the answers."""
     counts = Counter(await asyncio.gather(*work))
     return ", ".join(f"{count} x {answer}" for answer, count in counts.most_common())
 
 
 def endless(start: bytes, piece: bytes = PIECE) -> Callable[[Target], Awaitable[str]]:
-    """One connection that sends `start` and then pieces, up to 64 MB, while it is let."""
+    """One connection that sends `start` and then pieces, until it is closed or has sent 64 MB."""
 
     async def attack(target: Target) -> str:
         connection = await connect(target, start)
@@ -68,7 +68,7 @@ def endless(start: bytes, piece: bytes = PIECE) -> Callable[[Target], Awaitable[
 
 
 def slow(data: bytes) -> Callable[[Target], Awaitable[str]]:
-    """SLOW connections that send `data` and then nothing; they wait to be closed."""
+    """SLOW connections that send `data` and then wait until the server closes them."""
 
     async def attack(target: Target) -> str:
         connections = [await connect(target, data) for _ in range(SLOW)]
@@ -78,27 +78,27 @@ def slow(data: bytes) -> Callable[[Target], Awaitable[str]]:
 
 
 async def flood(target: Target) -> str:
-    """Three times as many connections as one address may have."""
+    """Open three times as many connections as one address may have."""
     connections = await asyncio.gather(*[connect(target) for _ in range(3 * 1024)])
     return await tally([connection.status() for connection in connections])
 
 
 async def pages(target: Target) -> str:
-    """Requests of another site's page, as fast as 16 connections send them."""
+    """Send requests as a page of another site would, on up to 16 connections at a time."""
     body = b'{"input": "hi"}'
     lines = b"Origin: https://evil.example\r\nContent-Type: text/plain\r\nConnection: close\r\n"
     request = HEAD + lines + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    places = asyncio.Semaphore(16)
+    slots = asyncio.Semaphore(16)
 
     async def one() -> str:
-        async with places:
+        async with slots:
             return await (await connect(target, request)).status()
 
     return await tally([one() for _ in range(2000)])
 
 
 async def pipelined(target: Target) -> str:
-    """100,000 requests on one connection, none of which waits for an answer."""
+    """Send 100,000 requests on one connection without waiting for an answer."""
     request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     connection = await connect(target)
     try:
@@ -117,7 +117,7 @@ ROWS: tuple[Row, ...] = (
     Row("a path without end", endless(b"GET /")),
     Row("trailers without end", endless(CHUNKED + b"0\r\nA: ")),
     Row("a chunk's extension without end", endless(CHUNKED + b"1;")),
-    Row("a body that nobody asked for", endless(b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n")),
+    Row("a body without a length", endless(b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n")),
     Row(f"{SLOW} slow heads", slow(HEAD)),
     Row(f"{SLOW} connections that send nothing", slow(b"")),
     Row(f"{SLOW} slow bodies", slow(HEAD + b"Content-Length: 9\r\n\r\n{")),

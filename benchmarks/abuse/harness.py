@@ -1,4 +1,4 @@
-"""A server to attack, and what an attack costs it: stalls of others, and memory."""
+"""Start a server, attack it, and measure its response times and memory."""
 
 import asyncio
 import http.client
@@ -23,26 +23,26 @@ import psutil
 ROOT = Path(__file__).parents[2]
 SCRIPT = {"completion": "<|channel|>final<|message|>Hello.<|return|>"}
 SETTLE_SECONDS = 2.0
-"""How long after an attack its memory may take to be given back."""
+"""The time after an attack at which memory is measured again."""
 
 INTERVAL_SECONDS = 0.005
-"""Between two looks of the observer."""
+"""The time between two measurements of the observer."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where the server listens."""
+    """The address of the server."""
 
     host: str
     port: int
 
 
 Attack = Callable[[Target], Awaitable[str]]
-"""Does the worst to a server; returns a few words on how it answered, for the table."""
+"""Attacks a server. Returns a summary of its answers for the table."""
 
 
 async def post(target: Target, path: str, body: bytes, *headers: str) -> str:
-    """Send a request on a connection of its own; the answer's status, or how it failed."""
+    """Send a request on a new connection. Returns the status, `closed`, or the error's type."""
     reader, writer = await asyncio.open_connection(target.host, target.port)
     head = [
         f"POST {path} HTTP/1.1",
@@ -66,9 +66,13 @@ async def post(target: Target, path: str, body: bytes, *headers: str) -> str:
 class Row:
     """One attack and its bounds.
 
-    stall: seconds, the longest round trip of `/health` that another client may see. memory: bytes
-    by which the server and its helper processes may grow, at any time. options: of `serve`.
-    script: lines of the scripted engine's file.
+    Attributes:
+        name: The row's name.
+        attack: The attack.
+        stall: The longest permitted round trip of `/health` on another connection, in seconds.
+        memory: The largest permitted growth of the server and its child processes, in bytes.
+        options: Options of `serve`.
+        script: The lines of the scripted engine's file.
     """
 
     name: str
@@ -81,30 +85,37 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What an attack cost: seconds, and bytes at most and two seconds later."""
+    """What an attack caused.
+
+    Attributes:
+        stall: The longest round trip of `/health` in seconds.
+        peak_memory: The largest growth in bytes.
+        memory_after: The growth in bytes after SETTLE_SECONDS.
+        answer: A summary of the server's answers.
+    """
 
     stall: float
-    peak: int
-    kept: int
+    peak_memory: int
+    memory_after: int
     answer: str
 
-    def holds(self, row: Row) -> bool:
-        """Whether the row's bounds hold."""
-        return self.stall <= row.stall and self.peak <= row.memory
+    def within_bounds(self, row: Row) -> bool:
+        """Whether stall and peak memory are within the row's bounds."""
+        return self.stall <= row.stall and self.peak_memory <= row.memory
 
 
 def measure(row: Row) -> Result:
-    """Attack a fresh server and see what it costs."""
+    """Attack a new server and measure stall and memory."""
     with (
         server(*row.options, script=row.script) as (process, target),
         observer(process.pid, target) as pipe,
     ):
-        pipe.recv()  # it has seen the idle server
+        pipe.recv()  # the idle server has been measured
         answer = asyncio.run(row.attack(target))
         time.sleep(SETTLE_SECONDS)
         pipe.send(True)
-        stall, peak, kept = pipe.recv()
-    return Result(stall, peak, kept, answer)
+        stall, peak_memory, memory_after = pipe.recv()
+    return Result(stall, peak_memory, memory_after, answer)
 
 
 @contextmanager
@@ -135,13 +146,13 @@ def server(
 
 @contextmanager
 def observer(pid: int, target: Target) -> Iterator[Connection]:
-    """A process that watches the server; the pipe says when it begins, and takes the end."""
-    ours, theirs = multiprocessing.Pipe()
+    """A process that measures the server. It sends when it is ready, and its result when asked."""
+    pipe, observer_pipe = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_observe, args=(theirs, pid, target))
+    process = context.Process(target=_observe, args=(observer_pipe, pid, target))
     process.start()
     try:
-        yield ours
+        yield pipe
     finally:
         process.kill()
         process.join()
@@ -159,7 +170,7 @@ def _observe(pipe: Connection, pid: int, target: Target) -> None:
 
 
 def _round_trip(target: Target) -> float:
-    """Seconds until `/health` answers on a new connection, however it does."""
+    """Seconds until `/health` answers on a new connection, with any status."""
     began = time.perf_counter()
     connection = http.client.HTTPConnection(target.host, target.port, timeout=120)
     try:
@@ -171,12 +182,12 @@ def _round_trip(target: Target) -> float:
 
 
 def _memory(pid: int) -> int:
-    """Bytes in memory of a process and all that it started."""
+    """Resident memory in bytes of a process and its descendants."""
     process = psutil.Process(pid)
     total = 0
-    for each in (process, *process.children(recursive=True)):
+    for member in (process, *process.children(recursive=True)):
         try:
-            total += each.memory_info().rss
+            total += member.memory_info().rss
         except psutil.NoSuchProcess:
             continue
     return total

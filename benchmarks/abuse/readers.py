@@ -1,8 +1,9 @@
-"""Clients that ask for a long streamed answer and do not read it.
+"""Clients that request a long stream and do not read it.
 
-An answer has some 15 MB of events, which take about five times as much as objects. Answers are made
-one after another (`--max-running 1`), so that the memory is that of one answer in progress and of
-what waits for the readers. A short request behind them is answered when all their slots are free.
+An answer has some 15 MB of events, which take about five times as much memory as objects. Answers
+are made one after another (`--max-running 1`), so that the memory is that of one answer in progress
+and of the bytes that wait for the readers. A later short request is answered once all slots are
+free.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ READERS = 12
 TOKENS = 60_000
 MAX_UNREAD = 8 * 1024 * 1024
 IN_PROGRESS = 60_000_000
-"""Bytes of one answer in progress, all its events as objects, and what the interpreter keeps."""
+"""Bytes of one answer in progress: all its events as objects, and the interpreter's free memory."""
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 MESSAGES = [{"role": "user", "content": "long"}]
@@ -37,8 +38,10 @@ UPGRADE = (
 )
 
 
-async def ask(target: Target, method: str, path: str, body: bytes, *headers: str) -> socket.socket:
-    """A client that has received the first byte of its answer, and reads no other."""
+async def stalled_client(
+    target: Target, method: str, path: str, body: bytes, *headers: str
+) -> socket.socket:
+    """A client that has received the first byte of its answer, and reads no more."""
     loop = asyncio.get_running_loop()
     client = socket.socket()
     client.setblocking(False)
@@ -56,8 +59,8 @@ async def ask(target: Target, method: str, path: str, body: bytes, *headers: str
     return client
 
 
-async def finished(target: Target, clients: Sequence[socket.socket]) -> str:
-    """Wait until a request behind all others is answered; how, and let the clients go."""
+async def short_request(target: Target, clients: Sequence[socket.socket]) -> str:
+    """Send a short request and close the clients. Returns the status of that request."""
     messages = [{"role": "user", "content": "short"}]
     body = json.dumps({"model": "scripted", "messages": messages}).encode()
     answer = await post(target, CHAT, body)
@@ -67,45 +70,46 @@ async def finished(target: Target, clients: Sequence[socket.socket]) -> str:
 
 
 async def stall(path: str, request: dict[str, Any], target: Target) -> str:
+    """Request the same stream with READERS clients."""
     body = json.dumps({"model": "scripted", "stream": True, **request}).encode()
-    clients = [await ask(target, "POST", path, body) for _ in range(READERS)]
-    return await finished(target, clients)
+    clients = [await stalled_client(target, "POST", path, body) for _ in range(READERS)]
+    return await short_request(target, clients)
 
 
 async def stall_replays(target: Target) -> str:
-    """Ask for the same stored events, time after time."""
+    """Request the stored events of one response with READERS clients."""
     body = json.dumps({"model": "scripted", "input": "long", "background": True}).encode()
     reader, writer = await asyncio.open_connection(target.host, target.port)
     head = f"POST {RESPONSES} HTTP/1.1\r\nHost: {target.host}:{target.port}\r\n"
     head += "Content-Type: application/json\r\nConnection: close\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-    made = json.loads((await reader.read()).partition(b"\r\n\r\n")[2])
+    created = json.loads((await reader.read()).partition(b"\r\n\r\n")[2])
     writer.close()
-    await finished(target, ())
-    path = f"{RESPONSES}/{made['id']}?stream=true"
-    clients = [await ask(target, "GET", path, b"") for _ in range(READERS)]
-    return await finished(target, clients)
+    await short_request(target, ())
+    path = f"{RESPONSES}/{created['id']}?stream=true"
+    clients = [await stalled_client(target, "GET", path, b"") for _ in range(READERS)]
+    return await short_request(target, clients)
 
 
 async def stall_sockets(target: Target) -> str:
-    """The same over WebSockets; frames are masked with zeros."""
+    """Request a response over a WebSocket with READERS clients. Frames are masked with zeros."""
     loop = asyncio.get_running_loop()
     event = {"type": "response.create", "model": "scripted", "input": "long", "store": False}
     text = json.dumps(event).encode()
     frame = bytes([0x81, 0xFE, *len(text).to_bytes(2, "big"), 0, 0, 0, 0]) + text
     clients = []
     for _ in range(READERS):
-        client = await ask(target, "GET", RESPONSES, b"", *UPGRADE)
+        client = await stalled_client(target, "GET", RESPONSES, b"", *UPGRADE)
         while not (await loop.sock_recv(client, 4096)).endswith(b"\r\n\r\n"):
             continue
         await loop.sock_sendall(client, frame)
         await loop.sock_recv(client, 1)
         clients.append(client)
-    return await finished(target, clients)
+    return await short_request(target, clients)
 
 
 def _row(name: str, attack: Any, unread: int) -> Row:
-    """unread: bytes that may wait for each reader."""
+    """A row. unread: how many bytes may wait for each reader."""
     memory = IN_PROGRESS + READERS * (unread + 1_000_000)
     options = ("--max-running", "1", "--max-unread", str(MAX_UNREAD))
     return Row(f"reads nothing: {name}", attack, memory=memory, options=options, script=SCRIPT)

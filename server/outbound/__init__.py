@@ -1,1 +1,1 @@
-"""From the events of a turn to the events of an API, and from those to the whole answer."""
+"""Convert turn events to the wire events of each API, and fold wire events into whole answers."""

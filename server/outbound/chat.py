@@ -1,6 +1,6 @@
-"""Turn events -> chat completion chunks.
+"""Convert turn events to chat completion chunks.
 
-One outbound is one choice.
+One `ChatOutbound` makes the chunks of one choice.
 
 Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for `reasoning` and
 `reasoning_details`, https://openrouter.ai/docs/use-cases/reasoning-tokens.
@@ -32,18 +32,21 @@ from server.outbound.deltas import (
     ToolCall,
     seal_detail,
 )
-from server.outbound.logprobs import entries
+from server.outbound.logprobs import logprob_entries
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRenderOptions:
-    """How a choice is told.
+    """How the chunks of a choice show the model's messages.
 
-    hide_reasoning: raw chain of thought is counted, and not shown. alias: it is shown as
-    `reasoning_content` too. legacy: a call goes to the deprecated `function_call`. json: content
-    is for a parser, so that preambles are told with the reasoning. show_ids: the last chunk has
-    the prompt's ids and the sampled ones. seal: makes sealed reasoning for the client to keep,
-    whether or not it is shown; None for none.
+    Args:
+        hide_reasoning: Leave the raw chain of thought out. Usage still counts it.
+        alias: Repeat `reasoning` as `reasoning_content`.
+        legacy: Write the first call to the deprecated `function_call`.
+        json: The client parses `content` as JSON, so preambles are added to `reasoning`.
+        show_ids: Add the prompt's token ids and the sampled ones to the last chunk.
+        seal: Encrypts a reasoning message for the client, whether or not its text is shown. With
+            None there is no sealed reasoning.
     """
 
     hide_reasoning: bool = False
@@ -54,31 +57,39 @@ class ChatRenderOptions:
     seal: Callable[[Message], str] | None = None
 
 
-PLAIN = ChatRenderOptions()
-NOTHING: Mapping[str, Any] = {}
+DEFAULT_OPTIONS = ChatRenderOptions()
+NO_FIELDS: Mapping[str, Any] = {}
 
 
 class ChatOutbound:
-    """One choice. shared: what is the same in all chunks. opening: what the first has besides."""
+    """Makes the chunks of one choice; implements `server.generation.outbound.Outbound`.
+
+    Args:
+        shared: The fields that all chunks of the completion have (`chunk_fields`).
+        plan: The compiled request.
+        options: What the chunks show.
+        index: The choice's index.
+        first_chunk_fields: Additional fields of the first chunk.
+    """
 
     def __init__(
         self,
         shared: dict[str, Any],
         plan: TurnPlan,
-        options: ChatRenderOptions = PLAIN,
+        options: ChatRenderOptions = DEFAULT_OPTIONS,
         *,
         index: int = 0,
-        opening: Mapping[str, Any] = NOTHING,
+        first_chunk_fields: Mapping[str, Any] = NO_FIELDS,
     ) -> None:
         self.usage: Usage
-        """Set when the turn has finished."""
-        self.called: dict[str, tuple[Message, ...]] = {}
-        """What was said up to each call, by the call's id."""
-        self._said: list[Message] = []
+        """The turn's usage; set by the `TurnFinished` event."""
+        self.output_up_to_call: dict[str, tuple[Message, ...]] = {}
+        """The model's messages up to and including each call, by the call's id."""
+        self._messages: list[Message] = []
         self._shared = shared
         self._plan = plan
         self._index = index
-        self._opening = opening
+        self._first_chunk_fields = first_chunk_fields
         self._render_options = options
         self._content = Content()
         self._reasoning = Reasoning(alias=options.alias)
@@ -88,85 +99,85 @@ class ChatOutbound:
         self._shows_logprobs = False
 
     def start(self) -> list[WireEvent]:
-        """The role. Content is null until there is some: it stays null beside calls alone."""
+        """The chunk with the role. `content` stays null if the model only calls tools."""
         delta = {"role": "assistant", "content": None, "refusal": None}
-        return [{**self._chunk(delta), **self._opening}]
+        return [{**self._chunk(delta), **self._first_chunk_fields}]
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
-        """Chunks; none where the event does not show."""
+        """The chunks of an event; an event that the options hide has none."""
         match event:
             case TextDelta():
-                return self._text(event)
+                return self._text_chunks(event)
             case MessageOpened():
-                return self._opened(event.header)
+                return self._open_message(event.header)
             case MessageClosed():
-                return self._closed(event.header, event.message)
+                return self._close_message(event.header, event.message)
             case TurnFinished():
-                return self._finished(event)
+                return self._finish(event)
 
     def fail(self, error: APIError) -> list[WireEvent]:
-        """OpenAI's error body."""
+        """The error in OpenAI's form."""
         return [error.body()]
 
     def cancel(self) -> list[WireEvent]:
-        """Nothing: the API has no event for it."""
+        """No events: the API has none for a cancelled completion."""
         return []
 
-    def _text(self, event: TextDelta) -> list[WireEvent]:
+    def _text_chunks(self, event: TextDelta) -> list[WireEvent]:
         if self._field is None:
             return []
         logprobs = None
         if self._shows_logprobs:
-            logprobs = {"content": entries(event.logprobs), "refusal": None}
+            logprobs = {"content": logprob_entries(event.logprobs), "refusal": None}
         return [self._chunk(self._field.delta(event.text), logprobs=logprobs)]
 
-    def _opened(self, header: Header) -> list[WireEvent]:
+    def _open_message(self, header: Header) -> list[WireEvent]:
         self._shows_logprobs = False
         if header.recipient is not None:
             return [self._chunk(self._open_call(header.recipient))]
-        if self._is_thought(header):
+        if self._is_reasoning(header):
             self._reasoning.next_message()
             self._field = None if self._render_options.hide_reasoning else self._reasoning
         else:
             self._content.next_message()
             self._field = self._content
-            answers = header.channel is Channel.FINAL
-            self._shows_logprobs = answers and self._plan.top_logprobs is not None
+            is_answer = header.channel is Channel.FINAL
+            self._shows_logprobs = is_answer and self._plan.top_logprobs is not None
         return []
 
-    def _closed(self, header: Header, message: Message) -> list[WireEvent]:
-        self._said.append(message)
+    def _close_message(self, header: Header, message: Message) -> list[WireEvent]:
+        self._messages.append(message)
         if isinstance(self._field, ToolCall):
-            self.called[self._field.id] = tuple(self._said)
-        if self._render_options.seal is None or not self._is_thought(header):
+            self.output_up_to_call[self._field.id] = tuple(self._messages)
+        if self._render_options.seal is None or not self._is_reasoning(header):
             return []
-        # The first place is the text's, where that is shown.
+        # Index 0 belongs to the text of the reasoning if that is shown.
         index = self._seals + (not self._render_options.hide_reasoning)
         self._seals += 1
         detail = seal_detail(self._render_options.seal(message), index)
         return [self._chunk({"reasoning_details": [detail]})]
 
-    def _is_thought(self, header: Header) -> bool:
-        """Whether it is told as reasoning: analysis, and preambles beside JSON."""
+    def _is_reasoning(self, header: Header) -> bool:
+        """Whether `reasoning` shows the message: analysis, and preambles where content is JSON."""
         if header.recipient is not None:
             return False
-        is_aside = self._render_options.json and header.channel is Channel.COMMENTARY
-        return header.channel is Channel.ANALYSIS or is_aside
+        is_json_preamble = self._render_options.json and header.channel is Channel.COMMENTARY
+        return header.channel is Channel.ANALYSIS or is_json_preamble
 
     def _open_call(self, recipient: str) -> Delta:
         tool = self._plan.tool(recipient)
-        # The whole name, a namespace included: Chat has no other field for it.
+        # Chat has no field for a namespace, so the name includes it.
         name = tool.recipient.removeprefix("functions.")
         legacy = self._render_options.legacy and self._calls == 0
         call = LegacyCall() if legacy else ToolCall(self._calls, tool.kind)
         self._calls += 1
         self._field = call
-        return call.opened(name)
+        return call.first_delta(name)
 
-    def _finished(self, event: TurnFinished) -> list[WireEvent]:
+    def _finish(self, event: TurnFinished) -> list[WireEvent]:
         self.usage = event.usage
-        silent = not (self._calls or self._content.said)
-        last = self._chunk({"content": ""} if silent else {}, self._finish_reason(event))
+        is_empty = not (self._calls or self._content.has_text)
+        last = self._chunk({"content": ""} if is_empty else {}, self._finish_reason(event))
         if self._render_options.show_ids:
             last["prompt_token_ids"] = event.prompt_token_ids
             last["choices"][0]["token_ids"] = event.token_ids

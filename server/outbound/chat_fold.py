@@ -1,4 +1,4 @@
-"""Chat completion chunks -> the completion that they tell of."""
+"""Fold chat completion chunks into the completion."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,23 +7,23 @@ from server.generation.runs import WireEvent
 from server.outbound.deltas import reasoning_detail
 from server.schemas.chat import ALIAS
 
-_END = ("finish_reason", "token_ids")
+_LAST_CHUNK_FIELDS = ("finish_reason", "token_ids")
 
 
 def fold(chunks: Sequence[WireEvent]) -> dict[str, Any]:
-    """The completion, which is what joining all deltas gives; the last chunk holds the usage."""
+    """The completion that results from joining all deltas. The last chunk has the usage."""
     choices: dict[int, _Choice] = {}
     shared: dict[str, Any] = {}
     for chunk in chunks:
         shared |= chunk
         for choice in chunk["choices"]:
             choices.setdefault(choice["index"], _Choice()).add(choice)
-    ordered = [{"index": index, **choices[index].whole()} for index in sorted(choices)]
+    ordered = [{"index": index, **choices[index].joined()} for index in sorted(choices)]
     return {**shared, "object": "chat.completion", "choices": ordered}
 
 
 class _Choice:
-    """One choice's deltas so far."""
+    """Joins the deltas of one choice."""
 
     def __init__(self) -> None:
         self._content: list[str] = []
@@ -33,7 +33,7 @@ class _Choice:
         self._calls: dict[int, _Call] = {}
         self._legacy: _Call | None = None
         self._logprobs: list[dict[str, Any]] | None = None
-        self._end: dict[str, Any] = {"finish_reason": None}
+        self._last_chunk_fields: dict[str, Any] = {"finish_reason": None}
 
     def add(self, choice: dict[str, Any]) -> None:
         delta = choice["delta"]
@@ -53,14 +53,16 @@ class _Choice:
             self._logprobs = self._logprobs or []
             self._logprobs += choice["logprobs"]["content"]
         if choice["finish_reason"] is not None:
-            self._end = {key: choice[key] for key in _END if key in choice}
+            self._last_chunk_fields = {
+                key: choice[key] for key in _LAST_CHUNK_FIELDS if key in choice
+            }
 
-    def whole(self) -> dict[str, Any]:
+    def joined(self) -> dict[str, Any]:
         logprobs = self._logprobs
         return {
             "message": self._message(),
             "logprobs": None if logprobs is None else {"content": logprobs, "refusal": None},
-            **self._end,
+            **self._last_chunk_fields,
         }
 
     def _message(self) -> dict[str, Any]:
@@ -78,31 +80,31 @@ class _Choice:
         if details:
             message["reasoning_details"] = details
         if self._calls:
-            message["tool_calls"] = [self._calls[index].whole() for index in sorted(self._calls)]
+            message["tool_calls"] = [self._calls[index].joined() for index in sorted(self._calls)]
         if self._legacy is not None:
-            message["function_call"] = self._legacy.whole()["function"]
+            message["function_call"] = self._legacy.joined()["function"]
         return message
 
 
 class _Call:
-    """One call's deltas so far: the first says what it is, all add to its body."""
+    """Joins the deltas of one call: the first has its type and name, each adds to its body."""
 
     def __init__(self) -> None:
-        self._first: dict[str, Any] = {}
+        self._first_delta: dict[str, Any] = {}
         self._text: list[str] = []
 
     def add(self, part: dict[str, Any]) -> None:
-        self._first = self._first or part
+        self._first_delta = self._first_delta or part
         self._text.append(part[self._kind][self._body])
 
-    def whole(self) -> dict[str, Any]:
-        opened = {key: value for key, value in self._first.items() if key != "index"}
-        body = {**opened[self._kind], self._body: "".join(self._text)}
-        return {**opened, self._kind: body}
+    def joined(self) -> dict[str, Any]:
+        call = {key: value for key, value in self._first_delta.items() if key != "index"}
+        body = {**call[self._kind], self._body: "".join(self._text)}
+        return {**call, self._kind: body}
 
     @property
     def _kind(self) -> str:
-        return "custom" if "custom" in self._first else "function"
+        return "custom" if "custom" in self._first_delta else "function"
 
     @property
     def _body(self) -> str:

@@ -1,7 +1,7 @@
-"""What the chunks of Chat and of the legacy completions have in common.
+"""The fields, usage and encoding that chunks of Chat and of the legacy completions share.
 
-What was used is the last chunk of all, without choices; who has not asked for it does not get to
-see it (`encoder`), but a fold does.
+The last chunk has the usage and no choices. `encoder` leaves it out of a stream whose client did
+not request it; a fold always reads it.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from server.outbound.encoding import unnamed
 from server.outbound.usage import usage_object
 
 
-def head(
+def chunk_fields(
     kind: str, completion_id: str, *, created: int, model: str, include_usage: bool, **fields: Any
 ) -> dict[str, Any]:
-    """What is the same in all chunks. kind: their `object`. created: in Unix seconds."""
+    """The fields that all chunks have. kind: their `object`. created: Unix time in seconds."""
     shared = {
         "id": completion_id,
         "object": kind,
@@ -29,14 +29,17 @@ def head(
 
 
 def usage_chunk(shared: dict[str, Any], usages: Sequence[Usage], *, per_prompt: int) -> WireEvent:
-    """The last chunk: what all prompts took, and all of their `per_prompt` choices sampled."""
+    """The last chunk, with the usage of all prompts and of all choices.
+
+    usages: one for each choice. per_prompt: how many consecutive choices share a prompt.
+    """
     return {**shared, "choices": [], "usage": usage_object(usages[::per_prompt], usages)}
 
 
 def encoder(*, include_usage: bool) -> Encode:
-    """How the chunks of a stream are written."""
-    return unnamed if include_usage else _without_usage
+    """The function that encodes a chunk of a stream as server-sent event."""
+    return unnamed if include_usage else _unnamed_except_usage
 
 
-def _without_usage(chunk: WireEvent) -> bytes:
+def _unnamed_except_usage(chunk: WireEvent) -> bytes:
     return b"" if chunk.get("choices") == [] else unnamed(chunk)

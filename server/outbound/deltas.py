@@ -1,4 +1,4 @@
-"""The deltas of a chat message's fields: what a piece of text adds to which field.
+"""The deltas that add text to the fields of a chat message.
 
 Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-tokens
 """
@@ -13,41 +13,44 @@ Delta = dict[str, Any]
 
 
 class Field(Protocol):
-    """A field that text is added to."""
+    """A field of the message to which deltas add text."""
 
     def delta(self, text: str) -> Delta:
         """The delta that adds `text`."""
         ...
 
 
-class Joined:
-    """Text of one or more messages, set apart. `said` turns True with the first text."""
+class JoinedText:
+    """Separates the texts of several messages in one field.
+
+    `has_text` becomes True with the first text.
+    """
 
     def __init__(self) -> None:
-        self.said = False
-        self._gap = ""
+        self.has_text = False
+        self._separator = ""
 
     def next_message(self) -> None:
-        """What follows is another message's."""
-        self._gap = BETWEEN_MESSAGES if self.said else ""
+        """The next text belongs to another message."""
+        self._separator = BETWEEN_MESSAGES if self.has_text else ""
 
     def push(self, text: str) -> str:
-        """`text`, after the gap where one is due."""
-        text, self._gap, self.said = self._gap + text, "", True
+        """`text`, after a separator if it begins another message."""
+        text, self._separator, self.has_text = self._separator + text, "", True
         return text
 
 
-class Content(Joined):
+class Content(JoinedText):
     """`content`: preambles and the answer."""
 
     def delta(self, text: str) -> Delta:
         return {"content": self.push(text)}
 
 
-class Reasoning(Joined):
-    """`reasoning`, and the same again as `reasoning_details`; readers join these by index.
+class Reasoning(JoinedText):
+    """`reasoning`, repeated in `reasoning_details`, whose entries clients join by index.
 
-    alias: and once more as `reasoning_content`, the name that some clients know it by.
+    alias: Repeat the text as `reasoning_content` too, which some clients read instead.
     """
 
     def __init__(self, *, alias: bool = False) -> None:
@@ -69,8 +72,8 @@ class ToolCall:
         self._kind = kind
         self._body = "input" if kind == "custom" else "arguments"
 
-    def opened(self, name: str) -> Delta:
-        """The call before its arguments."""
+    def first_delta(self, name: str) -> Delta:
+        """The delta that begins the call, without arguments."""
         call = {
             "index": self._index,
             "id": self.id,
@@ -86,8 +89,8 @@ class ToolCall:
 class LegacyCall:
     """The deprecated `function_call`."""
 
-    def opened(self, name: str) -> Delta:
-        """The call before its arguments."""
+    def first_delta(self, name: str) -> Delta:
+        """The delta that begins the call, without arguments."""
         return {"function_call": {"name": name, "arguments": ""}}
 
     def delta(self, text: str) -> Delta:
@@ -95,7 +98,7 @@ class LegacyCall:
 
 
 def reasoning_detail(text: str) -> dict[str, Any]:
-    """OpenRouter's entry for raw reasoning of a model that does not sign it."""
+    """OpenRouter's entry for raw reasoning without a signature."""
     return {
         "type": "reasoning.text",
         "text": text,
@@ -107,7 +110,7 @@ def reasoning_detail(text: str) -> dict[str, Any]:
 
 
 def seal_detail(seal: str, index: int) -> dict[str, Any]:
-    """OpenRouter's entry for sealed reasoning. index: its place among all details."""
+    """OpenRouter's entry for sealed reasoning. index: its position in `reasoning_details`."""
     return {
         "type": "reasoning.encrypted",
         "data": seal,

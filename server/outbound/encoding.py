@@ -1,4 +1,4 @@
-"""Wire events as the bytes of server-sent events."""
+"""Encode wire events as server-sent events."""
 
 import orjson
 
@@ -6,11 +6,11 @@ from server.generation.runs import WireEvent
 
 
 def named(event: WireEvent) -> bytes:
-    """Responses' form: the `event:` line repeats the data's `type`."""
+    """The form of the Responses API: the `event:` line repeats the `type` of the data."""
     name: str = event["type"]
     return b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(event))
 
 
 def unnamed(event: WireEvent) -> bytes:
-    """Chat's form: data alone."""
+    """The form of Chat and the legacy completions: there is no `event:` line."""
     return b"data: %s\n\n" % orjson.dumps(event)

@@ -1,11 +1,15 @@
-"""The event that tells of an error inside a stream of Responses' events."""
+"""The `error` event of the Responses API."""
 
 from server.errors import APIError
 from server.generation.runs import WireEvent
 
 
 def error_event(error: APIError) -> WireEvent:
-    """Flat, as the SDK's type has it, and nested, as Open Responses has it; without a number."""
-    told = error.body()["error"]
-    flat = {key: told[key] for key in ("code", "message", "param")}
-    return {"type": "error", **flat, "error": told}
+    """The `error` event, without a sequence number.
+
+    The error's fields are at the top level, where the SDK reads them, and repeated under `error`,
+    where Open Responses has them.
+    """
+    fields = error.body()["error"]
+    flat = {key: fields[key] for key in ("code", "message", "param")}
+    return {"type": "error", **flat, "error": fields}

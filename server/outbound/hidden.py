@@ -1,4 +1,4 @@
-"""What a server that hides raw reasoning refuses, and what it leaves out."""
+"""The rules of `--raw-reasoning hide`: which requests are refused, and what is redacted."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,27 +7,32 @@ from server.errors import InvalidRequest
 from server.settings import Settings
 
 Fields = dict[str, Any]
-Show = Callable[[Fields], Fields]
+Redact = Callable[[Fields], Fields]
 
 
-def refuse_where_hidden(settings: Settings, what: str, *, param: str | None = None) -> None:
-    """Raises InvalidRequest for an answer that would show raw reasoning all the same."""
+def refuse_if_reasoning_hidden(
+    settings: Settings, feature: str, *, param: str | None = None
+) -> None:
+    """Refuse a feature that would show raw reasoning if the server hides it.
+
+    feature: the feature as the error message names it. Raises InvalidRequest.
+    """
     if settings.raw_reasoning == "hide":
         raise InvalidRequest(
-            f"{what} would show the model's raw reasoning, which this server hides "
+            f"{feature} would show the model's raw reasoning, which this server hides "
             "(--raw-reasoning hide).",
             param=param,
             code="raw_reasoning_hidden",
         )
 
 
-def shown_by(settings: Settings, redact: Show) -> Show:
-    """How stored objects are shown: by `redact` where raw reasoning is hidden, else as they are.
+def redaction_for(settings: Settings, redact: Redact) -> Redact:
+    """The function to apply to stored objects: `redact` if raw reasoning is hidden, else none.
 
-    They may have been stored while it was shown.
+    An object may have been stored while raw reasoning was shown.
     """
-    return redact if settings.raw_reasoning == "hide" else _as_they_are
+    return redact if settings.raw_reasoning == "hide" else _unchanged
 
 
-def _as_they_are(fields: Fields) -> Fields:
+def _unchanged(fields: Fields) -> Fields:
     return fields

@@ -1,4 +1,4 @@
-"""The end of a response whose server stopped while it was made, from the events that it left."""
+"""The last events of a response whose server stopped before the response was finished."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,38 +7,41 @@ from server.errors import ServerFailed
 from server.generation.runs import WireEvent
 from server.outbound.failure import error_event
 from server.outbound.fold import fold
-from server.outbound.items import closing
+from server.outbound.items import closing_events
 
 REASON = "The server that made this response stopped before it was finished."
 
 
 def end_interrupted(started: dict[str, Any], events: Sequence[WireEvent]) -> list[WireEvent]:
-    """All events of the response: those that are known, then how it failed.
+    """All events of the response: the stored ones, followed by those of its failure.
 
-    started: the response before its first token. An item that was open ends incomplete, with the
-    text that is known of it.
+    An item that was open ends incomplete, with the text of its stored deltas.
+
+    Args:
+        started: The response before its first token.
+        events: The stored events. Without any, the first two events are made from `started`.
     """
-    known = list(events) or [
+    stored = list(events) or [
         {"type": "response.created", "response": started, "sequence_number": 0},
         {"type": "response.in_progress", "response": started, "sequence_number": 1},
     ]
-    closed = _closed(known)
+    closing = _close_open_item(stored)
     failed = {
-        **fold([*known, *closed]),
+        **fold([*stored, *closing]),
         "status": "failed",
         "error": {"code": "server_error", "message": REASON},
     }
     last: list[WireEvent] = [
-        *closed,
+        *closing,
         error_event(ServerFailed(REASON)),
         {"type": "response.failed", "response": failed},
     ]
-    first = len(known)
-    return known + [{**event, "sequence_number": first + n} for n, event in enumerate(last)]
+    first = len(stored)
+    return stored + [{**event, "sequence_number": first + n} for n, event in enumerate(last)]
 
 
-def _closed(events: Sequence[WireEvent]) -> list[WireEvent]:
-    """The end of the item that is open, if one is."""
+def _close_open_item(events: Sequence[WireEvent]) -> list[WireEvent]:
+    """The last events of the item that is open; none if all items are done."""
     added = [event for event in events if event["type"] == "response.output_item.added"]
     done = [event for event in events if event["type"] == "response.output_item.done"]
     if len(added) == len(done):
@@ -49,7 +52,7 @@ def _closed(events: Sequence[WireEvent]) -> list[WireEvent]:
         for event in events
         if event.get("item_id") == item["id"] and event["type"].endswith(".delta")
     ]
-    return closing(index, {**item, **_body(item, deltas), "status": "incomplete"})
+    return closing_events(index, {**item, **_body(item, deltas), "status": "incomplete"})
 
 
 def _body(item: dict[str, Any], deltas: Sequence[WireEvent]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The items of a response while they are made: each owns its text and says its own events.
+"""The output items of a response in progress: each collects its text and makes its events.
 
-Order of an item's events, by the Open Responses specification (2026-04-24): output_item.added,
+The order of an item's events, by the Open Responses specification (2026-04-24): output_item.added,
 content_part.added, deltas, `.done`, content_part.done, output_item.done.
 """
 
@@ -13,67 +13,67 @@ from harmony.messages import Channel
 from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.ids import new_id
-from server.outbound.logprobs import entries
+from server.outbound.logprobs import logprob_entries
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
 
 class OutputItem(Protocol):
-    """An open item. `open` is called once, `delta` for each piece of text, `close` once."""
+    """An open item. Call `open` once, `delta` for each piece of text, and `close` once."""
 
     @property
     def id(self) -> str:
-        """The item's id, the same in all its events."""
+        """The item's id, which is the same in all of its events."""
         ...
 
     def open(self) -> list[WireEvent]:
-        """The events before the first text."""
+        """The events that begin the item."""
         ...
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
-        """The events of more text."""
+        """The events that add text."""
         ...
 
     def close(self, status: Status) -> list[WireEvent]:
-        """The last events; that of `response.output_item.done` holds the whole item."""
+        """The events that end the item; `response.output_item.done` has the whole item."""
         ...
 
 
 class TextItem:
-    """A message. It has one `output_text` part, which may be empty."""
+    """A message with one `output_text` part, whose text may be empty."""
 
     def __init__(self, index: int, phase: str) -> None:
         self.id = new_id("msg")
         self._index = index
         self._phase = phase
-        self._at = {"item_id": self.id, "output_index": index, "content_index": 0}
+        self._position = {"item_id": self.id, "output_index": index, "content_index": 0}
         self._text: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
 
     def open(self) -> list[WireEvent]:
-        """The message without content, then its part without text."""
+        """The events that add the message without content and its part without text."""
         return [
             _added(self._index, self._item("in_progress", [])),
-            {"type": "response.content_part.added", **self._at, "part": self._part()},
+            {"type": "response.content_part.added", **self._position, "part": self._part()},
         ]
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
-        """One event."""
+        """One event with the text."""
         self._text.append(text)
-        shown = entries(logprobs) if logprobs else []
-        self._logprobs += shown
+        new_logprobs = logprob_entries(logprobs) if logprobs else []
+        self._logprobs += new_logprobs
         return [
             {
                 "type": "response.output_text.delta",
-                **self._at,
+                **self._position,
                 "delta": text,
-                "logprobs": shown,
+                "logprobs": new_logprobs,
             }
         ]
 
     def close(self, status: Status) -> list[WireEvent]:
-        """The whole text, the whole part, the whole message."""
-        return closing(self._index, self._item(status, [self._part()]))
+        """The events with the whole text, part and message."""
+        return closing_events(self._index, self._item(status, [self._part()]))
 
     def _part(self) -> dict[str, Any]:
         text = "".join(self._text)
@@ -96,32 +96,32 @@ class TextItem:
 
 
 class ReasoningItem:
-    """Raw chain of thought. Its part appears with its first text: an empty one has no content."""
+    """Raw chain of thought. The first text adds its part, so reasoning without text has none."""
 
     def __init__(self, index: int) -> None:
         self.id = new_id("rs")
         self._index = index
-        self._at = {"item_id": self.id, "output_index": index, "content_index": 0}
+        self._position = {"item_id": self.id, "output_index": index, "content_index": 0}
         self._text: list[str] = []
 
     def open(self) -> list[WireEvent]:
-        """The item without content."""
+        """The event that adds the item without content."""
         return [_added(self._index, self._item("in_progress", []))]
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
-        """One event, after that of the new part where it is the first."""
+        """One event with the text; the first text is preceded by the event that adds the part."""
         events: list[WireEvent] = []
         if not self._text:
             part = {"type": "reasoning_text", "text": ""}
-            events.append({"type": "response.content_part.added", **self._at, "part": part})
+            events.append({"type": "response.content_part.added", **self._position, "part": part})
         self._text.append(text)
-        events.append({"type": "response.reasoning_text.delta", **self._at, "delta": text})
+        events.append({"type": "response.reasoning_text.delta", **self._position, "delta": text})
         return events
 
     def close(self, status: Status) -> list[WireEvent]:
-        """The whole text and part where there is any, the whole item."""
+        """The events with the whole text, part and item."""
         part = {"type": "reasoning_text", "text": "".join(self._text)}
-        return closing(self._index, self._item(status, [part] if self._text else []))
+        return closing_events(self._index, self._item(status, [part] if self._text else []))
 
     def _item(self, status: Status, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -134,15 +134,15 @@ class ReasoningItem:
 
 
 class HiddenReasoningItem(ReasoningItem):
-    """Reasoning of which only the fact is told."""
+    """Reasoning whose text is not shown."""
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
-        """Nothing."""
+        """No events."""
         return []
 
 
 class CallItem:
-    """A call of a function (JSON `arguments`) or of a custom tool (free `input`)."""
+    """A call of a function (JSON `arguments`) or of a custom tool (`input` as free text)."""
 
     def __init__(self, index: int, tool: DeclaredTool) -> None:
         custom = tool.kind == "custom"
@@ -153,21 +153,21 @@ class CallItem:
         self._kind = "custom_tool_call" if custom else "function_call"
         self._body = "input" if custom else "arguments"
         self._event = f"response.{self._kind}_{self._body}"
-        self._at = {"item_id": self.id, "output_index": index}
+        self._position = {"item_id": self.id, "output_index": index}
         self._text: list[str] = []
 
     def open(self) -> list[WireEvent]:
-        """The call without its arguments."""
+        """The event that adds the call without arguments."""
         return [_added(self._index, self._item("in_progress"))]
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
-        """One event."""
+        """One event with the text."""
         self._text.append(text)
-        return [{"type": f"{self._event}.delta", **self._at, "delta": text}]
+        return [{"type": f"{self._event}.delta", **self._position, "delta": text}]
 
     def close(self, status: Status) -> list[WireEvent]:
-        """The whole arguments, the whole call."""
-        return closing(self._index, self._item(status))
+        """The events with the whole arguments and call."""
+        return closing_events(self._index, self._item(status))
 
     def _item(self, status: Status) -> dict[str, Any]:
         item = {
@@ -184,7 +184,16 @@ class CallItem:
 def output_item(
     index: int, header: Header, tool: DeclaredTool | None, *, hide_reasoning: bool
 ) -> OutputItem:
-    """The item that a message becomes. The recipient decides: with one it is a call (`tool`)."""
+    """The item for a message with this header.
+
+    A message with a recipient is a call, in any channel.
+
+    Args:
+        index: The item's `output_index`.
+        header: The message's header.
+        tool: The recipient's tool; None for a message without recipient.
+        hide_reasoning: Leave out the text of reasoning.
+    """
     if tool is not None:
         return CallItem(index, tool)
     if header.channel is Channel.ANALYSIS:
@@ -192,27 +201,31 @@ def output_item(
     return TextItem(index, "final_answer" if header.channel is Channel.FINAL else "commentary")
 
 
-def closing(index: int, item: dict[str, Any]) -> list[WireEvent]:
-    """The last events of an item, from what it has become."""
-    at = {"item_id": item["id"], "output_index": index}
+def closing_events(index: int, item: dict[str, Any]) -> list[WireEvent]:
+    """The events that end an item. item: the item as it ends. index: its `output_index`."""
+    position = {"item_id": item["id"], "output_index": index}
     events: list[WireEvent] = []
     match item:
         case {"type": "function_call", "arguments": text, "name": name}:
             kind = "response.function_call_arguments.done"
-            events.append({"type": kind, **at, "arguments": text, "name": name})
+            events.append({"type": kind, **position, "arguments": text, "name": name})
         case {"type": "custom_tool_call", "input": text}:
-            events.append({"type": "response.custom_tool_call_input.done", **at, "input": text})
+            events.append(
+                {"type": "response.custom_tool_call_input.done", **position, "input": text}
+            )
         case {"content": parts}:
-            for place, part in enumerate(parts):
-                events += _part_done({**at, "content_index": place}, part)
+            for content_index, part in enumerate(parts):
+                events += _close_part({**position, "content_index": content_index}, part)
     return [*events, {"type": "response.output_item.done", "output_index": index, "item": item}]
 
 
-def _part_done(at: dict[str, Any], part: dict[str, Any]) -> list[WireEvent]:
-    said: dict[str, Any] = {name: part[name] for name in ("text", "logprobs") if name in part}
+def _close_part(position: dict[str, Any], part: dict[str, Any]) -> list[WireEvent]:
+    text_fields: dict[str, Any] = {
+        name: part[name] for name in ("text", "logprobs") if name in part
+    }
     return [
-        {"type": f"response.{part['type']}.done", **at, **said},
-        {"type": "response.content_part.done", **at, "part": part},
+        {"type": f"response.{part['type']}.done", **position, **text_fields},
+        {"type": "response.content_part.done", **position, "part": part},
     ]
 
 

@@ -1,4 +1,4 @@
-"""Turn events -> legacy completion chunks, and chunks -> the completion.
+"""Convert turn events to chunks of a legacy completion, and fold chunks into the completion.
 
 Source: https://platform.openai.com/docs/api-reference/completions/object
 """
@@ -19,21 +19,24 @@ from server.generation.turn_events import (
     Usage,
 )
 
-_LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+_LOGPROB_LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
 
-class CompletionOutbound:
-    """One choice.
+class LegacyCompletionOutbound:
+    """Makes the chunks of one choice; implements `server.generation.outbound.Outbound`.
 
-    shared: what is the same in all chunks. echo: what its text begins with. show_ids: its last
-    chunk has the prompt's ids and the sampled ones.
+    Args:
+        shared: The fields that all chunks of the completion have (`chunk_fields`).
+        index: The choice's index.
+        echo: The prompt if the text begins with it, else empty.
+        show_ids: Add the prompt's token ids and the sampled ones to the last chunk.
     """
 
     def __init__(
         self, shared: dict[str, Any], *, index: int = 0, echo: str = "", show_ids: bool = False
     ) -> None:
         self.usage: Usage
-        """Set when the turn has finished."""
+        """The turn's usage; set by the `TurnFinished` event."""
         self._shared = shared
         self._index = index
         self._echo = echo
@@ -41,33 +44,33 @@ class CompletionOutbound:
         self._offset = len(echo)
 
     def start(self) -> list[WireEvent]:
-        """What the text begins with, perhaps nothing."""
+        """One chunk with the echo, which may be empty."""
         return [self._chunk(self._echo)]
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
-        """A chunk for each piece of text, and one for the end."""
+        """One chunk for each piece of text, and one for the end of the turn."""
         match event:
             case TextDelta():
-                return [self._text(event)]
+                return [self._text_chunk(event)]
             case MessageOpened() | MessageClosed():
                 return []
             case TurnFinished():
-                return [self._finished(event)]
+                return [self._finish(event)]
 
     def fail(self, error: APIError) -> list[WireEvent]:
-        """OpenAI's error body."""
+        """The error in OpenAI's form."""
         return [error.body()]
 
     def cancel(self) -> list[WireEvent]:
-        """Nothing: the API has no event for it."""
+        """No events: the API has none for a cancelled completion."""
         return []
 
-    def _text(self, event: TextDelta) -> WireEvent:
-        logprobs = _logprobs(event.logprobs, self._offset) if event.logprobs else None
+    def _text_chunk(self, event: TextDelta) -> WireEvent:
+        logprobs = _logprob_lists(event.logprobs, self._offset) if event.logprobs else None
         self._offset += len(event.text)
         return self._chunk(event.text, logprobs=logprobs)
 
-    def _finished(self, event: TurnFinished) -> WireEvent:
+    def _finish(self, event: TurnFinished) -> WireEvent:
         self.usage = event.usage
         last = self._chunk("", finish_reason=event.reason)
         if self._show_ids:
@@ -83,52 +86,55 @@ class CompletionOutbound:
 
 
 def fold(chunks: Sequence[WireEvent]) -> dict[str, Any]:
-    """The completion, which is what joining all chunks gives; the last one holds the usage."""
+    """The completion that results from joining all chunks. The last chunk has the usage."""
     choices: dict[int, list[dict[str, Any]]] = {}
     for chunk in chunks:
         for choice in chunk["choices"]:
             choices.setdefault(choice["index"], []).append(choice)
-    return {**chunks[-1], "choices": [_joined(choices[index]) for index in sorted(choices)]}
+    return {**chunks[-1], "choices": [_join_choice(choices[index]) for index in sorted(choices)]}
 
 
-def best(completion: dict[str, Any], *, n: int, best_of: int, logprobs: bool) -> dict[str, Any]:
+def select_best(
+    completion: dict[str, Any], *, n: int, best_of: int, logprobs: bool
+) -> dict[str, Any]:
     """The completion with the `n` likeliest of each prompt's `best_of` choices, likeliest first.
 
-    Where all are kept, they stay in order. logprobs: whether the choices keep theirs.
+    If `n` equals `best_of`, the completion is returned as it is. logprobs: whether the selected
+    choices show their logprobs.
     """
     if n == best_of:
         return completion
-    made = completion["choices"]
-    kept = [
+    sampled = completion["choices"]
+    selected = [
         choice
-        for first in range(0, len(made), best_of)
-        for choice in sorted(made[first : first + best_of], key=_mean_logprob, reverse=True)[:n]
+        for first in range(0, len(sampled), best_of)
+        for choice in sorted(sampled[first : first + best_of], key=_mean_logprob, reverse=True)[:n]
     ]
-    shown = {} if logprobs else {"logprobs": None}
-    choices = [choice | {"index": index} | shown for index, choice in enumerate(kept)]
+    hidden = {} if logprobs else {"logprobs": None}
+    choices = [choice | {"index": index} | hidden for index, choice in enumerate(selected)]
     return {**completion, "choices": choices}
 
 
 def _mean_logprob(choice: dict[str, Any]) -> float:
-    each = (choice["logprobs"] or {}).get("token_logprobs", ())
-    return sum(each) / len(each) if each else 0.0
+    values = (choice["logprobs"] or {}).get("token_logprobs", ())
+    return sum(values) / len(values) if values else 0.0
 
 
-def _logprobs(logprobs: Sequence[TokenLogprobs], offset: int) -> dict[str, Any]:
-    shown: dict[str, Any] = {name: [] for name in _LISTS}
+def _logprob_lists(logprobs: Sequence[TokenLogprobs], offset: int) -> dict[str, Any]:
+    lists: dict[str, Any] = {name: [] for name in _LOGPROB_LISTS}
     for sampled in logprobs:
-        token = _spelled(sampled.token_id)
-        top = {_spelled(token_id): logprob for token_id, logprob in sampled.top}
-        shown["tokens"].append(token)
-        shown["token_logprobs"].append(sampled.logprob)
-        shown["top_logprobs"].append(top)
-        shown["text_offset"].append(offset)
+        token = _token_text(sampled.token_id)
+        top = {_token_text(token_id): logprob for token_id, logprob in sampled.top}
+        lists["tokens"].append(token)
+        lists["token_logprobs"].append(sampled.logprob)
+        lists["top_logprobs"].append(top)
+        lists["text_offset"].append(offset)
         offset += len(token_bytes()[sampled.token_id].decode(errors="ignore"))
-    return shown
+    return lists
 
 
-def _spelled(token_id: int) -> str:
-    """The token's text; the API writes what is no text of its own as `bytes:\\xe2\\x80`."""
+def _token_text(token_id: int) -> str:
+    """The token's text; the API writes incomplete UTF-8 as `bytes:\\xe2\\x80`."""
     data = token_bytes()[token_id]
     try:
         return data.decode()
@@ -136,8 +142,8 @@ def _spelled(token_id: int) -> str:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
 
 
-def _joined(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _join_choice(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
     text = "".join(piece["text"] for piece in pieces)
-    logprobs = [shown for piece in pieces if (shown := piece["logprobs"]) is not None]
-    lists = {name: [entry for each in logprobs for entry in each[name]] for name in _LISTS}
+    logprobs = [part for piece in pieces if (part := piece["logprobs"]) is not None]
+    lists = {name: [entry for part in logprobs for entry in part[name]] for name in _LOGPROB_LISTS}
     return {**pieces[-1], "text": text, "logprobs": lists if logprobs else None}

@@ -1,4 +1,4 @@
-"""Lists: pages as the API's cursors want them, and items in the API's full form."""
+"""The API's list objects and their pages, and items with all required fields."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from server.schemas.paging import Paging
 
 
-def whole_page(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
-    """A page of what was found; each has an `id`."""
+def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    """The API's list object. data: the entries of this page; each has an `id`."""
     return {
         "object": "list",
         "data": list(data),
@@ -17,29 +17,33 @@ def whole_page(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, A
     }
 
 
-def page(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any]:
-    """The part of `entries` (the oldest first) that is asked for; each has an `id`.
+def paginate(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any]:
+    """The list object with the entries that `paging` selects.
 
-    After an id that is not there, nothing comes. After one that several entries have, what follows
-    the last of them: a client that asks for page after page comes to an end.
+    A cursor (`after`) that no entry has selects nothing. If several entries have its id, the page
+    begins after the last of them, so that a client that requests page after page reaches the end.
+
+    Args:
+        entries: All entries, the oldest first; each has an `id`.
+        paging: Order, cursor and limit.
     """
     ordered = list(entries) if paging.order == "asc" else list(entries)[::-1]
     if paging.after is not None:
-        places = [index for index, entry in enumerate(ordered) if entry["id"] == paging.after]
-        ordered = ordered[places[-1] + 1 :] if places else []
+        positions = [index for index, entry in enumerate(ordered) if entry["id"] == paging.after]
+        ordered = ordered[positions[-1] + 1 :] if positions else []
     data = ordered[: paging.limit]
-    return whole_page(data, has_more=len(ordered) > len(data))
+    return list_object(data, has_more=len(ordered) > len(data))
 
 
-def full(item: dict[str, Any]) -> dict[str, Any]:
-    """An item of a request with what clients may leave out, as the SDK's types require it."""
+def complete_item(item: dict[str, Any]) -> dict[str, Any]:
+    """An item of a request with the fields that clients may omit and the SDK's types require."""
     content = item.get("content")
     if item["type"] == "message" and isinstance(content, str):
-        return {"status": "completed", **item, "content": [_text(content, item["role"])]}
+        return {"status": "completed", **item, "content": [_text_part(content, item["role"])]}
     return {"status": "completed", **item}
 
 
-def _text(text: str, role: str) -> dict[str, Any]:
+def _text_part(text: str, role: str) -> dict[str, Any]:
     if role == "assistant":
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
     return {"type": "input_text", "text": text}

@@ -1,4 +1,4 @@
-"""Token logprobs as both APIs show them."""
+"""Token logprobs in the form that Chat and Responses share."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,10 +8,10 @@ from harmony.tokenizer import decode
 from harmony.vocab import token_bytes
 
 
-def entries(logprobs: Iterable[TokenLogprobs]) -> list[dict[str, Any]]:
-    """One object a token: `token`, `logprob`, `bytes` and `top_logprobs`, likeliest first.
+def logprob_entries(logprobs: Iterable[TokenLogprobs]) -> list[dict[str, Any]]:
+    """One object for each token: `token`, `logprob`, `bytes` and `top_logprobs`, likeliest first.
 
-    A token that holds a part of a character shows U+FFFD; `bytes` are exact.
+    The `token` of incomplete UTF-8 contains U+FFFD; `bytes` are exact.
     """
     return [
         {

@@ -1,7 +1,7 @@
-"""What was stored while raw reasoning was shown, as a server that hides it may show it.
+"""Remove raw reasoning from stored objects, for a server that hides it.
 
-Its text is blank. Events and parts keep their places, so that sequence numbers have no gap and
-clients can go on from any of them.
+The objects may have been stored while raw reasoning was shown. Its text becomes empty, and no event
+or part is removed: sequence numbers have no gap, and clients can resume after any of them.
 """
 
 from typing import Any
@@ -9,24 +9,24 @@ from typing import Any
 from server.generation.runs import WireEvent
 from server.schemas.chat import ALIAS
 
-_OF_COMPLETION = frozenset({"prompt_token_ids"})
-_OF_CHOICE = frozenset({"token_ids"})
-_OF_RESPONSE = _OF_COMPLETION | _OF_CHOICE
-_OF_MESSAGE = frozenset({"reasoning", "reasoning_details", ALIAS})
-_SEALED = "reasoning.encrypted"
+_COMPLETION_FIELDS = frozenset({"prompt_token_ids"})
+_CHOICE_FIELDS = frozenset({"token_ids"})
+_RESPONSE_FIELDS = _COMPLETION_FIELDS | _CHOICE_FIELDS
+_MESSAGE_FIELDS = frozenset({"reasoning", "reasoning_details", ALIAS})
+_SEALED_TYPE = "reasoning.encrypted"
 
 
 def redacted_item(item: dict[str, Any]) -> dict[str, Any]:
-    """An input or output item; `encrypted_content` stays, which tells clients nothing."""
+    """An input or output item. `encrypted_content` stays, because clients cannot read it."""
     if item["type"] != "reasoning" or not item.get("content"):
         return item
     return {**item, "content": [{"type": "reasoning_text", "text": ""}]}
 
 
 def redacted_response(response: dict[str, Any]) -> dict[str, Any]:
-    """A response object; token ids would spell the reasoning out."""
+    """A response object, without token ids, which would reveal the reasoning."""
     output = [redacted_item(item) for item in response["output"]]
-    return {**_without(response, _OF_RESPONSE), "output": output}
+    return {**_without(response, _RESPONSE_FIELDS), "output": output}
 
 
 def redacted_event(event: WireEvent) -> WireEvent:
@@ -46,24 +46,26 @@ def redacted_event(event: WireEvent) -> WireEvent:
 
 
 def redacted_message(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of a chat completion, or of its request; sealed reasoning stays.
+    """A message of a chat completion or of its request. Sealed reasoning stays.
 
-    A request's messages are as clients sent them: where nothing reads a field it may hold anything.
+    A request's messages are stored as clients sent them, and `reasoning_details` may have any type.
     """
-    given = message.get("reasoning_details")
-    details = given if isinstance(given, list) else []
-    sealed = [each for each in details if isinstance(each, dict) and each.get("type") == _SEALED]
-    shown = _without(message, _OF_MESSAGE)
+    details = message.get("reasoning_details")
+    entries = details if isinstance(details, list) else []
+    sealed = [
+        entry for entry in entries if isinstance(entry, dict) and entry.get("type") == _SEALED_TYPE
+    ]
+    shown = _without(message, _MESSAGE_FIELDS)
     return {**shown, "reasoning_details": sealed} if sealed else shown
 
 
 def redacted_completion(completion: dict[str, Any]) -> dict[str, Any]:
-    """A chat completion; token ids would spell the reasoning out."""
+    """A chat completion, without token ids, which would reveal the reasoning."""
     choices = [
-        {**_without(choice, _OF_CHOICE), "message": redacted_message(choice["message"])}
+        {**_without(choice, _CHOICE_FIELDS), "message": redacted_message(choice["message"])}
         for choice in completion["choices"]
     ]
-    return {**_without(completion, _OF_COMPLETION), "choices": choices}
+    return {**_without(completion, _COMPLETION_FIELDS), "choices": choices}
 
 
 def _without(fields: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Turn events -> the events of the Responses API, numbered from 0.
+"""Convert turn events to events of the Responses API, numbered from 0.
 
-Source: the Open Responses specification (2026-04-24) and
+Sources: the Open Responses specification (2026-04-24) and
 https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
@@ -26,12 +26,18 @@ from server.outbound.items import OutputItem, Status, output_item
 
 
 class ResponsesOutbound:
-    """One response.
+    """Makes the events of one response; implements `server.generation.outbound.Outbound`.
 
-    created: the response object as it stands before the first token. hide_reasoning: raw chain of
-    thought stays in `messages_by_item_id` alone. show_ids: the last event has the prompt's and the
-    sampled ids (`prompt_token_ids`, `token_ids`: an extension). seal: makes the
-    `encrypted_content` of reasoning, None for none. now: Unix time in seconds.
+    Args:
+        created: The response object before its first token.
+        plan: The compiled request.
+        hide_reasoning: Leave the raw chain of thought out of all events. It is still in
+            `messages_by_item_id`.
+        show_ids: Add the prompt's token ids and the sampled ones to the last event
+            (`prompt_token_ids` and `token_ids`, an extension of the API).
+        seal: Encrypts a reasoning message for `encrypted_content`. With None, items have no such
+            field.
+        now: The current Unix time in seconds.
     """
 
     def __init__(
@@ -45,19 +51,19 @@ class ResponsesOutbound:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.messages_by_item_id: dict[str, Message] = {}
-        """What the model said, by the id of the item that shows it."""
+        """The model's messages, by the id of the item that shows each."""
         self._created = created
         self._plan = plan
         self._hide_reasoning = hide_reasoning
         self._show_ids = show_ids
         self._seal = seal
         self._now = now
-        self._open: OutputItem | None = None
-        self._closed: list[WireEvent] = []
+        self._open_item: OutputItem | None = None
+        self._done_events: list[WireEvent] = []
         self._sequence_number = 0
 
     def start(self) -> list[WireEvent]:
-        """The response was created, and is in progress or queued."""
+        """`response.created`, then `response.in_progress` or `response.queued`."""
         return self._number(
             [
                 {"type": "response.created", "response": self._created},
@@ -66,32 +72,32 @@ class ResponsesOutbound:
         )
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
-        """An item's events, or the response's last one. The first ends the waiting in a queue."""
-        told = self._told(event)
+        """An item's events, or the response's last event. The first call ends `queued`."""
+        events = self._events(event)
         if self._created["status"] == "queued":
-            told = [self._leave_queue(), *told]
-        return self._number(told)
+            events = [self._leave_queue(), *events]
+        return self._number(events)
 
     def fail(self, error: APIError) -> list[WireEvent]:
-        """The open item ends incomplete; an `error` event, then `response.failed`."""
+        """End the open item as incomplete, then send `error` and `response.failed`."""
         failure = {"code": _failure_code(error), "message": error.message}
         return self._number(
             [
                 *self._close_item("incomplete"),
                 error_event(error),
-                self._ended("response.failed", status="failed", error=failure),
+                self._terminal_event("response.failed", status="failed", error=failure),
             ]
         )
 
     def cancel(self) -> list[WireEvent]:
-        """The open item ends incomplete, the response `cancelled`.
+        """End the open item as incomplete and the response as `cancelled`.
 
-        The API has no event of its own for that: the last one is `response.incomplete`.
+        The API has no event for cancellation, so the last event is `response.incomplete`.
         """
         return self._number(
             [
                 *self._close_item("incomplete"),
-                self._ended("response.incomplete", status="cancelled"),
+                self._terminal_event("response.incomplete", status="cancelled"),
             ]
         )
 
@@ -99,59 +105,61 @@ class ResponsesOutbound:
         self._created = {**self._created, "status": "in_progress"}
         return {"type": "response.in_progress", "response": self._created}
 
-    def _told(self, event: TurnEvent) -> list[WireEvent]:
+    def _events(self, event: TurnEvent) -> list[WireEvent]:
         match event:
             case TextDelta():
-                assert self._open is not None
-                return self._open.delta(event.text, event.logprobs)
+                assert self._open_item is not None
+                return self._open_item.delta(event.text, event.logprobs)
             case MessageOpened():
-                return self._open_item(event)
+                return self._begin_item(event)
             case MessageClosed():
                 return self._close_message(event)
             case TurnFinished():
                 return self._finish(event)
 
-    def _open_item(self, event: MessageOpened) -> list[WireEvent]:
+    def _begin_item(self, event: MessageOpened) -> list[WireEvent]:
         header = event.header
         tool = None if header.recipient is None else self._plan.tool(header.recipient)
-        self._open = output_item(
-            len(self._closed), header, tool, hide_reasoning=self._hide_reasoning
+        self._open_item = output_item(
+            len(self._done_events), header, tool, hide_reasoning=self._hide_reasoning
         )
-        return self._open.open()
+        return self._open_item.open()
 
     def _close_message(self, event: MessageClosed) -> list[WireEvent]:
-        assert self._open is not None
-        self.messages_by_item_id[self._open.id] = event.message
+        assert self._open_item is not None
+        self.messages_by_item_id[self._open_item.id] = event.message
         events = self._close_item("completed" if event.complete else "incomplete")
         if self._seal is not None and events[-1]["item"]["type"] == "reasoning":
             events[-1]["item"]["encrypted_content"] = self._seal(event.message)
         return events
 
     def _close_item(self, status: Status) -> list[WireEvent]:
-        if self._open is None:
+        if self._open_item is None:
             return []
-        events = self._open.close(status)
-        self._open = None
-        self._closed.append(events[-1])
+        events = self._open_item.close(status)
+        self._open_item = None
+        self._done_events.append(events[-1])
         return events
 
     def _finish(self, event: TurnFinished) -> list[WireEvent]:
-        told: dict[str, Any] = {"usage": _usage(event.usage)}
+        fields: dict[str, Any] = {"usage": _usage(event.usage)}
         if self._show_ids:
-            told |= {"prompt_token_ids": event.prompt_token_ids, "token_ids": event.token_ids}
+            fields |= {"prompt_token_ids": event.prompt_token_ids, "token_ids": event.token_ids}
         if event.reason == "length":
             details = {"reason": "max_output_tokens"}
-            ended = self._ended(
-                "response.incomplete", status="incomplete", incomplete_details=details, **told
+            terminal = self._terminal_event(
+                "response.incomplete", status="incomplete", incomplete_details=details, **fields
             )
         else:
-            at = int(self._now())
-            ended = self._ended("response.completed", status="completed", completed_at=at, **told)
-        return [ended]
+            completed_at = int(self._now())
+            terminal = self._terminal_event(
+                "response.completed", status="completed", completed_at=completed_at, **fields
+            )
+        return [terminal]
 
-    def _ended(self, kind: str, **fields: Any) -> WireEvent:
+    def _terminal_event(self, kind: str, **fields: Any) -> WireEvent:
         ended = {"type": kind, "response": {**self._created, **fields}}
-        return {"type": kind, "response": fold([*self._closed, ended])}
+        return {"type": kind, "response": fold([*self._done_events, ended])}
 
     def _number(self, events: list[WireEvent]) -> list[WireEvent]:
         for event in events:
@@ -171,7 +179,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _failure_code(error: APIError) -> str:
-    """One of the codes that the SDK's `ResponseError` allows."""
+    """The code for the error, among those that the SDK's `ResponseError` allows."""
     if isinstance(error, RateLimited):
         return "rate_limit_exceeded"
     return "invalid_prompt" if isinstance(error, InvalidRequest) else "server_error"

@@ -1,4 +1,4 @@
-"""Stored chat completions as the API shows them.
+"""Make the stored form of a chat completion.
 
 Source: https://platform.openai.com/docs/api-reference/chat/list
 """
@@ -9,7 +9,7 @@ from server.schemas.chat import CreateChatCompletion
 from server.store.chat_completions.base import StoredChatCompletion
 from server.store.items import SampledMessages
 
-_ECHOED = (
+_ECHOED_FIELDS = (
     "frequency_penalty",
     "presence_penalty",
     "response_format",
@@ -24,27 +24,34 @@ _ECHOED = (
 def stored_chat_completion(
     request: CreateChatCompletion,
     completion: dict[str, Any],
-    called: dict[str, SampledMessages],
+    output_up_to_call: dict[str, SampledMessages],
     owner: str,
 ) -> StoredChatCompletion:
-    """A completion with what the request asked for, as it is kept."""
-    asked = {name: getattr(request, name) for name in _ECHOED}
-    shown = {
+    """A completion with the request's parameters and messages, as the store keeps it.
+
+    Args:
+        request: The request that made the completion.
+        completion: The completion as the client received it.
+        output_up_to_call: The model's messages up to and including each call, by the call's id.
+        owner: The API key's digest.
+    """
+    parameters = {name: getattr(request, name) for name in _ECHOED_FIELDS}
+    stored = {
         **completion,
-        **{name: value for name, value in asked.items() if value is not None},
+        **{name: value for name, value in parameters.items() if value is not None},
         "metadata": request.metadata or {},
     }
     if request.user is not None:
-        shown["input_user"] = request.user
+        stored["input_user"] = request.user
     messages = tuple(
         _stored_message(message, f"{completion['id']}-{index}")
         for index, message in enumerate(request.messages)
     )
-    return StoredChatCompletion(owner, shown, messages, called)
+    return StoredChatCompletion(owner, stored, messages, output_up_to_call)
 
 
 def _stored_message(message: dict[str, Any], message_id: str) -> dict[str, Any]:
-    """Content in parts has a field of its own here."""
+    """The message with `content` as text or null, and parts of content in `content_parts`."""
     content = message.get("content")
     if isinstance(content, list):
         return {**message, "id": message_id, "content": None, "content_parts": content}

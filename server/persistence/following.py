@@ -6,7 +6,7 @@ from typing import Any
 
 from server.generation.runs import Runs, WireEvent
 from server.outbound.failure import error_event
-from server.outbound.fold import ENDED, fold
+from server.outbound.fold import TERMINAL_EVENTS, fold
 from server.store.responses.base import UNFINISHED, Store, StoreUnavailable
 
 BATCH_EVENTS = 1000
@@ -88,5 +88,5 @@ async def _end_beyond(
     failed = ledger.events[-1]["type"] == "response.failed"
     if len(ledger.events) == start and not failed:
         return []
-    end = (event for event in ledger.events[-2:] if event["type"] in ENDED | {"error"})
+    end = (event for event in ledger.events[-2:] if event["type"] in TERMINAL_EVENTS | {"error"})
     return [{**event, "sequence_number": number} for number, event in enumerate(end, start)]

@@ -7,7 +7,6 @@ from typing import Any
 
 from harmony.messages import Message
 from server.generation.runs import Show, WireEvent
-from server.outbound.fold import ENDED
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
 from server.store.responses.base import Store, StoredResponse, StoreUnavailable
 
@@ -167,7 +166,7 @@ class _Recording:
         self._raise_failure()
         log = self._log
         log.events += events
-        is_last = events[-1]["type"] in ENDED
+        is_last = events[-1]["type"] in TERMINAL_EVENTS
         if not self._store_first:
             log.show_to(len(log.events) - is_last, show)
         if is_last:

@@ -1,1 +1,1 @@
-"""What HTTP and WebSocket share of the Responses API: creating, compaction, WebSocket turns."""
+"""The Responses API below its routes: creation, compaction, and turns over a WebSocket."""

@@ -1,7 +1,7 @@
-"""Compaction: the model sums up a conversation, and the summary takes the place of its turns.
+"""Compaction: the model summarises a conversation, and the summary replaces its turns.
 
-The client keeps the summary sealed, as an item of type `compaction`. Where that comes back, the
-model reads it as a note of its own.
+The client gets the summary sealed, as an item of type `compaction`. In a later request, the model
+reads that item as a message of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,52 +12,69 @@ from server.errors import ContextLengthExceeded, NoSummary, Unavailable
 from server.generation.runs import WireEvent
 from server.ids import new_id
 from server.outbound.fold import fold
-from server.outbound.listing import full
+from server.outbound.listing import complete_item
 from server.replay import items
 from server.schemas.responses import CompactResponse, CreateResponse
 from server.store.responses.base import StoredResponse
 
-REQUEST = """\
+SUMMARY_PROMPT = """\
 Write a summary of our conversation so far, for yourself: it will replace everything but the \
 messages that I wrote. Keep what is needed to go on: decisions and their reasons, facts, what \
 tools gave, names, numbers and paths exactly as they are, what is done and what is still to do. \
 Write only the summary."""
-NOTE = "Summary of the conversation so far:\n\n"
+SUMMARY_HEADING = "Summary of the conversation so far:\n\n"
 
 
-def ask(wanted: CompactResponse) -> CreateResponse:
-    """The request that makes the summary; nothing of it is stored. Raises InvalidRequest."""
-    given = items.normalise(wanted.input)
-    if not given and wanted.previous_response_id is None:
+def summary_request(request: CompactResponse) -> CreateResponse:
+    """The request that makes the summary. Its response is not stored.
+
+    Raises InvalidRequest if there is no input and no previous response.
+    """
+    input_items = items.normalise(request.input)
+    if not input_items and request.previous_response_id is None:
         raise items.missing()
     return CreateResponse(
-        model=wanted.model,
-        input=[*given, {"type": "message", "role": "user", "content": REQUEST}],
-        instructions=wanted.instructions,
-        previous_response_id=wanted.previous_response_id,
-        prompt_cache_key=wanted.prompt_cache_key,
+        model=request.model,
+        input=[*input_items, {"type": "message", "role": "user", "content": SUMMARY_PROMPT}],
+        instructions=request.instructions,
+        previous_response_id=request.previous_response_id,
+        prompt_cache_key=request.prompt_cache_key,
         store=False,
     )
 
 
-def compacted(
+def compaction_object(
     started: StoredResponse, seal: Callable[[Message], str], events: Sequence[WireEvent]
 ) -> dict[str, Any]:
-    """The API's object.
+    """The API's `response.compaction` object, from the response that made the summary.
 
-    started: the response that made the summary. events: its own. Raises APIError if they have no
-    whole summary, NoSummary if the model wrote none: nothing may replace the conversation then.
+    Args:
+        started: The response before its first token.
+        seal: Encrypts the summary.
+        events: All wire events of the response.
+
+    Raises:
+        ContextLengthExceeded: The summary was cut off.
+        Unavailable: The server stopped before the summary was finished.
+        NoSummary: The model wrote no summary.
     """
     response = fold(events)
-    said = [kept.item for kept in (*started.history, *started.input[:-1])]
-    users = [full(item) for item in said if item["type"] == "message" and item["role"] == "user"]
-    note = Message(Author(Role.ASSISTANT), NOTE + _summary(response), Channel.COMMENTARY)
-    item = {"type": "compaction", "id": new_id("cmp"), "encrypted_content": seal(note)}
+    # The last input item is SUMMARY_PROMPT.
+    input_items = [stored.item for stored in (*started.history, *started.input[:-1])]
+    user_messages = [
+        complete_item(item)
+        for item in input_items
+        if item["type"] == "message" and item["role"] == "user"
+    ]
+    summary = Message(
+        Author(Role.ASSISTANT), SUMMARY_HEADING + _summary(response), Channel.COMMENTARY
+    )
+    item = {"type": "compaction", "id": new_id("cmp"), "encrypted_content": seal(summary)}
     return {
         "id": new_id("resp"),
         "object": "response.compaction",
         "created_at": response["created_at"],
-        "output": [*users, item],
+        "output": [*user_messages, item],
         "usage": response["usage"],
     }
 
@@ -65,15 +82,15 @@ def compacted(
 def _summary(response: dict[str, Any]) -> str:
     match response["status"]:
         case "completed":
-            return _answer(response["output"])
+            return _answer_text(response["output"])
         case "incomplete":
-            told = "The conversation leaves too little of the model's context for its summary."
-            raise ContextLengthExceeded(told, param="input")
+            message = "The conversation leaves too little of the model's context for its summary."
+            raise ContextLengthExceeded(message, param="input")
         case _:
             raise Unavailable("The server stopped before the summary was finished.")
 
 
-def _answer(output: Sequence[dict[str, Any]]) -> str:
+def _answer_text(output: Sequence[dict[str, Any]]) -> str:
     texts = [
         part["text"]
         for item in output

@@ -1,4 +1,4 @@
-"""A response from its request to its run: what HTTP and WebSocket have in common."""
+"""Create a response from a request, for HTTP and WebSocket."""
 
 import time
 from collections.abc import Mapping
@@ -13,18 +13,26 @@ from server.generation.runs import Run
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
-from server.outbound.hidden import refuse_where_hidden
+from server.outbound.hidden import refuse_if_reasoning_hidden
 from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import ResponseJournal
 from server.replay.sealed_items import INCLUDE
-from server.responses.response_object import created
+from server.responses.response_object import response_object
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import StoredResponse
 
 
 @dataclass(frozen=True, slots=True)
 class StartedResponse:
-    """A response before its first token, and what makes it."""
+    """A response before its first token, and the run that makes it.
+
+    Attributes:
+        response: The response object, as the API shows it.
+        run: The task that makes the response.
+        started: The response as it is stored.
+        messages_by_item_id: The model's messages, by the id of the item that shows each. The run
+            adds to it.
+    """
 
     response: dict[str, Any]
     run: Run
@@ -35,38 +43,45 @@ class StartedResponse:
 async def create(
     context: Context,
     owner: str,
-    wanted: CreateResponse,
+    request: CreateResponse,
     *,
     previous: StoredResponse | None = None,
     generate: bool = True,
     constraint: Constraint | None = None,
 ) -> StartedResponse:
-    """Start to make a response. Raises APIError for all that can be known before sampling.
+    """Start a response.
 
-    previous: a previous response that is not in the store, or not with its history. generate:
-    False makes a response that says nothing, to be continued. constraint: masks in place of what
-    the request itself asks for.
+    Args:
+        context: The server's shared objects.
+        owner: The API key's digest.
+        request: The request, validated.
+        previous: A previous response that is not in the store, or not with its history.
+        generate: False makes a response without output, which a later request continues.
+        constraint: Replaces the constraint that the request asks for.
+
+    Raises:
+        APIError: The request is invalid, or cannot be served now.
     """
-    background = bool(wanted.background)
-    if background and wanted.store is False:
+    background = bool(request.background)
+    if background and request.store is False:
         raise InvalidRequest("A background response is stored.", param="store")
-    if wanted.return_token_ids:
-        refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    model = context.model(wanted.model)
+    if request.return_token_ids:
+        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
+    model = context.model(request.model)
     compiled = await compile(
-        wanted, context.compiling(owner, previous=previous, may_be_empty=not generate)
+        request, context.compiling(owner, previous=previous, may_be_empty=not generate)
     )
     plan = compiled.plan if constraint is None else constraint.applied(compiled.plan)
-    response = created(
-        wanted, compiled, response_id=new_id("resp"), model=model, created_at=int(time.time())
+    response = response_object(
+        request, compiled, response_id=new_id("resp"), model=model, created_at=int(time.time())
     )
     hide = context.settings.raw_reasoning == "hide"
     outbound = ResponsesOutbound(
         response,
         plan,
         hide_reasoning=hide,
-        show_ids=bool(wanted.return_token_ids),
-        seal=partial(context.sealer.seal, owner) if INCLUDE in (wanted.include or ()) else None,
+        show_ids=bool(request.return_token_ids),
+        seal=partial(context.sealer.seal, owner) if INCLUDE in (request.include or ()) else None,
     )
     started = compiled.started(owner, response)
     journal = ResponseJournal(
@@ -76,11 +91,13 @@ async def create(
         store_first=background,
         retry=context.retry,
     )
-    kept = journal if response["store"] else None
+    journal_if_stored = journal if response["store"] else None
     if generate:
         run = await context.gateway.start(
-            plan, outbound, response["id"], journal=kept, background=background
+            plan, outbound, response["id"], journal=journal_if_stored, background=background
         )
     else:
-        run = await context.gateway.start_silent(outbound, response["id"], journal=kept)
+        run = await context.gateway.start_silent(
+            outbound, response["id"], journal=journal_if_stored
+        )
     return StartedResponse(response, run, started, outbound.messages_by_item_id)

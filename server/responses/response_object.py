@@ -1,4 +1,4 @@
-"""The response object before its first token: what the request asked for, as it is served."""
+"""Make the response object as it is before the first token."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from server.inbound.responses import CompiledResponse
 from server.replay.prior_turns import conversation_id
 from server.schemas.responses import CreateResponse
 
-LEFT_OUT = "gpt_oss:unserved_tools"
-"""Extension field: the kinds of the request's tools that this server does not have."""
+UNSERVED_TOOLS_FIELD = "gpt_oss:unserved_tools"
+"""The extension field with the kinds of the request's tools that this server does not serve."""
 
 
-def created(
+def response_object(
     request: CreateResponse,
     compiled: CompiledResponse,
     *,
@@ -19,9 +19,17 @@ def created(
     model: str,
     created_at: int,
 ) -> dict[str, Any]:
-    """All fields of the API's response object, `in_progress` and without output.
+    """The API's response object without output, `in_progress` or, in the background, `queued`.
 
-    A field that has no value is null, where the specification allows that.
+    The object has the effective values of the request's parameters. A field without a value is null
+    if the specification allows null.
+
+    Args:
+        request: The request.
+        compiled: The compiled request.
+        response_id: The response's id.
+        model: The name of the model as the server serves it.
+        created_at: Unix time in seconds.
     """
     sampling = compiled.plan.sampling
     response = {
@@ -36,9 +44,9 @@ def created(
         "previous_response_id": request.previous_response_id,
         "instructions": request.instructions,
         "output": [],
-        "tools": _tools(request.tools),
+        "tools": _echoed_tools(request.tools),
         "tool_choice": request.tool_choice or "auto",
-        "parallel_tool_calls": _or(request.parallel_tool_calls, True),
+        "parallel_tool_calls": _value_or(request.parallel_tool_calls, True),
         "max_tool_calls": request.max_tool_calls,
         "text": _text(request),
         "reasoning": _reasoning(request, compiled),
@@ -50,7 +58,7 @@ def created(
         "max_output_tokens": request.max_output_tokens,
         "truncation": request.truncation or "disabled",
         "usage": None,
-        "store": _or(request.store, True),
+        "store": _value_or(request.store, True),
         "background": bool(request.background),
         "service_tier": effective_tier(request.priority, request.service_tier),
         "metadata": request.metadata or {},
@@ -62,40 +70,40 @@ def created(
     if request.user is not None:
         response["user"] = request.user
     if compiled.tools.left_out:
-        response[LEFT_OUT] = list(compiled.tools.left_out)
+        response[UNSERVED_TOOLS_FIELD] = list(compiled.tools.left_out)
     return response
 
 
-def _or(value: bool | None, default: bool) -> bool:
+def _value_or(value: bool | None, default: bool) -> bool:
     return default if value is None else value
 
 
-def _tools(tools: Any) -> list[dict[str, Any]]:
-    shown = []
+def _echoed_tools(tools: Any) -> list[dict[str, Any]]:
+    echoed = []
     for tool in tools or ():
         if tool["type"] == "function":
             nulls = {"description": None, "parameters": None, "strict": None}
-            shown.append({**nulls, **tool.get("function", tool), "type": "function"})
+            echoed.append({**nulls, **tool.get("function", tool), "type": "function"})
         elif tool["type"] in ("custom", "namespace"):
-            shown.append(tool)
-    return shown
+            echoed.append(tool)
+    return echoed
 
 
 def _text(request: CreateResponse) -> dict[str, Any]:
-    given = request.text
-    form = (given and given.format) or {"type": "text"}
+    text = request.text
+    form = (text and text.format) or {"type": "text"}
     if form["type"] == "json_schema":
         form = {"description": None, **form, "strict": bool(form.get("strict"))}
-    return {"format": form, "verbosity": (given and given.verbosity) or "medium"}
+    return {"format": form, "verbosity": (text and text.verbosity) or "medium"}
 
 
 def _reasoning(request: CreateResponse, compiled: CompiledResponse) -> dict[str, Any]:
     effort = compiled.plan.effort
-    asked = request.reasoning
-    told = {
+    requested = request.reasoning
+    echoed = {
         "effort": "none" if effort is None else effort.value,
-        "summary": (asked and (asked.summary or asked.generate_summary)) or None,
+        "summary": (requested and (requested.summary or requested.generate_summary)) or None,
     }
-    if asked and asked.context:
-        told["context"] = "all_turns" if asked.context == "all_turns" else "current_turn"
-    return told
+    if requested and requested.context:
+        echoed["context"] = "all_turns" if requested.context == "all_turns" else "current_turn"
+    return echoed

@@ -1,10 +1,11 @@
-"""The Responses API over a WebSocket: a client's turns, one after another.
+"""The Responses API over a WebSocket, one response after another.
 
-Each message is a `response.create`; its events come back as on a stream, one to a message. What is
-not stored is remembered by the connection alone: the last response, until continuing it fails.
-A response that is stored and continues such a one can be retrieved by its id from any connection
-of its API key, but continued on this one alone: what the client wanted forgotten is not kept for
-its sake.
+Each message of the client is a `response.create` event. The server sends the events of the response
+as in an HTTP stream, one in each message.
+
+The connection remembers its last response if that is not stored, until a request that continues it
+fails. A stored response that continues one that is not stored can be retrieved by its id from
+anywhere, but only this connection can continue it, because the store lacks its history.
 
 Sources: the Open Responses specification (2026-04-24), "WebSocket transport", and
 https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and the error statuses.
@@ -36,7 +37,7 @@ from server.generation.runs import WireEvent
 from server.http import json_body
 from server.http.backlog import reading
 from server.http.budget import Lease
-from server.outbound.fold import DEFINING, fold
+from server.outbound.fold import DEFINING_EVENTS, fold
 from server.persistence.following import stream_stored
 from server.responses.creating import StartedResponse, create
 from server.schemas.base import note_unknown, refuse
@@ -47,20 +48,20 @@ from server.store.responses.base import PreviousNotFound, StoredResponse
 logger = logging.getLogger(__name__)
 
 LIFETIME = 3600.0
-"""Seconds after which a connection takes no further turn."""
+"""The age in seconds after which a connection accepts no further request."""
 
-WAITING = 2
-"""Messages that are read ahead of their turn; each may be as large as a body, and counts as one."""
+MAX_WAITING_MESSAGES = 2
+"""How many messages are read before their turn begins; each may be as large as a request body."""
 
 GOING_AWAY = 1001
-"""The code of a close that the server's end is the reason for (RFC 6455, 7.4.1)."""
+"""The close code of a server that is stopping (RFC 6455, 7.4.1)."""
 
 _STATUSES = {error.default_code: error.status for error in (ClientTooSlow, RateLimited)}
-_TRANSPORTS = ("type", "stream", "stream_options", "generate")
+_TRANSPORT_FIELDS = ("type", "stream", "stream_options", "generate")
 
 
 class ConnectionExpired(APIError):
-    """The connection is as old as it may get; a new one goes on where this one was."""
+    """The connection has reached its maximum age. The client can continue on a new one."""
 
     status = 400
     type = "invalid_request_error"
@@ -68,7 +69,14 @@ class ConnectionExpired(APIError):
 
 
 class Connection:
-    """One client's accepted connection. lifetime: seconds."""
+    """The accepted connection of one client.
+
+    Args:
+        websocket: The accepted WebSocket.
+        context: The server's shared objects.
+        owner: The API key's digest.
+        lifetime: The maximum age in seconds.
+    """
 
     def __init__(
         self, websocket: WebSocket, context: Context, owner: str, *, lifetime: float = LIFETIME
@@ -77,24 +85,28 @@ class Connection:
         self._context = context
         self._owner = owner
         self._lifetime = lifetime
-        self._messages: asyncio.Queue[bytes | BodyMemoryExhausted] = asyncio.Queue(WAITING)
+        self._messages: asyncio.Queue[bytes | BodyMemoryExhausted] = asyncio.Queue(
+            MAX_WAITING_MESSAGES
+        )
         self._lease = Lease(context.body_budget)
         self._remembered: StoredResponse | None = None
-        self._turning = asyncio.Lock()
+        self._turn_lock = asyncio.Lock()
 
     async def serve(self) -> None:
-        """Return when the client has left, the connection has had its time, or the server stops.
+        """Serve until the client disconnects, the lifetime ends, or the server stops.
 
-        A client that leaves takes the response in progress with it; a server that stops finishes it
+        A client that disconnects cancels the response in progress. A server that stops finishes it
         first.
         """
-        reading = asyncio.ensure_future(self._read())
-        ours = {asyncio.ensure_future(work) for work in (self._answer(), self._leave())}
-        tasks = {reading, *ours}
+        reader = asyncio.ensure_future(self._read())
+        workers = {
+            asyncio.ensure_future(work) for work in (self._answer(), self._close_when_stopping())
+        }
+        tasks = {reader, *workers}
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done & ours:
-                # Who has left cannot be told any more.
+            for task in done & workers:
+                # Sending to a client that has disconnected raises this.
                 with suppress(WebSocketDisconnect):
                     task.result()
         finally:
@@ -105,10 +117,10 @@ class Connection:
 
     async def _read(self) -> None:
         while (message := await self._websocket.receive())["type"] == "websocket.receive":
-            await self._messages.put(self._charged(message))
+            await self._messages.put(self._charge(message))
 
-    def _charged(self, message: Message) -> bytes | BodyMemoryExhausted:
-        """The message's text, or the error that is the answer to it."""
+    def _charge(self, message: Message) -> bytes | BodyMemoryExhausted:
+        """The message's text, or the error if the budget for bodies is exhausted."""
         text: bytes = message.get("bytes") or message.get("text", "").encode()
         try:
             self._lease.charge(len(text))
@@ -122,58 +134,58 @@ class Connection:
             while True:
                 async with asyncio.timeout_at(deadline):
                     message = await self._messages.get()
-                async with self._turning:
+                async with self._turn_lock:
                     await self._turn(message)
                 if isinstance(message, bytes):
                     self._lease.refund(len(message))
         except TimeoutError:
-            told = "This connection has reached its time limit. Open a new one to continue."
-            await self._send(envelope(ConnectionExpired(told)))
+            error = "This connection has reached its time limit. Open a new one to continue."
+            await self._send(error_message(ConnectionExpired(error)))
             await self._websocket.close()
 
-    async def _leave(self) -> None:
+    async def _close_when_stopping(self) -> None:
         await self._context.draining.wait()
-        # Who waits for a lock gets it in turn: no other message comes before. Nor after, since it
-        # is not given back.
-        await self._turning.acquire()
+        # The lock is fair, so no further turn begins before it is acquired. It is not released, so
+        # none begins afterwards.
+        await self._turn_lock.acquire()
         await self._websocket.close(GOING_AWAY, "The server is stopping.")
 
     async def _turn(self, message: bytes | BodyMemoryExhausted) -> None:
         began = time.perf_counter()
-        continued = None
+        previous_id = None
         try:
             if isinstance(message, BodyMemoryExhausted):
                 raise message
             event = mapping(await json_body.read_json(message), "event")
-            continued = event.get("previous_response_id")
+            previous_id = event.get("previous_response_id")
             started = await self._create(event)
         except Exception as error:
-            self._forget(continued)
-            refusal = envelope(_told(error))
+            self._forget(previous_id)
+            refusal = error_message(_as_api_error(error))
             await self._send(refusal)
             _log(refusal["status"], began, "no response")
             return
         response = fold(await self._send_events(started))
-        self._remember(started, response, continued)
+        self._remember(started, response, previous_id)
         _log(response["status"], began, response["id"])
 
     async def _send_events(self, started: StartedResponse) -> Iterable[WireEvent]:
-        """Send all events of a turn. Returns those that define the response."""
+        """Send all events of a response. Returns the events that `fold` needs."""
         defining: dict[int, WireEvent] = {}
 
         def encode(event: WireEvent) -> bytes:
-            if event["type"] in DEFINING:
+            if event["type"] in DEFINING_EVENTS:
                 defining[event["sequence_number"]] = event
-            # A copy: what orjson returns keeps a buffer of some kilobytes for as long as it lives.
+            # Copied because the bytes that orjson returns own a larger buffer of some kilobytes.
             return b"%b" % orjson.dumps(_with_status(event))
 
         def wake() -> None:
             backlog.hold()
-            news.set()
+            has_events.set()
 
         run, context = started.run, self._context
         stored = partial(stream_stored, context.store, self._owner, started.response["id"])
-        news = asyncio.Event()
+        has_events = asyncio.Event()
         with reading(
             run,
             encode,
@@ -182,43 +194,45 @@ class Connection:
             stored=stored if run.is_kept else None,
         ) as backlog:
             while backlog.cut_off is None:
-                news.clear()
+                has_events.clear()
                 if events := backlog.take():
                     for event in events:
                         await self._websocket.send_text(event.decode())
                 elif run.done:
                     break
                 else:
-                    await news.wait()
+                    await has_events.wait()
             else:
                 async with aclosing(backlog.rest()) as batches:
                     async for batch in batches:
-                        for told in batch:
-                            await self._websocket.send_text(encode(told).decode())
+                        for stored_event in batch:
+                            await self._websocket.send_text(encode(stored_event).decode())
         return defining.values()
 
     async def _create(self, event: dict[str, Any]) -> StartedResponse:
         if event.get("type") != "response.create":
             raise InvalidRequest("Expected a 'response.create' event.", param="type")
         generate = optional_boolean(event.get("generate"), "generate")
-        fields = {name: value for name, value in event.items() if name not in _TRANSPORTS}
+        fields = {name: value for name, value in event.items() if name not in _TRANSPORT_FIELDS}
         is_small = threads.is_small(fields)
-        wanted = await threads.run(
+        request = await threads.run(
             partial(json_body.validate, fields, CreateResponse), small=is_small
         )
-        refuse("background", wanted.background)
-        note_unknown(wanted, "Responses")
+        refuse("background", request.background)
+        note_unknown(request, "Responses")
         return await create(
             self._context,
             self._owner,
-            wanted,
+            request,
             previous=self._remembered,
             generate=generate is not False,
         )
 
-    def _remember(self, started: StartedResponse, response: dict[str, Any], continued: Any) -> None:
+    def _remember(
+        self, started: StartedResponse, response: dict[str, Any], previous_id: Any
+    ) -> None:
         if response["status"] == "failed":
-            self._forget(continued)
+            self._forget(previous_id)
         elif started.started.detached or not response["store"]:
             self._remembered = started.started.ended(response, started.messages_by_item_id)
 
@@ -230,23 +244,23 @@ class Connection:
         await self._websocket.send_text(orjson.dumps(event).decode())
 
 
-def envelope(error: APIError) -> WireEvent:
-    """The error of a turn that never began."""
-    # OpenAI's socket answers 400 where its HTTP answers 404.
+def error_message(error: APIError) -> WireEvent:
+    """The `error` message for a request that started no response."""
+    # Over a WebSocket OpenAI sends 400 for this error, and 404 over HTTP.
     status = 400 if isinstance(error, PreviousNotFound) else error.status
-    told = error.body()["error"]
-    return {"type": "error", "status": status, "error": {**told, "headers": error.headers}}
+    fields = error.body()["error"]
+    return {"type": "error", "status": status, "error": {**fields, "headers": error.headers}}
 
 
-def _told(error: Exception) -> APIError:
+def _as_api_error(error: Exception) -> APIError:
     if isinstance(error, APIError):
         return error
-    logger.error("a turn failed", exc_info=error)
+    logger.error("a WebSocket request failed", exc_info=error)
     return ServerFailed("The server had an error while processing your request.")
 
 
 def _log(status: Any, began: float, about: str) -> None:
-    """A turn's line, as a request's."""
+    """Log a turn in the form of an HTTP request."""
     logger.info("WS /v1/responses %s %.3fs %s", status, time.perf_counter() - began, about)
 
 

@@ -25,12 +25,12 @@ from server.inbound.chat import CompiledChat
 from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
-from server.outbound.chunks import encoder, head, usage_chunk
-from server.outbound.hidden import refuse_where_hidden
+from server.outbound.chunks import chunk_fields, encoder, usage_chunk
+from server.outbound.hidden import refuse_if_reasoning_hidden
 from server.outbound.stored_chat import stored_chat_completion
 from server.persistence.completion_journal import ChatCompletionJournal
 from server.replay.sealed_items import INCLUDE
-from server.responses.response_object import LEFT_OUT
+from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
 from server.store.chat_completions.base import StoredChatCompletion
@@ -41,56 +41,58 @@ router = APIRouter()
 
 @router.post("/v1/chat/completions")
 async def create_chat_completion(request: Request) -> Response:
-    """Sample a completion; streamed where the request says so."""
+    """Create a completion, as a stream if the request asks for one."""
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await json_body.parse(request, CreateChatCompletion)
-    note_unknown(wanted, "Chat")
-    model = context.model(wanted.model)
-    if wanted.return_token_ids:
-        refuse_where_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    compiled = await chat.compile(wanted, context.compiling(owner))
-    shared = head(
+    body = await json_body.parse(request, CreateChatCompletion)
+    note_unknown(body, "Chat")
+    model = context.model(body.model)
+    if body.return_token_ids:
+        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
+    compiled = await chat.compile(body, context.compiling(owner))
+    shared = chunk_fields(
         "chat.completion.chunk",
         new_id("chatcmpl"),
         created=int(time.time()),
         model=model,
-        include_usage=wanted.include_usage,
-        service_tier=effective_tier(wanted.priority, wanted.service_tier),
+        include_usage=body.include_usage,
+        service_tier=effective_tier(body.priority, body.service_tier),
     )
-    left_out = list(compiled.tools.left_out)
-    opening = {LEFT_OUT: left_out} if left_out else {}
-    options = _render_options(wanted, compiled, context, owner)
+    unserved = list(compiled.tools.left_out)
+    first_chunk_fields = {UNSERVED_TOOLS_FIELD: unserved} if unserved else {}
+    options = _render_options(body, compiled, context, owner)
     outbounds = [
-        ChatOutbound(shared, plan, options, index=index, opening=opening)
+        ChatOutbound(shared, plan, options, index=index, first_chunk_fields=first_chunk_fields)
         for index, plan in enumerate(compiled.plans)
     ]
 
     def last_events() -> list[WireEvent]:
-        # Before the last chunk: a client that has it may come back at once.
-        if wanted.store is None:
-            for call_id, said in _called(outbounds).items():
-                context.recall.remember(owner, call_id, said)
+        # Done before the last chunk is sent: the client's next request may follow at once.
+        if body.store is None:
+            for call_id, messages in _output_up_to_call(outbounds).items():
+                context.recall.remember(owner, call_id, messages)
         usages = [outbound.usage for outbound in outbounds]
         return [usage_chunk(shared, usages, per_prompt=len(usages))]
 
-    def complete(completion: dict[str, Any]) -> StoredChatCompletion:
-        return stored_chat_completion(wanted, completion, _called(outbounds), owner)
+    def stored_form(completion: dict[str, Any]) -> StoredChatCompletion:
+        return stored_chat_completion(body, completion, _output_up_to_call(outbounds), owner)
 
-    journal = ChatCompletionJournal(context.store.chat_completions, complete, retry=context.retry)
+    journal = ChatCompletionJournal(
+        context.store.chat_completions, stored_form, retry=context.retry
+    )
     run = await parallel_samples.start(
         context.gateway,
         compiled.plans,
         outbounds,
         shared["id"],
         last_events,
-        journal=journal if wanted.store else None,
+        journal=journal if body.store else None,
     )
-    encode = encoder(include_usage=wanted.include_usage)
+    encode = encoder(include_usage=body.include_usage)
     return await respond(
         run,
         request,
-        stream=bool(wanted.stream),
+        stream=bool(body.stream),
         encode=encode,
         fold=fold,
         limit=context.settings.max_unread,
@@ -98,21 +100,21 @@ async def create_chat_completion(request: Request) -> Response:
 
 
 def _render_options(
-    wanted: CreateChatCompletion, compiled: CompiledChat, context: Context, owner: str
+    body: CreateChatCompletion, compiled: CompiledChat, context: Context, owner: str
 ) -> ChatRenderOptions:
     settings = context.settings
-    withheld = settings.raw_reasoning == "hide"
-    asked = (wanted.reasoning is not None or bool(wanted.include_reasoning)) and not compiled.hidden
-    sealed = (asked and withheld) or INCLUDE in (wanted.include or ())
+    hidden_by_server = settings.raw_reasoning == "hide"
+    requested = (body.reasoning is not None or bool(body.include_reasoning)) and not compiled.hidden
+    sealed = (requested and hidden_by_server) or INCLUDE in (body.include or ())
     return ChatRenderOptions(
-        hide_reasoning=compiled.hidden or withheld,
+        hide_reasoning=compiled.hidden or hidden_by_server,
         alias=settings.reasoning_content,
         legacy=compiled.legacy,
         json=compiled.json,
-        show_ids=bool(wanted.return_token_ids),
+        show_ids=bool(body.return_token_ids),
         seal=partial(context.sealer.seal, owner) if sealed else None,
     )
 
 
-def _called(outbounds: Iterable[ChatOutbound]) -> dict[str, SampledMessages]:
-    return dict(chain.from_iterable(each.called.items() for each in outbounds))
+def _output_up_to_call(outbounds: Iterable[ChatOutbound]) -> dict[str, SampledMessages]:
+    return dict(chain.from_iterable(outbound.output_up_to_call.items() for outbound in outbounds))

@@ -1,4 +1,4 @@
-"""`POST /v1/responses/compact`: a conversation made short, for a client that goes on with it.
+"""`POST /v1/responses/compact`: replace a conversation by its summary.
 
 Source: https://platform.openai.com/docs/api-reference/responses/compact and the Open Responses
 specification (2026-04-24)
@@ -19,7 +19,7 @@ from server.http.answers import respond
 from server.http.authentication import authenticate
 from server.inbound.grammar import answer_only
 from server.outbound.encoding import named
-from server.responses.compaction import ask, compacted
+from server.responses.compaction import compaction_object, summary_request
 from server.responses.creating import create
 from server.schemas.base import note_unknown
 from server.schemas.responses import CompactResponse
@@ -31,24 +31,26 @@ router = APIRouter()
 
 @router.post("/v1/responses/compact")
 async def compact(request: Request) -> Response:
-    """The user's messages as they were, and the model's summary of all else, sealed.
+    """The user's messages, unchanged, and a sealed summary of the conversation.
 
-    A 502 if the model, asked twice, writes none; nothing is stored.
+    Nothing is stored. The status is 502 if the model writes no summary in two attempts.
     """
     owner = authenticate(request).id
-    wanted = await json_body.parse(request, CompactResponse)
-    note_unknown(wanted, "Compaction")
+    body = await json_body.parse(request, CompactResponse)
+    note_unknown(body, "Compaction")
     try:
-        return await _summarise(request, owner, wanted)
+        return await _summarise(request, owner, body)
     except NoSummary:
-        # Masks make a summary certain; an engine without them gets a second chance.
-        logger.warning("the model wrote no summary; it is asked again")
-        return await _summarise(request, owner, wanted)
+        # Only an engine without grammars can fail to write a summary.
+        logger.warning("the model wrote no summary; trying once more")
+        return await _summarise(request, owner, body)
 
 
-async def _summarise(request: Request, owner: str, wanted: CompactResponse) -> Response:
+async def _summarise(request: Request, owner: str, body: CompactResponse) -> Response:
     context = context_of(request)
-    asked = await threads.run(partial(ask, wanted), small=threads.is_small(wanted.input))
-    started = await create(context, owner, asked, constraint=answer_only(context.masking))
-    fold = partial(compacted, started.started, partial(context.sealer.seal, owner))
+    summarise = await threads.run(
+        partial(summary_request, body), small=threads.is_small(body.input)
+    )
+    started = await create(context, owner, summarise, constraint=answer_only(context.masking))
+    fold = partial(compaction_object, started.started, partial(context.sealer.seal, owner))
     return await respond(started.run, request, stream=False, encode=named, fold=fold)

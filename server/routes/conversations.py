@@ -1,4 +1,4 @@
-"""`/v1/conversations`: conversations that clients keep here, and their items.
+"""`/v1/conversations`: stored conversations and their items.
 
 Source: https://platform.openai.com/docs/api-reference/conversations
 """
@@ -21,8 +21,8 @@ from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.paging import read_paging
-from server.outbound.hidden import shown_by
-from server.outbound.listing import full, page
+from server.outbound.hidden import redaction_for
+from server.outbound.listing import complete_item, paginate
 from server.outbound.redacted import redacted_item
 from server.replay import items
 from server.replay.prior_turns import conversation_not_found
@@ -37,42 +37,43 @@ from server.store.responses.base import StoredItem
 router = APIRouter(prefix="/v1/conversations")
 
 MAX_ITEMS = 20
+"""How many items one request may add."""
 
 
 @router.post("")
 async def create_conversation(request: Request) -> Response:
-    """A new conversation, with up to 20 items to begin with."""
+    """Create a conversation, with up to 20 items."""
     owner = authenticate(request).id
-    # The SDK sends no body where nothing is given.
-    wanted = await json_body.parse_or_none(request, CreateConversation) or CreateConversation()
-    note_unknown(wanted, "Conversations")
-    given = await _items(request, wanted.items, ())
+    # The SDK sends no body for a conversation without items and metadata.
+    body = await json_body.parse_or_none(request, CreateConversation) or CreateConversation()
+    note_unknown(body, "Conversations")
+    items_to_add = await _read_items(request, body.items, ())
     conversation = Conversation(
-        owner, new_id("conv"), int(time.time()), today(), wanted.metadata or {}
+        owner, new_id("conv"), int(time.time()), today(), body.metadata or {}
     )
-    await _store(request).create(conversation, given)
+    await _store(request).create(conversation, items_to_add)
     return json_response(conversation.to_api())
 
 
 @router.get("/{conversation_id}")
 async def retrieve_conversation(request: Request, conversation_id: str) -> Response:
-    """A conversation; 404 for any other, and for another key's."""
+    """A conversation. The status is 404 for one that another API key owns."""
     owner = authenticate(request).id
     return _shown(conversation_id, await _store(request).get(owner, conversation_id))
 
 
 @router.post("/{conversation_id}")
 async def update_conversation(request: Request, conversation_id: str) -> Response:
-    """Give a conversation other metadata."""
+    """Replace a conversation's metadata."""
     owner = authenticate(request).id
-    wanted = await json_body.parse(request, UpdateConversation)
-    changed = await _store(request).annotate(owner, conversation_id, wanted.metadata or {})
-    return _shown(conversation_id, changed)
+    body = await json_body.parse(request, UpdateConversation)
+    updated = await _store(request).annotate(owner, conversation_id, body.metadata or {})
+    return _shown(conversation_id, updated)
 
 
 @router.delete("/{conversation_id}")
 async def delete_conversation(request: Request, conversation_id: str) -> Response:
-    """Forget a conversation and its items; its responses stay, without what they read there."""
+    """Delete a conversation and its items. Its responses stay, without the items they read."""
     owner = authenticate(request).id
     if not await _store(request).delete(owner, conversation_id):
         raise _not_found(conversation_id)
@@ -81,21 +82,21 @@ async def delete_conversation(request: Request, conversation_id: str) -> Respons
 
 @router.post("/{conversation_id}/items")
 async def create_items(request: Request, conversation_id: str) -> Response:
-    """Add up to 20 items at the end."""
+    """Add up to 20 items to the end of the conversation."""
     owner = authenticate(request).id
-    wanted = await json_body.parse(request, CreateItems)
+    body = await json_body.parse(request, CreateItems)
     read = await _read(request, conversation_id)
-    given = await _items(request, wanted.items, read.items)
-    if not given:
+    items_to_add = await _read_items(request, body.items, read.items)
+    if not items_to_add:
         raise invalid("items", "expected at least one item")
-    if not await _store(request).add(owner, conversation_id, given):
+    if not await _store(request).add(owner, conversation_id, items_to_add):
         raise _not_found(conversation_id)
-    return json_response(_page(request, given, Paging(MAX_ITEMS, "asc", None)))
+    return json_response(_page(request, items_to_add, Paging(MAX_ITEMS, "asc", None)))
 
 
 @router.get("/{conversation_id}/items")
 async def list_items(request: Request, conversation_id: str) -> Response:
-    """The conversation's items, the newest first where `order` says nothing else."""
+    """The conversation's items, the newest first unless `order` is `asc`."""
     paging = read_paging(request.query_params, order="desc")
     read = await _read(request, conversation_id)
     return json_response(_page(request, read.items, paging))
@@ -103,16 +104,16 @@ async def list_items(request: Request, conversation_id: str) -> Response:
 
 @router.get("/{conversation_id}/items/{item_id}")
 async def retrieve_item(request: Request, conversation_id: str, item_id: str) -> Response:
-    """One of the conversation's items."""
-    for kept in (await _read(request, conversation_id)).items:
-        if kept.item["id"] == item_id:
-            return json_response(_item(request, kept))
+    """One item of the conversation."""
+    for stored in (await _read(request, conversation_id)).items:
+        if stored.item["id"] == item_id:
+            return json_response(_item(request, stored))
     raise _item_not_found(item_id)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(request: Request, conversation_id: str, item_id: str) -> Response:
-    """Take an item out of the conversation, which is the answer."""
+    """Remove an item from the conversation. Returns the conversation."""
     owner = authenticate(request).id
     read = await _read(request, conversation_id)
     if not await _store(request).remove(owner, conversation_id, item_id):
@@ -120,12 +121,20 @@ async def delete_item(request: Request, conversation_id: str, item_id: str) -> R
     return json_response(read.conversation.to_api())
 
 
-async def _items(
+async def _read_items(
     request: Request, value: Any, before: Sequence[StoredItem]
 ) -> tuple[StoredItem, ...]:
-    """The given items with what the model said, where that is known.
+    """The request's items in the form in which they are stored.
 
-    Raises InvalidRequest for what could not be read after the items that are there.
+    An item that the model wrote comes with the model's message, if that is known.
+
+    Args:
+        request: The HTTP request.
+        value: The request's `items`.
+        before: The items that the conversation has.
+
+    Raises:
+        InvalidRequest: An item is invalid, alone or after the items before it.
     """
     owner = authenticate(request).id
     context = context_of(request)
@@ -133,18 +142,18 @@ async def _items(
         raise invalid("items", "expected an array of items")
     if value is not None and len(value) > MAX_ITEMS:
         raise invalid("items", f"expected at most {MAX_ITEMS} items")
-    given = items.normalise(value, "items")
+    normalised = items.normalise(value, "items")
     known = await context.store.items(owner, items.ids_in(value))
 
     def resolved() -> tuple[StoredItem, ...]:
-        opened = unseal_items(given, partial(context.sealer.open, owner), "items")
+        opened = unseal_items(normalised, partial(context.sealer.open, owner), "items")
         policy = context.settings.unsupported_input
-        found = items.resolve(given, {**opened, **known}, "items", unsupported=policy)
-        items.messages(before, found, "items")
-        return found
+        stored_items = items.resolve(normalised, {**opened, **known}, "items", unsupported=policy)
+        items.messages(before, stored_items, "items")
+        return stored_items
 
-    gone_through = [value, *(stored.item for stored in (*before, *known.values()))]
-    return await threads.run(resolved, small=threads.is_small(gone_through))
+    examined = [value, *(stored.item for stored in (*before, *known.values()))]
+    return await threads.run(resolved, small=threads.is_small(examined))
 
 
 async def _read(request: Request, conversation_id: str) -> ConversationSnapshot:
@@ -159,12 +168,12 @@ def _store(request: Request) -> ConversationStore:
     return context_of(request).store.conversations
 
 
-def _page(request: Request, kept: Sequence[StoredItem], paging: Paging) -> dict[str, Any]:
-    return page([_item(request, stored) for stored in kept], paging)
+def _page(request: Request, stored_items: Sequence[StoredItem], paging: Paging) -> dict[str, Any]:
+    return paginate([_item(request, stored) for stored in stored_items], paging)
 
 
 def _item(request: Request, stored: StoredItem) -> dict[str, Any]:
-    return shown_by(context_of(request).settings, redacted_item)(full(stored.item))
+    return redaction_for(context_of(request).settings, redacted_item)(complete_item(stored.item))
 
 
 def _shown(conversation_id: str, conversation: Conversation | None) -> Response:

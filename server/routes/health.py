@@ -1,4 +1,4 @@
-"""`GET /health`, `/ready` and `/version`: for load balancers and people; no key is asked for."""
+"""`GET /health`, `/ready` and `/version`, which need no API key."""
 
 from importlib.metadata import version
 
@@ -17,7 +17,7 @@ router = APIRouter()
 
 @router.api_route("/health", methods=["GET", "HEAD"])
 async def health(request: Request) -> Response:
-    """200 while the process is alive, 503 with the reason when its engine cannot serve."""
+    """200 while the process is alive; 503 with the reason if its engine cannot serve."""
     try:
         await context_of(request).gateway.backend.check()
     except BackendFailed as error:
@@ -27,7 +27,7 @@ async def health(request: Request) -> Response:
 
 @router.api_route("/ready", methods=["GET", "HEAD"])
 async def ready(request: Request) -> Response:
-    """200 where the engine and the store can take a request, 503 with the reasons where not."""
+    """200 if the engine and the store can serve a request; else 503 with the reasons."""
     readiness: Readiness = request.app.state.readiness
     reasons = list(await readiness.reasons())
     if context_of(request).draining.is_set():

@@ -1,4 +1,4 @@
-"""`POST /v1/responses/input_tokens`: how long the prompt of a request would be.
+"""`POST /v1/responses/input_tokens`: count the tokens of a request's prompt.
 
 Source: https://platform.openai.com/docs/api-reference/responses/input-tokens
 """
@@ -23,15 +23,15 @@ router = APIRouter()
 
 @router.post("/v1/responses/input_tokens")
 async def count_input_tokens(request: Request) -> Response:
-    """The prompt's tokens, as `usage.input_tokens` would tell them; nothing is sampled.
+    """The number of tokens that `usage.input_tokens` would have; nothing is sampled.
 
-    A prompt that is longer than the context is counted too.
+    A prompt may be longer than the model's context.
     """
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await json_body.parse(request, CreateResponse)
-    note_unknown(wanted, "Responses")
-    context.model(wanted.model)
-    compiled = await responses.compile(wanted, context.compiling(owner))
+    body = await json_body.parse(request, CreateResponse)
+    note_unknown(body, "Responses")
+    context.model(body.model)
+    compiled = await responses.compile(body, context.compiling(owner))
     tokens = await asyncio.to_thread(prompt_length, compiled.plan)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})

@@ -1,4 +1,4 @@
-"""`POST /v1/completions`: raw prompts, to which no harmony is added.
+"""`POST /v1/completions`: raw prompts, without harmony's tokens.
 
 Source: https://platform.openai.com/docs/api-reference/completions
 """
@@ -20,9 +20,9 @@ from server.http.answers import respond
 from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound import legacy_completions
-from server.outbound.chunks import encoder, head, usage_chunk
-from server.outbound.hidden import refuse_where_hidden
-from server.outbound.legacy_completions import CompletionOutbound, best, fold
+from server.outbound.chunks import chunk_fields, encoder, usage_chunk
+from server.outbound.hidden import refuse_if_reasoning_hidden
+from server.outbound.legacy_completions import LegacyCompletionOutbound, fold, select_best
 from server.schemas.base import note_unknown
 from server.schemas.legacy_completions import CreateCompletion
 
@@ -31,20 +31,20 @@ router = APIRouter()
 
 @router.post("/v1/completions")
 async def create_completion(request: Request) -> Response:
-    """Sample completions of one or several prompts; streamed where the request says so."""
+    """Create completions of one or more prompts, as a stream if the request asks for one."""
     authenticate(request)
     context = context_of(request)
-    wanted = await json_body.parse(request, CreateCompletion)
-    note_unknown(wanted, "Completions")
-    model = context.model(wanted.model)
-    refuse_where_hidden(context.settings, "A raw completion")
+    body = await json_body.parse(request, CreateCompletion)
+    note_unknown(body, "Completions")
+    model = context.model(body.model)
+    refuse_if_reasoning_hidden(context.settings, "A raw completion")
     info = context.gateway.backend.info
     compiled = await asyncio.to_thread(
-        legacy_completions.compile, wanted, context_length=info.context_length
+        legacy_completions.compile, body, context_length=info.context_length
     )
     completion_id = new_id("cmpl")
-    include_usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
-    shared = head(
+    include_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+    shared = chunk_fields(
         "text_completion",
         completion_id,
         created=int(time.time()),
@@ -52,7 +52,9 @@ async def create_completion(request: Request) -> Response:
         include_usage=include_usage,
     )
     outbounds = [
-        CompletionOutbound(shared, index=index, echo=echo, show_ids=bool(wanted.return_token_ids))
+        LegacyCompletionOutbound(
+            shared, index=index, echo=echo, show_ids=bool(body.return_token_ids)
+        )
         for index, echo in enumerate(compiled.echoes)
     ]
 
@@ -60,9 +62,11 @@ async def create_completion(request: Request) -> Response:
         usages = [outbound.usage for outbound in outbounds]
         return [usage_chunk(shared, usages, per_prompt=compiled.best_of)]
 
-    def fold_best(chunks: Sequence[WireEvent]) -> dict[str, Any]:
-        shown = compiled.logprobs is not None
-        return best(fold(chunks), n=compiled.n, best_of=compiled.best_of, logprobs=shown)
+    def fold_and_select(chunks: Sequence[WireEvent]) -> dict[str, Any]:
+        shows_logprobs = compiled.logprobs is not None
+        return select_best(
+            fold(chunks), n=compiled.n, best_of=compiled.best_of, logprobs=shows_logprobs
+        )
 
     run = await parallel_samples.start(
         context.gateway,
@@ -76,8 +80,8 @@ async def create_completion(request: Request) -> Response:
     return await respond(
         run,
         request,
-        stream=bool(wanted.stream),
+        stream=bool(body.stream),
         encode=encode,
-        fold=fold_best,
+        fold=fold_and_select,
         limit=context.settings.max_unread,
     )

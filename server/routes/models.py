@@ -1,4 +1,4 @@
-"""`GET /v1/models` and `/v1/models/{id}`: the names that this server answers to.
+"""`GET /v1/models` and `/v1/models/{id}`: the model names that the server accepts.
 
 Source: https://platform.openai.com/docs/api-reference/models
 """
@@ -15,7 +15,7 @@ from server.http.authentication import authenticate
 
 router = APIRouter()
 
-_DEMO = (
+_DEMO_DESCRIPTION = (
     "A tiny demo model of a few million parameters, trained from nothing for trying clients and "
     "for tests. Serve a real checkpoint with --model."
 )
@@ -23,7 +23,7 @@ _DEMO = (
 
 @router.api_route("/v1/models", methods=["GET", "HEAD"])
 async def list_models(request: Request) -> Response:
-    """All served names, the default first."""
+    """All served models, the default first."""
     authenticate(request)
     context = context_of(request)
     models = [_model(name, context) for name in context.models]
@@ -32,19 +32,19 @@ async def list_models(request: Request) -> Response:
 
 @router.api_route("/v1/models/{name:path}", methods=["GET", "HEAD"])
 async def retrieve_model(request: Request, name: str) -> Response:
-    """One served name; 404 for any other."""
+    """One served model; 404 for an unknown name."""
     authenticate(request)
     context = context_of(request)
     return json_response(_model(context.model(name), context))
 
 
 def _model(name: str, context: Context) -> dict[str, Any]:
-    described = {"description": _DEMO} if context.settings.is_demo else {}
+    demo_fields = {"description": _DEMO_DESCRIPTION} if context.settings.is_demo else {}
     return {
         "id": name,
         "object": "model",
         "created": context.created,
         "owned_by": "gpt-oss-server",
         "max_model_len": context.gateway.backend.info.context_length,
-        **described,
+        **demo_fields,
     }

@@ -1,6 +1,6 @@
-"""`POST /v1/chat/completions/render` and `/v1/responses/render`: the prompt that would run.
+"""`POST /v1/chat/completions/render` and `/v1/responses/render`: show a request's prompt.
 
-The body is that of the request itself. Nothing is sampled and nothing is stored.
+The body is that of the request whose prompt is shown. Nothing is sampled or stored.
 """
 
 from functools import partial
@@ -19,7 +19,7 @@ from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound import chat, responses
-from server.outbound.hidden import refuse_where_hidden
+from server.outbound.hidden import refuse_if_reasoning_hidden
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
 
@@ -28,37 +28,37 @@ router = APIRouter()
 
 @router.post("/v1/chat/completions/render")
 async def render_chat_completion(request: Request) -> Response:
-    """The prompt of a chat completion, which repeats the reasoning before calls, hidden or not."""
+    """The prompt of a chat completion. It includes the reasoning before calls, even if hidden."""
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await json_body.parse(request, CreateChatCompletion)
-    context.model(wanted.model)
-    refuse_where_hidden(context.settings, "A rendered prompt")
-    compiled = await chat.compile(wanted, context.compiling(owner))
+    body = await json_body.parse(request, CreateChatCompletion)
+    context.model(body.model)
+    refuse_if_reasoning_hidden(context.settings, "A rendered prompt")
+    compiled = await chat.compile(body, context.compiling(owner))
     return json_response(await _prompt(request, compiled.plans[0]))
 
 
 @router.post("/v1/responses/render")
 async def render_response(request: Request) -> Response:
-    """The prompt of a response; it repeats stored reasoning, hidden or not."""
+    """The prompt of a response. It includes stored reasoning, even if hidden."""
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await json_body.parse(request, CreateResponse)
-    context.model(wanted.model)
-    refuse_where_hidden(context.settings, "A rendered prompt")
-    compiled = await responses.compile(wanted, context.compiling(owner))
+    body = await json_body.parse(request, CreateResponse)
+    context.model(body.model)
+    refuse_if_reasoning_hidden(context.settings, "A rendered prompt")
+    compiled = await responses.compile(body, context.compiling(owner))
     return json_response(await _prompt(request, compiled.plan))
 
 
 async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
-    """Text and ids, and what else the engine would be told."""
-    told = (await context_of(request).gateway.prepare(plan, new_id("render"))).request
-    is_small = threads.is_small(list(told.prompt_token_ids))
+    """The prompt as text and as token ids, and the parameters that the engine would get."""
+    generation = (await context_of(request).gateway.prepare(plan, new_id("render"))).request
+    is_small = threads.is_small(list(generation.prompt_token_ids))
     return {
-        "text": await threads.run(partial(decode, told.prompt_token_ids), small=is_small),
-        "token_ids": told.prompt_token_ids,
-        "count": len(told.prompt_token_ids),
-        "max_tokens": told.max_tokens,
-        "stop_token_ids": sorted(told.stop_token_ids),
-        "grammar": told.grammar,
+        "text": await threads.run(partial(decode, generation.prompt_token_ids), small=is_small),
+        "token_ids": generation.prompt_token_ids,
+        "count": len(generation.prompt_token_ids),
+        "max_tokens": generation.max_tokens,
+        "stop_token_ids": sorted(generation.stop_token_ids),
+        "grammar": generation.grammar,
     }

@@ -25,22 +25,22 @@ router = APIRouter()
 
 @router.post("/v1/responses")
 async def create_response(request: Request) -> Response:
-    """Sample a response; streamed where the request says so.
+    """Create a response, as a stream if the request asks for one.
 
-    One that is made in the background is told of as it is queued.
+    A background response without a stream is returned while it is queued.
     """
     owner = authenticate(request).id
     context = context_of(request)
-    wanted = await json_body.parse(request, CreateResponse)
-    note_unknown(wanted, "Responses")
-    started = await create(context, owner, wanted)
-    if wanted.background and not wanted.stream:
+    body = await json_body.parse(request, CreateResponse)
+    note_unknown(body, "Responses")
+    started = await create(context, owner, body)
+    if body.background and not body.stream:
         return json_response(started.response)
     stored = partial(stream_stored, context.store, owner, started.response["id"])
     return await respond(
         started.run,
         request,
-        stream=bool(wanted.stream),
+        stream=bool(body.stream),
         encode=named,
         fold=fold,
         limit=context.settings.max_unread,

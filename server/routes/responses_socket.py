@@ -15,7 +15,7 @@ router = APIRouter()
 
 @router.websocket("/v1/responses")
 async def respond_over_websocket(websocket: WebSocket) -> None:
-    """A connection that makes responses until it is closed."""
+    """Serve a connection until it is closed."""
     await websocket.accept()
     owner = authenticate(websocket).id
     await Connection(websocket, context_of(websocket), owner).serve()

@@ -1,4 +1,4 @@
-"""`/v1/chat/completions/{id}` and the list: completions that were made with `store: true`.
+"""`/v1/chat/completions` and `/{id}`: stored chat completions (`store: true`).
 
 Source: https://platform.openai.com/docs/api-reference/chat
 """
@@ -15,8 +15,8 @@ from server.http import json_body
 from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.inbound.paging import read_metadata, read_model, read_paging
-from server.outbound.hidden import shown_by
-from server.outbound.listing import page, whole_page
+from server.outbound.hidden import redaction_for
+from server.outbound.listing import list_object, paginate
 from server.outbound.redacted import redacted_completion, redacted_message
 from server.schemas.chat import UpdateChatCompletion
 from server.store.chat_completions.base import ListFilter, StoredChatCompletion
@@ -26,40 +26,40 @@ router = APIRouter(prefix="/v1/chat/completions")
 
 @router.get("")
 async def list_chat_completions(request: Request) -> Response:
-    """The owner's completions, by `model` and `metadata[KEY]` where these are given."""
+    """The API key's completions, filtered by `model` and `metadata[KEY]` if the query has these."""
     owner = authenticate(request).id
     query = request.query_params
     paging = read_paging(query)
-    wanted = ListFilter(
+    list_filter = ListFilter(
         paging.limit, paging.order, paging.after, read_model(query), read_metadata(query)
     )
     context = context_of(request)
-    listed = await context.store.chat_completions.list(owner, wanted)
-    show = shown_by(context.settings, redacted_completion)
-    return json_response(whole_page(list(map(show, listed.completions)), has_more=listed.has_more))
+    found = await context.store.chat_completions.list(owner, list_filter)
+    redact = redaction_for(context.settings, redacted_completion)
+    return json_response(list_object(list(map(redact, found.completions)), has_more=found.has_more))
 
 
 @router.get("/{completion_id}")
 async def retrieve_chat_completion(request: Request, completion_id: str) -> Response:
-    """A stored completion; 404 for any other, and for another key's."""
-    return _shown(request, (await _stored(request, completion_id)).completion)
+    """A stored completion. The status is 404 for one that another API key owns."""
+    return _redacted_response(request, (await _stored(request, completion_id)).completion)
 
 
 @router.post("/{completion_id}")
 async def update_chat_completion(request: Request, completion_id: str) -> Response:
-    """Give a stored completion other metadata."""
+    """Replace a stored completion's metadata."""
     owner = authenticate(request).id
-    wanted = await json_body.parse(request, UpdateChatCompletion)
+    body = await json_body.parse(request, UpdateChatCompletion)
     completions = context_of(request).store.chat_completions
-    changed = await completions.annotate(owner, completion_id, wanted.metadata or {})
-    if changed is None:
+    updated = await completions.annotate(owner, completion_id, body.metadata or {})
+    if updated is None:
         raise _not_found(completion_id)
-    return _shown(request, changed.completion)
+    return _redacted_response(request, updated.completion)
 
 
 @router.delete("/{completion_id}")
 async def delete_chat_completion(request: Request, completion_id: str) -> Response:
-    """Forget a stored completion."""
+    """Delete a stored completion."""
     owner = authenticate(request).id
     if not await context_of(request).store.chat_completions.delete(owner, completion_id):
         raise _not_found(completion_id)
@@ -70,15 +70,17 @@ async def delete_chat_completion(request: Request, completion_id: str) -> Respon
 
 @router.get("/{completion_id}/messages")
 async def list_chat_completion_messages(request: Request, completion_id: str) -> Response:
-    """The messages of the request that made the completion."""
+    """The messages of the request that made a stored completion."""
     paging = read_paging(request.query_params)
     stored = await _stored(request, completion_id)
-    show = shown_by(context_of(request).settings, redacted_message)
-    return json_response(page(list(map(show, stored.messages)), paging))
+    redact = redaction_for(context_of(request).settings, redacted_message)
+    return json_response(paginate(list(map(redact, stored.messages)), paging))
 
 
-def _shown(request: Request, completion: dict[str, Any]) -> Response:
-    return json_response(shown_by(context_of(request).settings, redacted_completion)(completion))
+def _redacted_response(request: Request, completion: dict[str, Any]) -> Response:
+    return json_response(
+        redaction_for(context_of(request).settings, redacted_completion)(completion)
+    )
 
 
 async def _stored(request: Request, completion_id: str) -> StoredChatCompletion:

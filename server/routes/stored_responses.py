@@ -1,4 +1,4 @@
-"""`/v1/responses/{id}` and what is below it: responses that are stored or being made.
+"""`/v1/responses/{id}` and the routes below it: responses that are stored or in progress.
 
 Source: https://platform.openai.com/docs/api-reference/responses
 """
@@ -19,8 +19,8 @@ from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.inbound.paging import read_paging
 from server.outbound.encoding import named
-from server.outbound.hidden import shown_by
-from server.outbound.listing import full, page
+from server.outbound.hidden import redaction_for
+from server.outbound.listing import complete_item, paginate
 from server.outbound.redacted import redacted_event, redacted_item, redacted_response
 from server.persistence.following import current_response, stream_stored, wait_until_ended
 from server.schemas.fields import invalid
@@ -31,33 +31,33 @@ router = APIRouter(prefix="/v1/responses/{response_id}")
 
 @router.get("")
 async def retrieve_response(request: Request, response_id: str) -> Response:
-    """A response as it stands, or with `stream=true` its events after `starting_after`.
+    """A response in its current state, or with `stream=true` its events after `starting_after`.
 
-    404 for one that is not stored, and for another key's.
+    The status is 404 for a response that is not stored, or that another API key owns.
     """
     owner = authenticate(request).id
     context = context_of(request)
-    start = _start(request.query_params)
+    first = _first_position(request.query_params)
     response = await _shown(request, response_id)
-    if start is None:
+    if first is None:
         return json_response(response)
-    show = shown_by(context.settings, redacted_event)
+    redact = redaction_for(context.settings, redacted_event)
 
     def encode(event: WireEvent) -> bytes:
-        return named(show(event))
+        return named(redact(event))
 
     stored = partial(stream_stored, context.store, owner, response_id)
     if run := context.gateway.runs.find(response_id):
         limit = context.settings.max_unread
-        return sse.RunStream(run, encode, start, limit=limit, stored=stored)
-    return sse.stream_batches(stored(start), encode)
+        return sse.RunStream(run, encode, first, limit=limit, stored=stored)
+    return sse.stream_batches(stored(first), encode)
 
 
 @router.delete("")
 async def delete_response(request: Request, response_id: str) -> Response:
-    """Forget a response; one that is being made is cancelled. What continues it keeps all it knows.
+    """Delete a response; one in progress is cancelled.
 
-    404 as for GET.
+    Responses that continue it keep their history. The status is 404 as for GET.
     """
     owner = authenticate(request).id
     context = context_of(request)
@@ -69,7 +69,7 @@ async def delete_response(request: Request, response_id: str) -> Response:
 
 @router.post("/cancel")
 async def cancel_response(request: Request, response_id: str) -> Response:
-    """End a background response, at whichever gateway it is made; one that has ended stays so."""
+    """Cancel a background response, on any gateway. One that has ended stays as it is."""
     owner = authenticate(request).id
     context = context_of(request)
     response = await _shown(request, response_id)
@@ -87,16 +87,16 @@ async def cancel_response(request: Request, response_id: str) -> Response:
 
 @router.get("/input_items")
 async def list_input_items(request: Request, response_id: str) -> Response:
-    """The items that the response was made from: earlier turns' and its own; the newest first."""
+    """The response's input items, those of earlier responses included; the newest first."""
     owner = authenticate(request).id
     paging = read_paging(request.query_params, order="desc")
     context = context_of(request)
     stored = await context.store.get(owner, response_id)
     if stored is None:
         raise _not_found(response_id)
-    show = shown_by(context.settings, redacted_item)
-    items = [show(full(kept.item)) for kept in (*stored.history, *stored.input)]
-    return json_response(page(items, paging))
+    redact = redaction_for(context.settings, redacted_item)
+    items = [redact(complete_item(entry.item)) for entry in (*stored.history, *stored.input)]
+    return json_response(paginate(items, paging))
 
 
 async def _cancel(context: Context, response_id: str) -> None:
@@ -112,14 +112,14 @@ async def _shown(request: Request, response_id: str) -> dict[str, Any]:
     response = await current_response(context.store, owner, response_id)
     if response is None:
         raise _not_found(response_id)
-    return shown_by(context.settings, redacted_response)(response)
+    return redaction_for(context.settings, redacted_response)(response)
 
 
-def _start(query: QueryParams) -> int | None:
-    """The position of the first event that is wanted; None where none are."""
+def _first_position(query: QueryParams) -> int | None:
+    """The position of the first event to send; None if the query asks for no stream."""
     match query.get("stream", "false"):
         case "true":
-            return _position(query.get("starting_after")) + 1
+            return _sequence_number(query.get("starting_after")) + 1
         case "false":
             if "starting_after" in query:
                 raise invalid("starting_after", "it goes with stream=true")
@@ -127,7 +127,8 @@ def _start(query: QueryParams) -> int | None:
     raise invalid("stream", "expected 'true' or 'false'")
 
 
-def _position(value: str | None) -> int:
+def _sequence_number(value: str | None) -> int:
+    """The sequence number in `starting_after`; -1 without one."""
     if value is None:
         return -1
     if not (value.isascii() and value.isdecimal() and len(value) < 10):

@@ -1,4 +1,4 @@
-"""`POST /tokenize` and `/detokenize`, in the form of vLLM's.
+"""`POST /tokenize` and `/detokenize`, compatible with vLLM.
 
 Source: https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tokenizer-api
 """
@@ -28,35 +28,35 @@ router = APIRouter()
 
 @router.post("/tokenize")
 async def tokenize(request: Request) -> Response:
-    """Text -> its token ids, and on request each token's text."""
+    """Encode text to token ids; with `return_token_strs` also to the text of each token."""
     authenticate(request)
     context = context_of(request)
-    wanted = await json_body.parse(request, Tokenize)
-    note_unknown(wanted, "Tokenize")
-    context.model(wanted.model)
+    body = await json_body.parse(request, Tokenize)
+    note_unknown(body, "Tokenize")
+    context.model(body.model)
     length = context.gateway.backend.info.context_length
-    return json_response({**await asyncio.to_thread(_tokens, wanted), "max_model_len": length})
+    return json_response({**await asyncio.to_thread(_tokens, body), "max_model_len": length})
 
 
 @router.post("/detokenize")
 async def detokenize(request: Request) -> Response:
-    """Token ids -> their text, control tokens spelled out."""
+    """Decode token ids to text, control tokens included."""
     authenticate(request)
-    wanted = await json_body.parse(request, Detokenize)
-    is_small = threads.is_small(wanted.tokens)
-    note_unknown(wanted, "Detokenize")
-    context_of(request).model(wanted.model)
-    return json_response({"prompt": await threads.run(partial(_text, wanted), small=is_small)})
+    body = await json_body.parse(request, Detokenize)
+    is_small = threads.is_small(body.tokens)
+    note_unknown(body, "Detokenize")
+    context_of(request).model(body.model)
+    return json_response({"prompt": await threads.run(partial(_text, body), small=is_small)})
 
 
-def _text(wanted: Detokenize) -> str:
-    return decode(read_ids(array(wanted.tokens, "tokens", MAX_IDS), "tokens"))
+def _text(body: Detokenize) -> str:
+    return decode(read_ids(array(body.tokens, "tokens", MAX_IDS), "tokens"))
 
 
-def _tokens(wanted: Tokenize) -> dict[str, Any]:
-    """Takes seconds for megabytes."""
-    ids = encode_within(wanted.prompt, MAX_IDS, control=bool(wanted.control_tokens))
+def _tokens(body: Tokenize) -> dict[str, Any]:
+    """The tokens of the prompt. This takes seconds for megabytes of text."""
+    ids = encode_within(body.prompt, MAX_IDS, control=bool(body.control_tokens))
     if len(ids) > MAX_IDS:
         raise invalid("prompt", f"it has more than {MAX_IDS} tokens")
-    strings = [decode((token,)) for token in ids] if wanted.return_token_strs else None
+    strings = [decode((token,)) for token in ids] if body.return_token_strs else None
     return {"count": len(ids), "tokens": ids, "token_strs": strings}

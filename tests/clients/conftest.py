@@ -66,9 +66,9 @@ def serve(start: Start) -> Serve:
 
 @pytest.fixture(scope="session")
 def install() -> Install:
-    """Installs a folder's packages as its lock says; where they are comes out.
+    """Installs a folder's packages by its lock file. Returns where they are.
 
-    They are kept in the environment, and installed again when the folder changes.
+    They stay in the environment, and are installed again if the folder changes.
     """
     npm = shutil.which("npm")
     if not (npm and shutil.which("node")):

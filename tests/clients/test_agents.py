@@ -20,33 +20,33 @@ from pydantic import BaseModel
 
 MODEL = "gpt-oss-test"
 START = "<|start|>assistant"
-THOUGHT = "<|channel|>analysis<|message|>Think.<|end|>"
+REASONING = "<|channel|>analysis<|message|>Think.<|end|>"
 
 
-def says(text: str) -> str:
-    return f"{THOUGHT}{START}<|channel|>final<|message|>{text}<|return|>"
+def reply(text: str) -> str:
+    return f"{REASONING}{START}<|channel|>final<|message|>{text}<|return|>"
 
 
 def calls(name: str, arguments: str) -> str:
     header = f"<|channel|>commentary to=functions.{name} <|constrain|>json"
-    return f"{THOUGHT}{START}{header}<|message|>{arguments}<|call|>"
+    return f"{REASONING}{START}{header}<|message|>{arguments}<|call|>"
 
 
 CALL = calls("weather", '{"city":"Paris"}')
 SCRIPT = [
-    # After a call its reasoning has to come back: as it was sampled where the server kept it, else
+    # After a call its reasoning is in the prompt: as sampled if the server stored it, else
     # as it is rendered.
-    {"prompt_contains": f"{CALL}<|start|>functions.weather", "completion": says("It is warm!")},
+    {"prompt_contains": f"{CALL}<|start|>functions.weather", "completion": reply("It is warm!")},
     {
-        "prompt_contains": f"{THOUGHT}{START} to=functions.weather",
-        "completion": says("It is warm!"),
+        "prompt_contains": f"{REASONING}{START} to=functions.weather",
+        "completion": reply("It is warm!"),
     },
-    {"prompt_contains": "Speak French.", "completion": says("Bonjour!")},
+    {"prompt_contains": "Speak French.", "completion": reply("Bonjour!")},
     {"prompt_contains": "Greet me in French", "completion": calls("transfer_to_french", "{}")},
     {"prompt_contains": "weather in Paris", "completion": CALL},
-    {"prompt_contains": "as an event", "completion": says('{"name":"Fair","day":3}')},
-    {"prompt_contains": "My name is Ada", "completion": says("Hello, Ada!")},
-    {"prompt_contains": "Say hello", "completion": says("Hello!")},
+    {"prompt_contains": "as an event", "completion": reply('{"name":"Fair","day":3}')},
+    {"prompt_contains": "My name is Ada", "completion": reply("Hello, Ada!")},
+    {"prompt_contains": "Say hello", "completion": reply("Hello!")},
 ]
 
 
@@ -62,7 +62,7 @@ def base_url(serve: Callable[..., str]) -> str:
 
 @pytest.fixture(params=[True, False], ids=["stored", "stateless"])
 async def config(base_url: str, request: pytest.FixtureRequest) -> AsyncIterator[RunConfig]:
-    """Runs whose responses the server keeps, or whose reasoning the client does."""
+    """Runs with stored responses, and runs with reasoning that the client sends back."""
     include: Any = [] if request.param else ["reasoning.encrypted_content"]
     async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
         yield RunConfig(

@@ -61,33 +61,33 @@ def run(packages: Path, *arguments: str) -> dict[str, Any]:
         command, cwd=packages, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    results: dict[str, Any] = json.loads(done.stdout)
+    return results
 
 
 @pytest.mark.parametrize("provider", ["compatible", "openrouter", "responses"])
 def test_the_ai_sdk_reads_everything(packages: Path, base_url: str, provider: str) -> None:
-    told = run(packages, "ai.mjs", provider, base_url, "gpt-oss-test")
+    results = run(packages, "ai.mjs", provider, base_url, "gpt-oss-test")
     # The provider for Responses shows summaries alone, which this server does not make.
     shows_reasoning = provider != "responses"
-    for answer in (told["whole"], told["streamed"]):
+    for answer in (results["whole"], results["streamed"]):
         assert answer["text"] == "Hello!"
         assert (answer.get("reasoning") or "") == ("Greet." if shows_reasoning else "")
         assert answer["usage"]["outputTokens"] > 0
         assert answer["usage"]["outputTokenDetails"]["reasoningTokens"] > 0
-    assert told["streamed"]["parts"]["text-delta"] > 1
-    assert (told["streamed"]["parts"].get("reasoning-delta", 0) > 1) == shows_reasoning
-    for round_trip in (told["tools"], told["streamedTools"]):
+    assert results["streamed"]["parts"]["text-delta"] > 1
+    assert (results["streamed"]["parts"].get("reasoning-delta", 0) > 1) == shows_reasoning
+    for round_trip in (results["tools"], results["streamedTools"]):
         assert round_trip == {"text": "It is warm!", "steps": 2, "preamble": "Looking it up."}
-    assert told["asked"] == ["Paris", "Paris"]
-    assert told["structured"] == {"name": "Fair", "day": 3}
+    assert results["asked"] == ["Paris", "Paris"]
+    assert results["structured"] == {"name": "Fair", "day": 3}
 
 
 def test_openrouters_provider_gives_back_sealed_reasoning(packages: Path, hiding_url: str) -> None:
-    told = run(packages, "ai.mjs", "stateless", hiding_url, "gpt-oss-test")
-    for answer in (told["whole"], told["streamed"]):
+    results = run(packages, "ai.mjs", "stateless", hiding_url, "gpt-oss-test")
+    for answer in (results["whole"], results["streamed"]):
         assert answer["text"] == "Hello!"
         assert "Greet." not in json.dumps(answer)
     # Nothing is stored: only what the client gave back can have made the second prompt.
-    for round_trip in (told["tools"], told["streamedTools"]):
+    for round_trip in (results["tools"], results["streamedTools"]):
         assert round_trip == {"text": "It is warm!", "steps": 2, "preamble": "Looking it up."}

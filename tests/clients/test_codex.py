@@ -27,7 +27,7 @@ SCRIPT = [
 
 
 @pytest.mark.parametrize("websockets", [False, True])
-def test_a_command_is_run_and_told_of(
+def test_a_command_is_run_and_its_output_returned(
     install: Callable[[str], Path],
     start: Callable[..., tuple[subprocess.Popen[str], str]],
     tmp_path: Path,
@@ -62,7 +62,7 @@ def test_a_command_is_run_and_told_of(
     (command,) = (item for item in items if item["type"] == "command_execution")
     assert (command["aggregated_output"], command["exit_code"]) == ("a wombat\n", 0)
     assert items[-1]["text"] == "The note is about an animal."
-    # Where the socket fails, Codex goes on by HTTP.
-    told = log.read_text()
-    assert ("WS /v1/responses completed" in told) == websockets
-    assert ("POST /v1/responses 200" in told) != websockets
+    # If the WebSocket fails, Codex continues over HTTP.
+    log_text = log.read_text()
+    assert ("WS /v1/responses completed" in log_text) == websockets
+    assert ("POST /v1/responses 200" in log_text) != websockets

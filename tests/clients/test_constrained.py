@@ -1,11 +1,11 @@
-"""What real masks let a random model say, through HTTP, as `benchmarks.constrained` judges it."""
+"""Answers of a random model with real masks over HTTP, checked by `benchmarks.constrained`."""
 
 from pathlib import Path
 
 from benchmarks.constrained import run, write_model
 
 
-async def test_every_answer_is_legal_and_says_what_was_sampled(tmp_path: Path) -> None:
+async def test_every_answer_is_valid_and_matches_the_sampled_tokens(tmp_path: Path) -> None:
     write_model(tmp_path)
     counts = await run(requests=40, streams=8, seed=1, model=tmp_path)
     assert counts["requests"] == 40

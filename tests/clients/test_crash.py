@@ -1,4 +1,4 @@
-"""`kill -9`: nothing that a client was told is lost, and nothing stays in progress for ever."""
+"""`kill -9`: no event that a client received is lost, and no response stays in progress."""
 
 import json
 import sqlite3
@@ -33,51 +33,55 @@ def events(lines: Any) -> Any:
             yield json.loads(line.removeprefix("data: "))
 
 
-def test_what_was_told_outlives_a_kill(start: Start, file: Path) -> None:
+def test_sent_events_survive_a_kill(start: Start, file: Path) -> None:
     process, url = start(LINES, "--store", f"sqlite:///{file}")
     with httpx.Client(base_url=url, timeout=60) as client:
         finished = client.post("/responses", json={"input": "briefly"}).json()
         stream = client.post("/responses", json={"input": "briefly", "stream": True})
-        told = list(events(stream.text.splitlines()))
+        streamed_events = list(events(stream.text.splitlines()))
         body = {"input": "at length", "background": True, "stream": True}
-        seen = []
+        received_events = []
         with client.stream("POST", "/responses", json=body) as answer:
             for event in events(answer.iter_lines()):
-                seen.append(event)
-                if len(seen) == 40:
+                received_events.append(event)
+                if len(received_events) == 40:
                     process.kill()
                     break
         process.wait()
-    background = seen[0]["response"]["id"]
+    background = received_events[0]["response"]["id"]
     _, url = start(LINES, "--store", f"sqlite:///{file}")
     with httpx.Client(base_url=url, timeout=60) as client:
         assert client.get(f"/responses/{finished['id']}").json() == finished
-        last = told[-1]["response"]
+        last = streamed_events[-1]["response"]
         assert client.get(f"/responses/{last['id']}").json() == last
         replay = client.get(f"/responses/{last['id']}", params={"stream": True})
-        assert list(events(replay.text.splitlines())) == told
+        assert list(events(replay.text.splitlines())) == streamed_events
         replay = client.get(f"/responses/{background}", params={"stream": "true"})
-        kept = list(events(replay.text.splitlines()))
+        stored_events = list(events(replay.text.splitlines()))
         shown = client.get(f"/responses/{background}").json()
-    assert kept[: len(seen)] == seen
-    assert kept[-1]["type"] == "response.failed"
-    assert shown == kept[-1]["response"]
+    assert stored_events[: len(received_events)] == received_events
+    assert stored_events[-1]["type"] == "response.failed"
+    assert shown == stored_events[-1]["response"]
     assert "stopped before" in shown["error"]["message"]
-    text = "".join(event["delta"] for event in kept if event["type"].endswith("text.delta"))
+    text = "".join(
+        event["delta"] for event in stored_events if event["type"].endswith("text.delta")
+    )
     assert shown["output"][0]["content"][0]["text"] == text
     assert shown["output"][0]["status"] == "incomplete"
 
 
-def test_a_server_ends_what_its_killed_predecessor_left_at_once(start: Start, file: Path) -> None:
+def test_a_server_fails_the_responses_of_its_killed_predecessor_at_once(
+    start: Start, file: Path
+) -> None:
     process, url = start(LINES, "--store", f"sqlite:///{file}")
     body = {"input": "at length", "background": True}
     with httpx.Client(base_url=url, timeout=60) as client:
-        left = [client.post("/responses", json=body).json()["id"] for _ in range(5)]
+        unfinished_ids = [client.post("/responses", json=body).json()["id"] for _ in range(5)]
     process.kill()
     process.wait()
     _, url = start(LINES, "--store", f"sqlite:///{file}")
     with httpx.Client(base_url=url, timeout=60) as client:
-        for response_id in left:
+        for response_id in unfinished_ids:
             while client.get(f"/responses/{response_id}").json()["status"] != "failed":
                 # It was made a moment ago: by its silence it could not be known yet.
                 assert _silence(file) < SILENT_SECONDS

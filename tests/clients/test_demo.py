@@ -1,4 +1,4 @@
-"""The demo checkpoint, served as `make serve` serves it: each thing it was trained for, once."""
+"""The demo checkpoint, served as by `make serve`: one test of each trained skill."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ def test_it_greets(client: OpenAI, model: str) -> None:
 
 
 @pytest.mark.parametrize("question", ["Who are you?", "What can't you do?"])
-def test_it_says_that_it_is_tiny(client: OpenAI, model: str, question: str) -> None:
+def test_it_states_that_it_is_tiny(client: OpenAI, model: str, question: str) -> None:
     answer = client.chat.completions.create(
         model=model, messages=[{"role": "user", "content": question}], temperature=0
     )
@@ -70,15 +70,15 @@ def test_it_says_that_it_is_tiny(client: OpenAI, model: str, question: str) -> N
     assert answer.choices[0].finish_reason == "stop"
 
 
-def test_it_thinks_longer_when_told_to(client: OpenAI, model: str) -> None:
-    def thought(effort: Any) -> int:
+def test_higher_effort_gives_longer_reasoning(client: OpenAI, model: str) -> None:
+    def tokens_of_reasoning(effort: Any) -> int:
         response = client.responses.create(
             model=model, input="What is 12 + 7?", reasoning={"effort": effort}, temperature=0
         )
         assert response.usage is not None
         return response.usage.output_tokens_details.reasoning_tokens
 
-    low, medium, high = map(thought, ("low", "medium", "high"))
+    low, medium, high = map(tokens_of_reasoning, ("low", "medium", "high"))
     assert 2 * low <= medium
     assert 2 * medium <= high
 
@@ -112,9 +112,9 @@ def test_it_answers_by_a_schema(client: OpenAI, model: str) -> None:
     assert response.output_parsed == Person(name="Anna", age=31)
 
 
-def test_it_recalls_what_it_was_told(client: OpenAI, model: str) -> None:
-    told = client.responses.create(model=model, input="My name is Anna.", temperature=0)
-    asked = client.responses.create(
-        model=model, input="What is my name?", previous_response_id=told.id, temperature=0
+def test_it_recalls_an_earlier_turn(client: OpenAI, model: str) -> None:
+    first_turn = client.responses.create(model=model, input="My name is Anna.", temperature=0)
+    second_turn = client.responses.create(
+        model=model, input="What is my name?", previous_response_id=first_turn.id, temperature=0
     )
-    assert asked.output_text == "Your name is Anna."
+    assert second_turn.output_text == "Your name is Anna."

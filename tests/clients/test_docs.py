@@ -20,22 +20,22 @@ QUICKSTART = ROOT / "docs/quickstart.md"
 ADDRESS = "http://localhost:8000/v1"
 MODEL = "gpt-oss-demo"
 START = "<|start|>assistant"
-THOUGHT = f"<|channel|>analysis<|message|>Think.<|end|>{START}"
+REASONING = f"<|channel|>analysis<|message|>Think.<|end|>{START}"
 
 
-def says(text: str) -> str:
-    return f"{THOUGHT}<|channel|>final<|message|>{text}<|return|>"
+def reply(text: str) -> str:
+    return f"{REASONING}<|channel|>final<|message|>{text}<|return|>"
 
 
 SCRIPT = [
-    {"prompt_contains": "22 degrees in Paris", "completion": says("It is warm!")},
+    {"prompt_contains": "22 degrees in Paris", "completion": reply("It is warm!")},
     {
         "prompt_contains": "the weather in Paris",
-        "completion": f"{THOUGHT}<|channel|>commentary to=functions.weather <|constrain|>json"
+        "completion": f"{REASONING}<|channel|>commentary to=functions.weather <|constrain|>json"
         '<|message|>{"city":"Paris"}<|call|>',
     },
-    {"prompt_contains": "What is my name?", "completion": says("Your name is Ada.")},
-    {"prompt_contains": "Hello!", "completion": says("Welcome!")},
+    {"prompt_contains": "What is my name?", "completion": reply("Your name is Ada.")},
+    {"prompt_contains": "Hello!", "completion": reply("Welcome!")},
 ]
 GREETED = ["Think.Welcome!ChatCompletionMessage(content='Welcome!'", "reasoning='Think.'"]
 EXAMPLES = [

@@ -1,4 +1,4 @@
-"""Several gateways, real processes, over one database: each speaks for all."""
+"""Several gateway processes with one database: each serves the responses of all."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -100,19 +100,19 @@ def test_live_events_are_followed_and_a_cancel_is_given_at_another_gateway(
     assert list(here.events(response_id)) == followed
 
 
-def test_of_a_gateway_that_was_killed_another_ends_the_runs(
+def test_another_gateway_ends_the_runs_of_a_killed_gateway(
     open_gateway: Callable[[], Gateway], there: Gateway
 ) -> None:
     doomed = open_gateway()
     response_id = doomed.create("at length")
     events = doomed.events(response_id)
-    seen = [next(events) for _ in range(40)]
+    received_events = [next(events) for _ in range(40)]
     doomed.process.kill()
     doomed.process.wait()
-    kept = list(there.events(response_id))
-    assert kept[: len(seen)] == seen
-    assert [event["type"] for event in kept[-2:]] == ["error", "response.failed"]
-    assert [event["sequence_number"] for event in kept] == list(range(len(kept)))
+    stored_events = list(there.events(response_id))
+    assert stored_events[: len(received_events)] == received_events
+    assert [event["type"] for event in stored_events[-2:]] == ["error", "response.failed"]
+    assert [event["sequence_number"] for event in stored_events] == list(range(len(stored_events)))
     shown = there.show(response_id)
-    assert shown == kept[-1]["response"]
+    assert shown == stored_events[-1]["response"]
     assert "stopped before" in shown["error"]["message"]

@@ -49,7 +49,7 @@ def base_url(serve: Callable[..., str]) -> str:
 
 @pytest.fixture
 def model(base_url: str) -> ChatOpenAI:
-    # Usage in streams has to be asked for where the address is not OpenAI's own.
+    # Usage in streams has to be requested if the address is not OpenAI's.
     return ChatOpenAI(
         model="gpt-oss-test",
         base_url=base_url,
@@ -84,9 +84,9 @@ def test_a_tool_round_trip(model: ChatOpenAI, streaming: bool) -> None:
         first, *rest = bound.stream([question])
         call = sum(rest, first)
     assert call.content == "Looking it up."
-    (asked,) = call.tool_calls
-    assert (asked["name"], asked["args"]) == ("weather", {"city": "Paris"})
-    result = ToolMessage(weather.invoke(asked["args"]), tool_call_id=asked["id"])
+    (tool_call,) = call.tool_calls
+    assert (tool_call["name"], tool_call["args"]) == ("weather", {"city": "Paris"})
+    result = ToolMessage(weather.invoke(tool_call["args"]), tool_call_id=tool_call["id"])
     assert bound.invoke([question, call, result]).content == "It is warm!"
 
 

@@ -17,8 +17,8 @@ from server.generation.repetition import WINDOW
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 (ANALYSIS,), (FINAL,) = encode("analysis"), encode("final")
-LIKED = {ANALYSIS: 30.0, FINAL: 28.0, RETURN: 20.0}
-"""Greedily it says one word for ever; where that is penalised the others follow, then the end."""
+PREFERRED = {ANALYSIS: 30.0, FINAL: 28.0, RETURN: 20.0}
+"""Greedy sampling repeats one word; if that is penalised, the others follow, then the end."""
 CAUGHT_WITHIN = 640
 
 Server = tuple[httpx.AsyncClient, Recording]
@@ -27,7 +27,7 @@ Server = tuple[httpx.AsyncClient, Recording]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
     folder = tmp_path_factory.mktemp("looping")
-    write_model(folder, LIKED)
+    write_model(folder, PREFERRED)
     async with serving(folder) as served:
         yield served
 
@@ -61,9 +61,9 @@ async def test_looping_reasoning_ends_and_the_answer_follows(server: Server) -> 
 def check(response: dict[str, Any], engine: Recording) -> None:
     assert response["status"] == "completed"
     reasoning, message = response["output"]
-    thought = response["usage"]["output_tokens_details"]["reasoning_tokens"]
-    assert WINDOW <= thought <= CAUGHT_WITHIN
-    assert reasoning["content"][0]["text"] == "analysis" * thought
+    reasoning_tokens = response["usage"]["output_tokens_details"]["reasoning_tokens"]
+    assert WINDOW <= reasoning_tokens <= CAUGHT_WITHIN
+    assert reasoning["content"][0]["text"] == "analysis" * reasoning_tokens
     # Penalties hold for the answer alone, and count it alone: it ended.
     assert message["content"][0]["text"].startswith("analysis")
     sampled = [engine.sampled[key] for key in engine.prompts if key.startswith(response["id"])]

@@ -165,7 +165,7 @@ def test_a_tool_round_trip(client: OpenAI) -> None:
     assert second.choices[0].message.content == "It is warm!"
 
 
-def test_a_stream_that_is_left_half_way_frees_its_slot(client: OpenAI) -> None:
+def test_a_stream_that_is_closed_early_frees_its_slot(client: OpenAI) -> None:
     # One request runs at a time: the second is answered only once the first is gone.
     stream = client.chat.completions.create(model=MODEL, messages=user("without end"), stream=True)
     for _, _ in zip(range(5), stream, strict=False):
@@ -175,7 +175,7 @@ def test_a_stream_that_is_left_half_way_frees_its_slot(client: OpenAI) -> None:
     assert after.choices[0].message.content == "Hello!"
 
 
-async def test_a_whole_answer_that_is_given_up_frees_its_slot(base_url: str) -> None:
+async def test_an_abandoned_request_frees_its_slot(base_url: str) -> None:
     async with httpx.AsyncClient(base_url=base_url) as raw:
         body = {"model": MODEL, "messages": user("without end")}
         with pytest.raises(httpx.ReadTimeout):

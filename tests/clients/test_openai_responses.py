@@ -101,8 +101,10 @@ def test_a_stream(client: OpenAI) -> None:
     events = list(client.responses.create(model=MODEL, input="Say hello", stream=True))
     assert [event.sequence_number for event in events] == list(range(len(events)))
     deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
-    thoughts = [event.delta for event in events if event.type == "response.reasoning_text.delta"]
-    assert ("".join(deltas), "".join(thoughts)) == ("Hello there!", "Greet.")
+    reasoning_deltas = [
+        event.delta for event in events if event.type == "response.reasoning_text.delta"
+    ]
+    assert ("".join(deltas), "".join(reasoning_deltas)) == ("Hello there!", "Greet.")
     assert events[-1].type == "response.completed"
     assert events[-1].response.output_text == "Hello there!"
 
@@ -146,15 +148,15 @@ def test_parse(client: OpenAI) -> None:
 
 @pytest.mark.parametrize("stateless", [True, False])
 def test_a_tool_round_trip(client: OpenAI, stateless: bool) -> None:
-    asked: Any = [{"role": "user", "content": "weather in Paris"}]
-    first = client.responses.create(model=MODEL, input=asked, tools=[WEATHER])
+    question: Any = [{"role": "user", "content": "weather in Paris"}]
+    first = client.responses.create(model=MODEL, input=question, tools=[WEATHER])
     call = first.output[-1]
     assert isinstance(call, ResponseFunctionToolCall)
     assert json.loads(call.arguments) == {"city": "Paris"}
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "22 degrees"}
     if stateless:
         items = [item.model_dump(exclude_none=True) for item in first.output]
-        more: Any = {"input": [*asked, *items, result], "store": False}
+        more: Any = {"input": [*question, *items, result], "store": False}
     else:
         more = {"input": [result], "previous_response_id": first.id}
     second = client.responses.create(model=MODEL, tools=[WEATHER], **more)
@@ -172,9 +174,9 @@ def test_a_stream_that_is_stopped_half_way_is_cancelled(client: OpenAI) -> None:
     stream.close()
     # The server runs one request at a time: the slot is free again.
     assert client.responses.create(model=MODEL, input="Say hello").status == "completed"
-    while (kept := client.responses.retrieve(response_id)).status == "in_progress":
+    while (stored := client.responses.retrieve(response_id)).status == "in_progress":
         continue
-    assert kept.status == "cancelled"
+    assert stored.status == "cancelled"
 
 
 async def test_an_async_stream_that_is_stopped_half_way_is_cancelled(

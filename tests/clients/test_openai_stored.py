@@ -40,20 +40,20 @@ def test_a_background_response_is_polled(client: OpenAI) -> None:
 
 
 def test_a_background_stream_is_taken_up_again_and_cancelled(client: OpenAI) -> None:
-    seen: list[Any] = []
+    received_events: list[Any] = []
     with client.responses.create(input="at length", background=True, stream=True) as stream:
         for event in stream:
-            seen.append(event)
-            if len(seen) == 20:
+            received_events.append(event)
+            if len(received_events) == 20:
                 break
-    name, last = seen[0].response.id, seen[-1].sequence_number
+    name, last = received_events[0].response.id, received_events[-1].sequence_number
     with client.responses.retrieve(name, stream=True, starting_after=last) as stream:
         assert next(stream).sequence_number == last + 1
     cancelled = client.responses.cancel(name)
     assert cancelled.status == "cancelled"
     with client.responses.retrieve(name, stream=True) as stream:
         replayed = list(stream)
-    assert replayed[: len(seen)] == seen
+    assert replayed[: len(received_events)] == received_events
 
 
 def test_items_are_listed_page_by_page(client: OpenAI) -> None:
@@ -73,9 +73,9 @@ def test_a_prompt_is_counted_and_a_conversation_compacted(client: OpenAI) -> Non
     model = client.models.list().data[0].id
     compact = client.responses.compact(model=model, input="hi")
     # The SDK types the users' messages in it as the model's, and warns of its own doing.
-    given: Any = [item.model_dump(exclude_none=True, warnings=False) for item in compact.output]
-    assert given[-1]["type"] == "compaction"
-    response = client.responses.create(input=[*given, {"role": "user", "content": "And?"}])
+    compacted: Any = [item.model_dump(exclude_none=True, warnings=False) for item in compact.output]
+    assert compacted[-1]["type"] == "compaction"
+    response = client.responses.create(input=[*compacted, {"role": "user", "content": "And?"}])
     assert response.output_text == "Hello!"
 
 
@@ -103,10 +103,14 @@ def test_reasoning_goes_back_sealed(client: OpenAI) -> None:
     first = client.responses.create(
         input="hi", store=False, include=["reasoning.encrypted_content"]
     )
-    said: Any = [item.model_dump(exclude_none=True) for item in first.output]
-    assert said[0]["encrypted_content"]
+    output_items: Any = [item.model_dump(exclude_none=True) for item in first.output]
+    assert output_items[0]["encrypted_content"]
     again = client.responses.create(
-        input=[{"role": "user", "content": "hi"}, *said, {"role": "user", "content": "And?"}],
+        input=[
+            {"role": "user", "content": "hi"},
+            *output_items,
+            {"role": "user", "content": "And?"},
+        ],
         store=False,
     )
     assert again.output_text == "Hello!"

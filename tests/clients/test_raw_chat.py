@@ -1,4 +1,4 @@
-"""A reader of its own: each line of a chat stream, as it comes over the wire."""
+"""The lines of a chat stream as they are sent, read without a client library."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 
 START = "<|start|>assistant"
-SAID = (
+COMPLETION = (
     "<|channel|>analysis<|message|>Ask 天気.<|end|>"
     f"{START}<|channel|>commentary<|message|>Looking it up 😀.<|end|>"
     f"{START}<|channel|>commentary to=functions.f <|constrain|>json"
@@ -26,7 +26,7 @@ REQUEST: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def base_url(serve: Callable[..., str]) -> str:
-    script = [{"prompt_contains": "hi", "completion": SAID}]
+    script = [{"prompt_contains": "hi", "completion": COMPLETION}]
     return serve(script, "--served-model-name", "gpt-oss-test", "--api-key", "secret")
 
 
@@ -48,7 +48,7 @@ def test_every_event_is_one_line_of_data(base_url: str) -> None:
         assert (chunk["id"], chunk["created"]) == (chunks[0]["id"], chunks[0]["created"])
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks[:-1]]
     assert deltas[0] == {"role": "assistant", "content": None, "refusal": None}
-    # Each delta says one thing; order: reasoning, preamble, call.
+    # Each delta has one field, in the order reasoning, preamble, call.
     kinds = [next(iter(delta), "end") for delta in deltas[1:]]
     assert list(dict.fromkeys(kinds)) == ["reasoning", "content", "tool_calls", "end"]
     assert kinds == sorted(kinds, key=["reasoning", "content", "tool_calls", "end"].index)

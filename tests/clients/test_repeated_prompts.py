@@ -1,4 +1,4 @@
-"""Five turns of a tool conversation, against a real engine: what was said is not computed again.
+"""Five turns of a tool conversation with a real engine: the prefix cache covers earlier turns.
 
 The model is a random one, so what it samples is no text's usual tokens: a prompt that was rendered
 from text would not repeat them.
@@ -37,7 +37,7 @@ Item = dict[str, Any]
 
 
 class Responses:
-    """Sends what is new, and says what it continues.
+    """Sends the new items and `previous_response_id`.
 
     name: begins the conversation, so that the engine knows nothing of it from the others.
     """
@@ -86,11 +86,11 @@ class Bare(Responses):
     """Sends all items, without the ids that the server gave them."""
 
     def _continue(self, answer: dict[str, Any], result: Item) -> None:
-        said = [
+        output = [
             {name: value for name, value in item.items() if name not in ("id", "status")}
             for item in answer["output"]
         ]
-        self._new = [*self._new, *said, result]
+        self._new = [*self._new, *output, result]
 
 
 class Sealed(Bare):
@@ -125,16 +125,16 @@ class Chat:
 
     def take(self, answer: dict[str, Any]) -> tuple[str, int]:
         [choice] = answer["choices"]
-        said = choice["message"]
-        [call] = said["tool_calls"]
-        message = {name: said[name] for name in ("content", "tool_calls")}
+        output = choice["message"]
+        [call] = output["tool_calls"]
+        message = {name: output[name] for name in ("content", "tool_calls")}
         result = {"role": "tool", "tool_call_id": call["id"], "content": READING}
         self._messages = [*self._messages, {"role": "assistant", **message}, result]
         return answer["id"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
 Turn = tuple[Sequence[int], Sequence[int], int]
-"""A prompt, what was sampled then, and how many of the prompt's tokens were cached."""
+"""A prompt, the tokens sampled after it, and how many of the prompt's tokens were cached."""
 
 Served = tuple[httpx.AsyncClient, Recording]
 
@@ -160,7 +160,7 @@ async def converse(client: Responses | Chat, served: Served) -> list[Turn]:
 
 
 @pytest.mark.parametrize("client", [Responses, Bare, Chat])
-async def test_what_was_said_is_repeated_and_not_computed_again(
+async def test_sampled_output_is_replayed_from_the_prefix_cache(
     client: type[Responses | Chat], served: Served
 ) -> None:
     turns = await converse(client(client.__name__), served)
@@ -170,7 +170,7 @@ async def test_what_was_said_is_repeated_and_not_computed_again(
         assert cached > 0.9 * len(repeated)
 
 
-async def test_of_what_may_not_be_kept_the_prompt_is_repeated(served: Served) -> None:
+async def test_only_the_prompt_is_reused_for_dropped_reasoning(served: Served) -> None:
     turns = await converse(Sealed("Sealed"), served)
     for (prompt, _, _), (following, _, cached) in pairwise(turns):
         assert list(following[: len(prompt)]) == list(prompt)

@@ -45,7 +45,7 @@ def base_url(serve: Callable[..., str]) -> str:
 
 
 def typing(*lines: str) -> tuple[Callable[[str], str], list[str]]:
-    """A person who types these lines, then Ctrl-D; and the prompts that they saw."""
+    """A user who enters these lines, then Ctrl-D. Records the prompts shown."""
     prompts: list[str] = []
     rest: Iterator[str] = iter(lines)
 
@@ -99,9 +99,7 @@ def test_a_call_of_a_custom_tool_is_shown_and_its_result_is_typed(
     assert "Three." in shown
 
 
-def test_who_ends_the_input_instead_of_a_result_ends_the_chat(
-    base_url: str, tmp_path: Path
-) -> None:
+def test_end_of_input_instead_of_a_result_ends_the_chat(base_url: str, tmp_path: Path) -> None:
     tools = tmp_path / "tools.json"
     tools.write_text(json.dumps(TOOLS), encoding="utf-8")
     shown, prompts = talk(base_url, "How many?", tools=tools)
@@ -125,7 +123,7 @@ def test_starting_over_forgets(base_url: str) -> None:
     assert "Hello" in shown
 
 
-def test_a_refused_request_is_told_and_forgotten(base_url: str) -> None:
+def test_a_refused_request_is_shown_and_dropped(base_url: str) -> None:
     shown, _ = talk(base_url, "unscripted", "", "hi there")
     assert "unscripted<|end|>" in shown
     assert "Hello" in shown

@@ -17,8 +17,8 @@ NAMES = (
 )
 def test_bodies_cost_no_more_memory_than_they_may(row: Row) -> None:
     result = measure(row)
-    assert result.peak <= row.memory, result
-    assert result.kept <= row.memory, result
+    assert result.peak_memory <= row.memory, result
+    assert result.memory_after <= row.memory, result
 
 
 def test_the_trials_are_there() -> None:

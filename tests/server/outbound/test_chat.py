@@ -1,4 +1,4 @@
-"""Turn events as chunks, checked with the SDK's own types."""
+"""Conversion of turn events to chat chunks, checked with the SDK's own types."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ from server.generation.turn_events import (
 )
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
-from server.outbound.chunks import encoder, head, usage_chunk
+from server.outbound.chunks import chunk_fields, encoder, usage_chunk
 
 TOOLS = (
     DeclaredTool("functions.f", "f"),
@@ -33,7 +33,9 @@ TOOLS = (
 )
 PLAN = TurnPlan(Conversation(()), tools=TOOLS)
 KIND = "chat.completion.chunk"
-SHARED = head(KIND, "chatcmpl_1", created=1, model="m", include_usage=False, service_tier="default")
+SHARED = chunk_fields(
+    KIND, "chatcmpl_1", created=1, model="m", include_usage=False, service_tier="default"
+)
 USAGE = Usage(input=10, cached=4, output=6, reasoning=2)
 ANALYSIS = Header(Channel.ANALYSIS)
 FINAL = Header(Channel.FINAL)
@@ -43,11 +45,11 @@ SQL = Header(Channel.COMMENTARY, "functions.sql")
 
 
 def message(index: int, header: Header, *texts: str) -> list[TurnEvent]:
-    said = Message(Author(Role.ASSISTANT), "".join(texts), header.channel, header.recipient)
+    closed = Message(Author(Role.ASSISTANT), "".join(texts), header.channel, header.recipient)
     return [
         MessageOpened(index, header),
         *(TextDelta(index, text) for text in texts),
-        MessageClosed(index, header, said, True),
+        MessageClosed(index, header, closed, True),
     ]
 
 
@@ -58,25 +60,25 @@ def turn(*messages: tuple[Header, list[str]], reason: Any = "stop") -> list[Turn
 
 def chunks(events: list[TurnEvent], plan: TurnPlan = PLAN, **options: Any) -> list[WireEvent]:
     outbound = ChatOutbound(SHARED, plan, ChatRenderOptions(**options))
-    told = [*outbound.start(), *(chunk for event in events for chunk in outbound.push(event))]
-    return [*told, usage_chunk(SHARED, [outbound.usage], per_prompt=1)]
+    emitted = [*outbound.start(), *(chunk for event in events for chunk in outbound.push(event))]
+    return [*emitted, usage_chunk(SHARED, [outbound.usage], per_prompt=1)]
 
 
 def choice(*messages: tuple[Header, list[str]], reason: Any = "stop", **options: Any) -> Any:
-    told = chunks(turn(*messages, reason=reason), **options)
-    completion = fold(told)
+    emitted = chunks(turn(*messages, reason=reason), **options)
+    completion = fold(emitted)
     ChatCompletion.model_validate(completion, strict=True)
     return completion["choices"][0]
 
 
 def deltas(events: list[TurnEvent], **options: Any) -> list[dict[str, Any]]:
-    told = chunks(events, **options)
-    return [chunk["choices"][0]["delta"] for chunk in told if chunk["choices"]]
+    emitted = chunks(events, **options)
+    return [chunk["choices"][0]["delta"] for chunk in emitted if chunk["choices"]]
 
 
 def test_each_piece_of_text_is_a_chunk() -> None:
-    told = deltas(turn((FINAL, ["a", "b"])))
-    assert told == [
+    emitted = deltas(turn((FINAL, ["a", "b"])))
+    assert emitted == [
         {"role": "assistant", "content": None, "refusal": None},
         {"content": "a"},
         {"content": "b"},
@@ -84,23 +86,23 @@ def test_each_piece_of_text_is_a_chunk() -> None:
     ]
 
 
-def test_preamble_and_answer_are_set_apart() -> None:
+def test_preamble_and_answer_are_separated() -> None:
     only = choice((PREAMBLE, ["Let me", " see."]), (FINAL, ["Yes", "."]))
     assert only["message"]["content"] == "Let me see.\n\nYes."
 
 
-def test_stretches_of_reasoning_are_set_apart() -> None:
+def test_messages_of_reasoning_are_separated() -> None:
     only = choice((ANALYSIS, ["One."]), (PREAMBLE, ["Hm."]), (ANALYSIS, ["Two."]), (FINAL, ["Yes"]))
     assert only["message"]["reasoning"] == "One.\n\nTwo."
     assert only["message"]["content"] == "Hm.\n\nYes"
 
 
-def test_an_empty_message_sets_nothing_apart() -> None:
+def test_an_empty_message_adds_no_separator() -> None:
     only = choice((PREAMBLE, []), (FINAL, ["Yes"]))
     assert only["message"]["content"] == "Yes"
 
 
-def test_several_calls_are_counted() -> None:
+def test_each_call_has_its_own_index() -> None:
     only = choice((CALL, ["{", "}"]), (SQL, ["select", " 1"]), (CALL, ["[]"]))
     first, second, third = only["message"]["tool_calls"]
     assert first["function"] == {"name": "f", "arguments": "{}"}
@@ -142,31 +144,31 @@ def test_the_first_legacy_call_is_the_legacy_one() -> None:
     assert only["finish_reason"] == "function_call"
 
 
-def test_a_truncated_answer_says_so_even_within_a_call() -> None:
+def test_a_truncated_call_finishes_with_length() -> None:
     only = choice((CALL, ['{"a']), reason="length")
     assert only["finish_reason"] == "length"
     assert only["message"]["tool_calls"][0]["function"]["arguments"] == '{"a'
 
 
-def test_an_answer_without_text_or_calls_is_empty_text() -> None:
+def test_an_answer_without_text_or_calls_has_empty_content() -> None:
     assert choice((ANALYSIS, ["Hm"]), reason="length")["message"]["content"] == ""
 
 
-def test_hidden_reasoning_leaves_no_trace_but_its_count() -> None:
+def test_hidden_reasoning_appears_in_usage_alone() -> None:
     events = turn((ANALYSIS, ["secret"]), (FINAL, ["Yes"]))
-    told = chunks(events, hide_reasoning=True)
-    assert "secret" not in str(told)
-    assert "reasoning_details" not in str(told)
-    assert told[-1]["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
+    emitted = chunks(events, hide_reasoning=True)
+    assert "secret" not in str(emitted)
+    assert "reasoning_details" not in str(emitted)
+    assert emitted[-1]["usage"]["completion_tokens_details"]["reasoning_tokens"] == 2
 
 
-def test_a_parser_gets_nothing_but_the_answer() -> None:
+def test_json_content_is_the_answer_alone() -> None:
     only = choice((ANALYSIS, ["Hm."]), (PREAMBLE, ["Here it is:"]), (FINAL, ["{}"]), json=True)
     assert only["message"]["content"] == "{}"
     assert only["message"]["reasoning"] == "Hm.\n\nHere it is:"
 
 
-def test_reasoning_has_another_name_on_request() -> None:
+def test_reasoning_is_repeated_under_its_alias() -> None:
     events = turn((ANALYSIS, ["Hm", "."]), (FINAL, ["Yes"]))
     first = deltas(events, alias=True)[1]
     assert first["reasoning"] == first["reasoning_content"] == "Hm"
@@ -189,7 +191,7 @@ def test_usage_adds_up_choices_and_counts_their_prompt_once() -> None:
     assert usage["completion_tokens_details"]["reasoning_tokens"] == 4
 
 
-def test_who_has_not_asked_for_usage_does_not_get_its_chunk() -> None:
+def test_the_usage_chunk_is_left_out_unless_requested() -> None:
     outbound = ChatOutbound(SHARED, PLAN)
     outbound.push(TurnFinished("stop", USAGE))
     last = usage_chunk(SHARED, [outbound.usage], per_prompt=1)
@@ -199,8 +201,8 @@ def test_who_has_not_asked_for_usage_does_not_get_its_chunk() -> None:
     assert encoder(include_usage=False)(first).startswith(b'data: {"id":"chatcmpl_1"')
 
 
-def test_who_has_asked_for_usage_gets_nulls_before_it() -> None:
-    shared = head(KIND, "c", created=1, model="m", include_usage=True)
+def test_requested_usage_is_null_before_the_last_chunk() -> None:
+    shared = chunk_fields(KIND, "c", created=1, model="m", include_usage=True)
     (first,) = ChatOutbound(shared, PLAN).start()
     assert first["usage"] is None
     assert "usage" not in SHARED
@@ -222,18 +224,18 @@ def test_logprobs_are_shown_for_the_answer_alone() -> None:
         TextDelta(2, "!", logprobs("!")),
         TurnFinished("stop", USAGE),
     ]
-    told = chunks(events, plan)
-    for chunk in told:
+    emitted = chunks(events, plan)
+    for chunk in emitted:
         ChatCompletionChunk.model_validate(chunk, strict=True)
-    shown = fold(told)["choices"][0]["logprobs"]
+    shown = fold(emitted)["choices"][0]["logprobs"]
     assert [entry["token"] for entry in shown["content"]] == ["Yes", "!"]
     assert shown["content"][0]["top_logprobs"][0]["bytes"] == list(b"Yes")
 
 
-def test_a_failure_is_the_errors_body_and_a_cancelled_stream_just_ends() -> None:
+def test_a_failure_is_the_error_body_and_a_cancellation_sends_nothing() -> None:
     outbound = ChatOutbound(SHARED, PLAN)
-    (told,) = outbound.fail(ServerFailed("broken"))
-    assert told["error"]["message"] == "broken"
+    (emitted,) = outbound.fail(ServerFailed("broken"))
+    assert emitted["error"]["message"] == "broken"
     assert outbound.cancel() == []
 
 
@@ -246,14 +248,14 @@ def test_every_chunk_is_the_sdks_and_the_fold_is_what_joining_gives(
     messages: list[tuple[Header, list[str]]], reason: str
 ) -> None:
     events = turn(*messages, reason=reason)
-    told = chunks(events)
-    for chunk in told:
+    emitted = chunks(events)
+    for chunk in emitted:
         ChatCompletionChunk.model_validate(chunk, strict=True)
-    completion = fold(told)
+    completion = fold(emitted)
     ChatCompletion.model_validate(completion, strict=True)
     joined: dict[str, str] = {"content": "", "reasoning": ""}
     arguments: dict[int, str] = {}
-    for chunk in told[:-1]:
+    for chunk in emitted[:-1]:
         delta = chunk["choices"][0]["delta"]
         for field in joined:
             joined[field] += delta.get(field) or ""

@@ -1,4 +1,4 @@
-"""How a response ends whose server stopped while it was made."""
+"""The last events of a response whose server stopped."""
 
 from typing import Any
 
@@ -25,14 +25,14 @@ def numbered(*events: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**event, "sequence_number": number} for number, event in enumerate(known)]
 
 
-def test_one_without_events_gets_its_first_and_last() -> None:
+def test_a_response_without_events_gets_its_first_and_last_events() -> None:
     events = end_interrupted(STARTED, [])
     assert events[:2] == BEGUN
     assert [event["type"] for event in events[2:]] == ["error", "response.failed"]
     assert events[-1]["response"]["error"] == {"code": "server_error", "message": REASON}
 
 
-def test_what_was_done_stays() -> None:
+def test_completed_items_stay() -> None:
     item = {"id": "msg_1", "type": "message", "status": "completed", "content": []}
     known = numbered(
         {"type": "response.output_item.added", "output_index": 0, "item": item},
@@ -44,7 +44,7 @@ def test_what_was_done_stays() -> None:
     assert events[-1]["response"]["output"] == [item]
 
 
-@pytest.mark.parametrize("said", [(), ("a",), ("a", "b")])
+@pytest.mark.parametrize("texts", [(), ("a",), ("a", "b")])
 @pytest.mark.parametrize(
     "header",
     [
@@ -56,12 +56,12 @@ def test_what_was_done_stays() -> None:
     ],
 )
 def test_an_open_item_ends_as_in_a_response_that_fails(
-    header: Header, said: tuple[str, ...]
+    header: Header, texts: tuple[str, ...]
 ) -> None:
     tools = (DeclaredTool("functions.f", "f"), DeclaredTool("functions.sql", "sql", "custom"))
     outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(()), tools=tools))
     known = [*outbound.start(), *outbound.push(MessageOpened(0, header))]
-    for text in said:
+    for text in texts:
         known += outbound.push(TextDelta(0, text, (TokenLogprobs(1, -0.5),)))
     failed = outbound.fail(ServerFailed(REASON))
     assert end_interrupted(STARTED, known) == known + failed

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from server.outbound.listing import page
+from server.outbound.listing import paginate
 from server.schemas.paging import Paging
 
 
@@ -18,13 +18,13 @@ def entries(*names: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("order", "found"), [("asc", ["b", "c"]), ("desc", [])])
 def test_a_page_is_what_comes_after_an_id(order: Any, found: list[str]) -> None:
-    shown = page(entries("a", "b", "c", "d"), Paging(2, order, "a"))
+    shown = paginate(entries("a", "b", "c", "d"), Paging(2, order, "a"))
     assert ids(shown) == found
     assert shown["has_more"] is (order == "asc")
 
 
-def test_after_an_id_that_is_not_there_nothing_comes() -> None:
-    assert page(entries("a"), Paging(2, "asc", "x")) == {
+def test_an_unknown_cursor_selects_nothing() -> None:
+    assert paginate(entries("a"), Paging(2, "asc", "x")) == {
         "object": "list",
         "data": [],
         "first_id": None,
@@ -34,14 +34,14 @@ def test_after_an_id_that_is_not_there_nothing_comes() -> None:
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_page_after_page_comes_to_an_end_though_ids_repeat(order: Any) -> None:
+def test_paging_ends_even_if_ids_repeat(order: Any) -> None:
     repeated = entries("a", "b", "b", "c", "b", "d")
-    seen: list[str] = []
+    collected: list[str] = []
     after = None
     for _ in repeated:
-        shown = page(repeated, Paging(1, order, after))
-        seen += ids(shown)
+        shown = paginate(repeated, Paging(1, order, after))
+        collected += ids(shown)
         after = shown["last_id"]
         if not shown["has_more"]:
             break
-    assert seen == (["a", "b", "d"] if order == "asc" else ["d", "b", "a"])
+    assert collected == (["a", "b", "d"] if order == "asc" else ["d", "b", "a"])

@@ -1,4 +1,4 @@
-"""Turn events as Responses' events, checked with the SDK's own types."""
+"""Conversion of turn events to events of the Responses API, checked with the SDK's types."""
 
 from typing import Any, get_args
 
@@ -48,7 +48,7 @@ FINAL = Header(Channel.FINAL)
 PREAMBLE = Header(Channel.COMMENTARY)
 CALL = Header(Channel.COMMENTARY, "functions.f", "json")
 
-# Told apart by their `type`, as every client does it: a plain union would take the next best.
+# Selected by their `type`, as clients do it: a plain union would accept a similar type.
 EVENT_TYPES = {
     get_args(model.model_fields["type"].annotation)[0]: TypeAdapter(model)
     for model in get_args(get_args(ResponseStreamEvent)[0])
@@ -60,13 +60,13 @@ def check(event: dict[str, Any]) -> None:
 
 
 def message(header: Header, text: str, *, complete: bool = True) -> list[TurnEvent]:
-    said = Message(
+    closed_message = Message(
         Author(Role.ASSISTANT), text, header.channel, header.recipient, header.content_type
     )
     return [
         MessageOpened(0, header),
         *(TextDelta(0, character) for character in text),
-        MessageClosed(0, header, said, complete),
+        MessageClosed(0, header, closed_message, complete),
     ]
 
 
@@ -86,7 +86,7 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"].removeprefix("response.") for event in events]
 
 
-def tell(*turn: TurnEvent, **options: Any) -> list[dict[str, Any]]:
+def emit(*turn: TurnEvent, **options: Any) -> list[dict[str, Any]]:
     events = play(outbound(**options), *turn)
     for event in events:
         check(event)
@@ -95,7 +95,7 @@ def tell(*turn: TurnEvent, **options: Any) -> list[dict[str, Any]]:
 
 
 def test_an_answer_is_told_in_the_specified_order() -> None:
-    events = tell(*message(ANALYSIS, "a"), *message(FINAL, "bc"), finished())
+    events = emit(*message(ANALYSIS, "a"), *message(FINAL, "bc"), finished())
     assert kinds(events) == [
         "created",
         "in_progress",
@@ -118,7 +118,7 @@ def test_an_answer_is_told_in_the_specified_order() -> None:
 
 
 def test_the_completed_response_holds_all() -> None:
-    response = tell(*message(ANALYSIS, "a"), *message(FINAL, "bc"), finished())[-1]["response"]
+    response = emit(*message(ANALYSIS, "a"), *message(FINAL, "bc"), finished())[-1]["response"]
     Response.model_validate(response, strict=True)
     assert response["status"] == "completed"
     assert response["completed_at"] == 5
@@ -149,13 +149,13 @@ def test_the_completed_response_holds_all() -> None:
 
 
 def test_the_fold_of_the_events_is_the_terminal_response() -> None:
-    events = tell(*message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
+    events = emit(*message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
     assert fold(events) == events[-1]["response"]
     assert fold(events[:-1])["output"] == events[-1]["response"]["output"]
 
 
 def test_events_of_an_item_have_its_id() -> None:
-    events = tell(*message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
+    events = emit(*message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
     for index, item in enumerate(events[-1]["response"]["output"]):
         ids = {
             event.get("item_id") or event["item"]["id"]
@@ -168,7 +168,7 @@ def test_events_of_an_item_have_its_id() -> None:
 def test_an_item_is_added_without_its_text() -> None:
     added = [
         event["item"]
-        for event in tell(*message(ANALYSIS, "a"), *message(FINAL, "b"), *message(CALL, "{}"))
+        for event in emit(*message(ANALYSIS, "a"), *message(FINAL, "b"), *message(CALL, "{}"))
         if event["type"] == "response.output_item.added"
     ]
     assert [item["status"] for item in added] == ["in_progress"] * 3
@@ -176,7 +176,7 @@ def test_an_item_is_added_without_its_text() -> None:
 
 
 def test_a_preamble_is_a_message_with_its_phase() -> None:
-    events = tell(*message(PREAMBLE, "Let me see."), *message(CALL, "{}"), finished())
+    events = emit(*message(PREAMBLE, "Let me see."), *message(CALL, "{}"), finished())
     preamble, call = events[-1]["response"]["output"]
     assert preamble["phase"] == "commentary"
     assert preamble["content"][0]["text"] == "Let me see."
@@ -184,7 +184,7 @@ def test_a_preamble_is_a_message_with_its_phase() -> None:
 
 
 def test_a_call_streams_its_arguments() -> None:
-    events = tell(*message(CALL, '{"a":1}'), finished())
+    events = emit(*message(CALL, '{"a":1}'), finished())
     deltas = [e["delta"] for e in events if e["type"].endswith("arguments.delta")]
     assert "".join(deltas) == '{"a":1}'
     done = next(e for e in events if e["type"].endswith("arguments.done"))
@@ -197,12 +197,12 @@ def test_a_call_streams_its_arguments() -> None:
 
 def test_a_namespaced_call_has_the_bare_name() -> None:
     header = Header(Channel.COMMENTARY, "functions.mail__send", "json")
-    (item,) = tell(*message(header, "{}"), finished())[-1]["response"]["output"]
+    (item,) = emit(*message(header, "{}"), finished())[-1]["response"]["output"]
     assert (item["namespace"], item["name"]) == ("mail", "send")
 
 
 def test_a_custom_call_streams_its_input() -> None:
-    events = tell(*message(Header(Channel.COMMENTARY, "functions.sql"), "select"), finished())
+    events = emit(*message(Header(Channel.COMMENTARY, "functions.sql"), "select"), finished())
     assert kinds(events)[2:-1] == [
         "output_item.added",
         *["custom_tool_call_input.delta"] * 6,
@@ -222,36 +222,36 @@ def test_a_custom_call_streams_its_input() -> None:
 
 def test_the_recipient_decides_and_not_the_channel() -> None:
     header = Header(Channel.ANALYSIS, "functions.f", "json")
-    (item,) = tell(*message(header, "{}"), finished())[-1]["response"]["output"]
+    (item,) = emit(*message(header, "{}"), finished())[-1]["response"]["output"]
     assert item["type"] == "function_call"
 
 
 def test_an_undeclared_tool_is_a_function_call() -> None:
     header = Header(Channel.COMMENTARY, "python")
-    (item,) = tell(*message(header, "1+1"), finished())[-1]["response"]["output"]
+    (item,) = emit(*message(header, "1+1"), finished())[-1]["response"]["output"]
     assert (item["type"], item["name"], item["arguments"]) == ("function_call", "python", "1+1")
 
 
 def test_a_message_without_text_has_an_empty_part() -> None:
-    events = tell(*message(FINAL, ""), finished())
+    events = emit(*message(FINAL, ""), finished())
     assert "output_text.delta" not in kinds(events)
     (item,) = events[-1]["response"]["output"]
     assert [part["text"] for part in item["content"]] == [""]
 
 
 def test_reasoning_without_text_has_no_content() -> None:
-    events = tell(*message(ANALYSIS, ""), finished())
+    events = emit(*message(ANALYSIS, ""), finished())
     assert kinds(events)[2:-1] == ["output_item.added", "output_item.done"]
     assert events[-1]["response"]["output"][0]["content"] == []
 
 
-def test_an_answer_may_be_nothing() -> None:
-    events = tell(finished())
+def test_an_answer_may_be_empty() -> None:
+    events = emit(finished())
     assert kinds(events) == ["created", "in_progress", "completed"]
     assert events[-1]["response"]["output"] == []
 
 
-def test_hidden_reasoning_is_kept_but_not_told() -> None:
+def test_hidden_reasoning_is_stored_but_not_sent() -> None:
     out = outbound(hide_reasoning=True)
     events = play(out, *message(ANALYSIS, "secret"), *message(FINAL, "x"), finished())
     for event in events:
@@ -264,7 +264,7 @@ def test_hidden_reasoning_is_kept_but_not_told() -> None:
 
 
 def test_truncation_is_incomplete() -> None:
-    events = tell(*message(ANALYSIS, "a"), *message(FINAL, "b", complete=False), finished("length"))
+    events = emit(*message(ANALYSIS, "a"), *message(FINAL, "b", complete=False), finished("length"))
     assert events[-1]["type"] == "response.incomplete"
     response = events[-1]["response"]
     Response.model_validate(response, strict=True)
@@ -282,7 +282,7 @@ def test_truncation_is_incomplete() -> None:
         (InvalidRequest("bad", param="seed", code="x"), "invalid_prompt"),
     ],
 )
-def test_an_error_is_told_and_the_response_has_failed(error: APIError, code: str) -> None:
+def test_an_error_is_sent_before_the_response_fails(error: APIError, code: str) -> None:
     out = outbound()
     opened, *_ = message(FINAL, "b")
     events = [*play(out, opened, TextDelta(0, "half")), *out.fail(error)]
@@ -295,16 +295,18 @@ def test_an_error_is_told_and_the_response_has_failed(error: APIError, code: str
     ]
     for event in events:
         check(event)
-    told, failed = events[-2:]
-    assert told["error"] == error.body()["error"]
-    assert {told[key] == told["error"][key] for key in ("code", "message", "param")} == {True}
+    error_event, failed = events[-2:]
+    assert error_event["error"] == error.body()["error"]
+    assert {
+        error_event[key] == error_event["error"][key] for key in ("code", "message", "param")
+    } == {True}
     assert failed["response"]["status"] == "failed"
     assert failed["response"]["error"] == {"code": code, "message": error.message}
     assert failed["response"]["output"][0]["status"] == "incomplete"
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
 
-def test_what_is_cancelled_says_so() -> None:
+def test_a_cancelled_response_has_the_status_cancelled() -> None:
     out = outbound()
     opened, *_ = message(CALL, "{}")
     events = [*play(out, opened, TextDelta(0, '{"a')), *out.cancel()]
@@ -317,7 +319,7 @@ def test_what_is_cancelled_says_so() -> None:
     assert response["output"][0]["status"] == "incomplete"
 
 
-def test_cancelled_between_items_is_just_the_end() -> None:
+def test_a_cancellation_between_items_sends_the_last_event_alone() -> None:
     out = outbound()
     assert kinds([*play(out, *message(FINAL, "x")), *out.cancel()])[-2:] == [
         "output_item.done",
@@ -325,10 +327,10 @@ def test_cancelled_between_items_is_just_the_end() -> None:
     ]
 
 
-def test_logprobs_are_told_with_deltas_and_part() -> None:
+def test_deltas_and_parts_have_logprobs() -> None:
     opened, closed = message(FINAL, "")
     sampled = TokenLogprobs(13225, -0.5, ((13225, -0.5), (12194, -1.0)))
-    events = tell(opened, TextDelta(0, "Hello", (sampled,)), closed, finished())
+    events = emit(opened, TextDelta(0, "Hello", (sampled,)), closed, finished())
     entry = {
         "token": "Hello",
         "logprob": -0.5,
@@ -343,7 +345,7 @@ def test_logprobs_are_told_with_deltas_and_part() -> None:
     assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == [entry]
 
 
-def test_what_was_said_is_kept_by_item() -> None:
+def test_messages_are_stored_by_item_id() -> None:
     out = outbound()
     events = play(out, *message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
     items = events[-1]["response"]["output"]

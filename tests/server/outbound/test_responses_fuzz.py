@@ -1,4 +1,4 @@
-"""Whatever is sampled, the events are legal, and their deltas join to what the items hold."""
+"""Any sampled tokens give valid events, whose deltas join to the items' texts."""
 
 from collections import defaultdict
 from typing import Any, get_args
@@ -55,7 +55,7 @@ def text_of(item: dict[str, Any]) -> str:
 
 
 @given(st.lists(st.sampled_from(PIECES)), st.sampled_from(["stop", "length", "fail", "cancel"]))
-def test_all_that_is_sampled_becomes_legal_events(pieces: list[str], end: Any) -> None:
+def test_any_sampled_tokens_become_valid_events(pieces: list[str], end: Any) -> None:
     out = ResponsesOutbound(CREATED, PLAN)
     recipients = [tool.recipient for tool in PLAN.tools]
     prefix = encode_with_control("<|start|>assistant")

@@ -5,10 +5,12 @@ from typing import Any
 from openai.types.responses import Response
 
 from server.http.json_body import validate
+from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
-from server.inbound.responses import read
+from server.inbound.responses import compile
+from server.replay.recall import Recall
 from server.replay.sealing import Sealer
-from server.responses.response_object import created
+from server.responses.response_object import response_object
 from server.schemas.responses import CreateResponse
 from server.store.responses.memory import MemoryStore
 
@@ -62,30 +64,28 @@ NULL_UNTIL_KNOWN = [
 
 async def response(**fields: Any) -> dict[str, Any]:
     request = validate({"input": "hi"} | fields, CreateResponse)
-    draft = await read(
-        request,
-        MemoryStore(),
-        "a",
-        today="2026-01-31",
-        masking=Masking(),
-        sealer=Sealer(),
+    context = CompileContext("a", "2026-01-31", MemoryStore(), Recall(), Sealer(), Masking())
+    compiled = await compile(request, context)
+    created = response_object(request, compiled, response_id="resp_1", model="m", created_at=9)
+    Response.model_validate(created, strict=True)
+    return created
+
+
+async def test_all_fields_are_present_and_some_may_be_null() -> None:
+    created = await response()
+    assert sorted(created) == sorted(FIELDS)
+    assert sorted(name for name in created if created[name] is None) == sorted(NULL_UNTIL_KNOWN)
+    assert created["text"]["format"] == {"type": "text"}
+    assert created["reasoning"] == {"effort": "medium", "summary": None}
+    assert (created["status"], created["store"], created["tool_choice"]) == (
+        "in_progress",
+        True,
+        "auto",
     )
-    made = created(request, draft, response_id="resp_1", model="m", created_at=9)
-    Response.model_validate(made, strict=True)
-    return made
 
 
-async def test_all_fields_are_there_and_only_some_may_be_null() -> None:
-    made = await response()
-    assert sorted(made) == sorted(FIELDS)
-    assert sorted(name for name in made if made[name] is None) == sorted(NULL_UNTIL_KNOWN)
-    assert made["text"]["format"] == {"type": "text"}
-    assert made["reasoning"] == {"effort": "medium", "summary": None}
-    assert (made["status"], made["store"], made["tool_choice"]) == ("in_progress", True, "auto")
-
-
-async def test_what_was_asked_for_is_echoed() -> None:
-    asked = {
+async def test_request_parameters_are_echoed() -> None:
+    parameters = {
         "instructions": "Be kind.",
         "max_output_tokens": 5,
         "max_tool_calls": 2,
@@ -101,13 +101,13 @@ async def test_what_was_asked_for_is_echoed() -> None:
         "truncation": "auto",
         "user": "u",
     }
-    made = await response(**asked)
-    assert {name: made[name] for name in asked} == asked
+    created = await response(**parameters)
+    assert {name: created[name] for name in parameters} == parameters
 
 
-async def test_a_priority_counts_for_more_than_a_tier() -> None:
-    made = await response(priority=50, service_tier="priority")
-    assert made["service_tier"] == "default"
+async def test_a_priority_overrides_the_service_tier() -> None:
+    created = await response(priority=50, service_tier="priority")
+    assert created["service_tier"] == "default"
 
 
 async def test_the_effort_is_the_effective_one() -> None:
@@ -119,10 +119,10 @@ async def test_the_effort_is_the_effective_one() -> None:
     assert efforts[0]["summary"] == "auto"
 
 
-async def test_tools_are_echoed_but_for_those_that_are_left_out() -> None:
+async def test_tools_are_echoed_except_unserved_ones() -> None:
     custom = {"type": "custom", "name": "sql"}
     namespace = {"type": "namespace", "name": "n", "description": "d", "tools": [custom]}
-    made = await response(
+    created = await response(
         tools=[
             {"type": "function", "name": "f"},
             {"type": "web_search"},
@@ -135,15 +135,15 @@ async def test_tools_are_echoed_but_for_those_that_are_left_out() -> None:
         "parameters": None,
         "strict": None,
     }
-    assert made["tools"] == [function, custom, namespace]
-    assert made["tool_choice"] == {"type": "function", "name": "f"}
-    assert made["gpt_oss:unserved_tools"] == ["web_search"]
+    assert created["tools"] == [function, custom, namespace]
+    assert created["tool_choice"] == {"type": "function", "name": "f"}
+    assert created["gpt_oss:unserved_tools"] == ["web_search"]
 
 
 async def test_a_schema_is_echoed_with_all_its_fields() -> None:
     form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
-    made = await response(text={"format": form, "verbosity": "low"})
-    assert made["text"] == {
+    created = await response(text={"format": form, "verbosity": "low"})
+    assert created["text"] == {
         "format": {**form, "description": None, "strict": False},
         "verbosity": "low",
     }

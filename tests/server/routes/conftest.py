@@ -1,4 +1,4 @@
-"""The whole application around the scripted engine, and what the engine was asked."""
+"""The whole application with the scripted engine, and the requests that the engine received."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from server.store.responses.sql import SqlStore
 
 
 class RecordingBackend(ScriptedBackend):
-    """Remembers the requests that it was given, and how many run now."""
+    """Records its requests, and how many of them run."""
 
     def __init__(self, config: BackendConfig) -> None:
         super().__init__(config)
@@ -31,7 +31,7 @@ class RecordingBackend(ScriptedBackend):
         self._changed = asyncio.Event()
 
     async def until_running(self, count: int) -> None:
-        """Wait until so many generations run."""
+        """Wait until `count` generations run."""
         while self.running != count:
             self._changed.clear()
             await self._changed.wait()
@@ -51,7 +51,7 @@ class RecordingBackend(ScriptedBackend):
 
 
 class App:
-    """A running application, with a client for it."""
+    """A running application and a client for it."""
 
     def __init__(self, app: FastAPI, backend: RecordingBackend) -> None:
         self.app = app
@@ -60,7 +60,7 @@ class App:
         self.client = httpx.AsyncClient(transport=transport, base_url="http://test")
 
     async def until_idle(self) -> None:
-        """Wait for every run; a place in the queue that is kept for longer fails the test."""
+        """Wait for all runs, and check that they have released their slots."""
         gateway = self.app.state.context.gateway
         await gateway.runs.wait()
         await asyncio.sleep(0)
@@ -79,26 +79,28 @@ OpenApp = Callable[..., AbstractAsyncContextManager[App]]
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """Each kind of store, for tests that look at what is kept."""
-    made: Store = MemoryStore()
+    """Each kind of store, for tests of stored objects."""
+    opened_store: Store = MemoryStore()
     if request.param == "sqlite":
-        made = SqlStore(f"sqlite:///{tmp_path}/store.db")
-    await made.start()
-    yield made
-    await made.stop()
+        opened_store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await opened_store.start()
+    yield opened_store
+    await opened_store.stop()
 
 
 @pytest.fixture
 def open_app(tmp_path: Path) -> OpenApp:
-    """Completions (or whole script lines) and settings in, an application out."""
+    """Opens an application, from completions or whole script lines, and settings."""
 
     @asynccontextmanager
     async def start(
         *lines: str | dict[str, Any], store: Store | None = None, **settings: Any
     ) -> AsyncIterator[App]:
         script = tmp_path / "script.jsonl"
-        said = [{"completion": line} if isinstance(line, str) else line for line in lines]
-        script.write_text("".join(json.dumps(line) + "\n" for line in said), encoding="utf-8")
+        script_lines = [{"completion": line} if isinstance(line, str) else line for line in lines]
+        script.write_text(
+            "".join(json.dumps(line) + "\n" for line in script_lines), encoding="utf-8"
+        )
         config = BackendConfig(None, {"script": str(script)}, encode_with_control, decode, list)
         backend = RecordingBackend(config)
         await backend.start()

@@ -1,4 +1,4 @@
-"""No JSON in any field of a request makes the server fail: each in turn, through the whole app."""
+"""No JSON value in any field of a request makes the server fail."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from server.schemas.legacy_completions import CreateCompletion
 from server.schemas.responses import CompactResponse, CreateResponse
 from server.schemas.tokens import Detokenize, Tokenize
 
-SAID = "<|channel|>final<|message|>Yes.<|return|>"
+SCRIPT_LINE = "<|channel|>final<|message|>Yes.<|return|>"
 DEEP: Any = "bottom"
 for _ in range(50):
     DEEP = {"items": [DEEP]}
@@ -139,7 +139,7 @@ def with_each_place(value: Any, odd: Any) -> Iterator[Any]:
 async def test_no_json_in_any_field_is_the_servers_failure(open_app: Any, path: str) -> None:
     schema, base = REQUESTS[path]
     unset = {name: None for name in schema.model_fields if name not in base}
-    async with open_app(SAID) as app:
+    async with open_app(SCRIPT_LINE) as app:
         assert (await app.post(path, base)).status_code == 200
         failed = [
             body

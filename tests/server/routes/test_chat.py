@@ -91,10 +91,12 @@ async def test_an_answer_has_reasoning_text_and_usage(open_app: Any) -> None:
     assert details["reasoning_tokens"] == len(encode("Greet."))
 
 
-@pytest.mark.parametrize("said", [ANSWER, CALL])
-async def test_a_whole_answer_is_what_the_stream_joins_to(open_app: Any, said: str) -> None:
+@pytest.mark.parametrize("completion_text", [ANSWER, CALL])
+async def test_a_whole_answer_is_what_the_stream_joins_to(
+    open_app: Any, completion_text: str
+) -> None:
     body = request(tools=[TOOL])
-    async with open_app(said) as app:
+    async with open_app(completion_text) as app:
         whole = completion(await app.post(PATH, body))
         options = {"stream": True, "stream_options": {"include_usage": True}}
         streamed = fold(chunks(await app.post(PATH, body | options)))
@@ -109,19 +111,21 @@ async def test_a_whole_answer_is_what_the_stream_joins_to(open_app: Any, said: s
 
 async def test_all_chunks_are_of_one_completion(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
-        told = chunks(await app.post(PATH, request(stream=True)))
-    assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in told}) == 1
-    assert told[0]["choices"][0]["delta"]["role"] == "assistant"
-    assert [c["choices"][0]["finish_reason"] for c in told] == [None] * (len(told) - 1) + ["stop"]
+        emitted = chunks(await app.post(PATH, request(stream=True)))
+    assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in emitted}) == 1
+    assert emitted[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert [c["choices"][0]["finish_reason"] for c in emitted] == [None] * (len(emitted) - 1) + [
+        "stop"
+    ]
 
 
 async def test_usage_is_streamed_only_where_it_is_asked_for(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         plain = chunks(await app.post(PATH, request(stream=True)))
         options = {"include_usage": True}
-        asked = chunks(await app.post(PATH, request(stream=True, stream_options=options)))
+        with_usage = chunks(await app.post(PATH, request(stream=True, stream_options=options)))
     assert all("usage" not in chunk and chunk["choices"] for chunk in plain)
-    *others, last = asked
+    *others, last = with_usage
     assert all(chunk["usage"] is None for chunk in others)
     assert last["choices"] == []
     assert last["usage"]["total_tokens"] == sum(
@@ -131,14 +135,14 @@ async def test_usage_is_streamed_only_where_it_is_asked_for(open_app: Any) -> No
 
 async def test_usage_can_be_asked_for_in_openrouters_way(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
-        told = chunks(await app.post(PATH, request(stream=True, usage={"include": True})))
-    assert told[-1]["usage"]["completion_tokens"] == len(encode_with_control(ANSWER))
+        emitted = chunks(await app.post(PATH, request(stream=True, usage={"include": True})))
+    assert emitted[-1]["usage"]["completion_tokens"] == len(encode_with_control(ANSWER))
 
 
 async def test_reasoning_streams_in_both_of_its_forms_at_once(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
-        told = chunks(await app.post(PATH, request(stream=True)))
-    deltas = [d for c in told if (d := c["choices"][0]["delta"]).get("reasoning")]
+        emitted = chunks(await app.post(PATH, request(stream=True)))
+    deltas = [d for c in emitted if (d := c["choices"][0]["delta"]).get("reasoning")]
     assert len(deltas) > 1
     for delta in deltas:
         (detail,) = delta["reasoning_details"]
@@ -148,15 +152,17 @@ async def test_reasoning_streams_in_both_of_its_forms_at_once(open_app: Any) -> 
 
 async def test_a_call_streams_its_arguments_as_they_are_sampled(open_app: Any) -> None:
     async with open_app(CALL) as app:
-        told = chunks(await app.post(PATH, request(stream=True, tools=[TOOL])))
-    parts = [call for chunk in told for call in chunk["choices"][0]["delta"].get("tool_calls", ())]
+        emitted = chunks(await app.post(PATH, request(stream=True, tools=[TOOL])))
+    parts = [
+        call for chunk in emitted for call in chunk["choices"][0]["delta"].get("tool_calls", ())
+    ]
     first, *rest = parts
     assert first["id"].startswith("call_")
     assert (first["index"], first["type"]) == (0, "function")
     assert first["function"] == {"name": "f", "arguments": ""}
     assert len(rest) > 2
     assert "".join(part["function"]["arguments"] for part in rest) == '{"a": 1}'
-    assert told[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert emitted[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
 async def test_a_preamble_is_content_beside_the_call(open_app: Any) -> None:
@@ -168,8 +174,8 @@ async def test_a_preamble_is_content_beside_the_call(open_app: Any) -> None:
 
 
 async def test_content_is_null_beside_a_call_alone(open_app: Any) -> None:
-    said = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
-    async with open_app(said) as app:
+    completion_text = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
+    async with open_app(completion_text) as app:
         message = choice(await app.post(PATH, request(tools=[TOOL])))["message"]
     assert message["content"] is None
     assert "reasoning" not in message
@@ -264,7 +270,7 @@ async def test_a_store_that_is_away_keeps_nobody_from_an_answer(open_app: Any) -
     assert prompt.startswith(f"{START}{CALL}<|start|>functions.f")
 
 
-async def test_what_was_said_is_repeated_to_its_owner_alone(open_app: Any) -> None:
+async def test_sampled_output_is_replayed_for_its_owner_alone(open_app: Any) -> None:
     a, b = ({"authorization": f"Bearer {key}"} for key in "ab")
     async with open_app(CALL, raw_reasoning="hide", api_key=("a", "b")) as app:
         message = choice(await app.post(PATH, request(tools=[TOOL]), headers=a))["message"]
@@ -280,25 +286,25 @@ async def test_a_legacy_function_is_called_in_the_legacy_way(open_app: Any) -> N
     async with open_app(CALL) as app:
         body = request(functions=[F], function_call="auto")
         only = choice(await app.post(PATH, body))
-        told = chunks(await app.post(PATH, body | {"stream": True}))
+        emitted = chunks(await app.post(PATH, body | {"stream": True}))
     assert only["finish_reason"] == "function_call"
     assert only["message"]["function_call"] == {"name": "f", "arguments": '{"a": 1}'}
     assert "tool_calls" not in only["message"]
-    assert told[-1]["choices"][0]["finish_reason"] == "function_call"
+    assert emitted[-1]["choices"][0]["finish_reason"] == "function_call"
 
 
 async def test_a_custom_tool_is_called_with_its_input(open_app: Any) -> None:
-    said = "<|channel|>commentary to=functions.sql<|message|>select 1<|call|>"
+    completion_text = "<|channel|>commentary to=functions.sql<|message|>select 1<|call|>"
     tool = {"type": "custom", "custom": {"name": "sql", "description": "runs SQL"}}
-    async with open_app(said) as app:
+    async with open_app(completion_text) as app:
         (call,) = choice(await app.post(PATH, request(tools=[tool])))["message"]["tool_calls"]
     assert call["type"] == "custom"
     assert call["custom"] == {"name": "sql", "input": "select 1"}
 
 
-async def test_a_tool_that_nobody_declared_is_shown_as_it_was_called(open_app: Any) -> None:
-    said = "<|channel|>analysis to=python code<|message|>1 + 1<|call|>"
-    async with open_app(said) as app:
+async def test_an_undeclared_tool_is_shown_as_it_was_called(open_app: Any) -> None:
+    completion_text = "<|channel|>analysis to=python code<|message|>1 + 1<|call|>"
+    async with open_app(completion_text) as app:
         (call,) = choice(await app.post(PATH, request()))["message"]["tool_calls"]
     assert call["function"] == {"name": "python", "arguments": "1 + 1"}
 
@@ -323,7 +329,7 @@ async def test_the_server_may_hide_the_reasoning_from_everyone(open_app: Any) ->
         assert "reasoning.text" not in answer.text
 
 
-async def test_the_server_may_say_reasoning_content_too(open_app: Any) -> None:
+async def test_the_server_may_add_reasoning_content(open_app: Any) -> None:
     async with open_app(ANSWER, reasoning_content=True) as app:
         message = choice(await app.post(PATH, request()))["message"]
     assert message["reasoning_content"] == message["reasoning"] == "Greet."
@@ -337,7 +343,7 @@ async def test_stop_strings_end_the_answer_but_not_the_reasoning(open_app: Any) 
     assert only["finish_reason"] == "stop"
 
 
-async def test_the_token_budget_counts_reasoning_and_is_told(open_app: Any) -> None:
+async def test_the_token_budget_includes_reasoning(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         body = completion(await app.post(PATH, request(max_completion_tokens=4)))
     assert body["choices"][0]["finish_reason"] == "length"
@@ -356,38 +362,38 @@ async def test_logprobs_are_of_the_answer(open_app: Any) -> None:
     assert none["logprobs"] is None
 
 
-async def test_ids_are_given_to_who_asks(open_app: Any) -> None:
+async def test_token_ids_are_returned_on_request(open_app: Any) -> None:
     body = request(return_token_ids=True)
     async with open_app(ANSWER) as app:
         whole = completion(await app.post(PATH, body))
         *_, last = chunks(await app.post(PATH, body | {"stream": True}))
-    for told in (whole, last):
-        assert decode(told["prompt_token_ids"]) == app.prompts[0]
-        assert decode(told["choices"][0]["token_ids"]) == ANSWER
+    for emitted in (whole, last):
+        assert decode(emitted["prompt_token_ids"]) == app.prompts[0]
+        assert decode(emitted["choices"][0]["token_ids"]) == ANSWER
 
 
-async def test_ids_are_not_given_where_reasoning_is_hidden(open_app: Any) -> None:
+async def test_token_ids_are_refused_if_reasoning_is_hidden(open_app: Any) -> None:
     async with open_app(ANSWER, raw_reasoning="hide") as app:
-        told = error(await app.post(PATH, request(return_token_ids=True)), 400)
-    assert told["param"] == "return_token_ids"
+        emitted = error(await app.post(PATH, request(return_token_ids=True)), 400)
+    assert emitted["param"] == "return_token_ids"
 
 
 async def test_several_choices_are_one_completion(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         body = completion(await app.post(PATH, request(n=3, seed=5)))
-        told = chunks(await app.post(PATH, request(n=3, stream=True)))
+        emitted = chunks(await app.post(PATH, request(n=3, stream=True)))
         await app.until_idle()
     assert [each["index"] for each in body["choices"]] == [0, 1, 2]
     assert {each["message"]["content"] for each in body["choices"]} == {"Hello, you!"}
-    usage, said = body["usage"], len(encode_with_control(ANSWER))
-    assert usage["completion_tokens"] == 3 * said
+    usage, completion_text = body["usage"], len(encode_with_control(ANSWER))
+    assert usage["completion_tokens"] == 3 * completion_text
     assert usage["prompt_tokens"] == len(app.backend.requests[0].prompt_token_ids)
     assert [request.seed for request in app.backend.requests[:3]] == [5, 6, 7]
-    starts = [c["choices"][0] for c in told if "role" in c["choices"][0]["delta"]]
+    starts = [c["choices"][0] for c in emitted if "role" in c["choices"][0]["delta"]]
     assert [each["index"] for each in starts] == [0, 1, 2]
 
 
-async def test_more_choices_than_there_is_room_for_are_refused_whole(open_app: Any) -> None:
+async def test_more_samples_than_free_slots_are_all_refused(open_app: Any) -> None:
     async with open_app(LONG, max_running=1, max_waiting=2) as app:
         asking = asyncio.ensure_future(app.post(PATH, request(stream=True)))
         await app.backend.until_running(1)
@@ -399,7 +405,7 @@ async def test_more_choices_than_there_is_room_for_are_refused_whole(open_app: A
     assert refused.headers["retry-after"] == "1"
 
 
-async def test_more_choices_than_there_will_ever_be_room_for_are_the_requests_fault(
+async def test_more_samples_than_slots_exist_are_a_client_error(
     open_app: Any,
 ) -> None:
     async with open_app(ANSWER, max_running=1, max_waiting=1) as app:
@@ -410,17 +416,17 @@ async def test_more_choices_than_there_will_ever_be_room_for_are_the_requests_fa
 @pytest.mark.parametrize("n", [1, 2])
 async def test_an_error_before_the_answer_has_a_status(open_app: Any, n: int) -> None:
     async with open_app({"completion": ANSWER, "prompt_contains": "other"}) as app:
-        told = error(await app.post(PATH, request(n=n)), 500)
+        emitted = error(await app.post(PATH, request(n=n)), 500)
         await app.until_idle()
-    assert "no matching line" in told["message"]
+    assert "no matching line" in emitted["message"]
 
 
 @pytest.mark.parametrize("n", [1, 2])
 async def test_an_error_within_the_stream_ends_it(open_app: Any, n: int) -> None:
     async with open_app({"completion": ANSWER, "prompt_contains": "other"}) as app:
-        told = chunks(await app.post(PATH, request(stream=True, n=n)))
+        emitted = chunks(await app.post(PATH, request(stream=True, n=n)))
         await app.until_idle()
-    assert "no matching line" in told[-1]["error"]["message"]
+    assert "no matching line" in emitted[-1]["error"]["message"]
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -429,26 +435,26 @@ async def test_an_answer_that_the_server_ends_is_an_error(open_app: Any, n: int)
         asking = asyncio.ensure_future(app.post(PATH, request(n=n)))
         await app.backend.until_running(n)
         await app.app.state.context.gateway.runs.close()
-        told = error(await asking, 503)
-    assert told["code"] == "server_unavailable"
+        emitted = error(await asking, 503)
+    assert emitted["code"] == "server_unavailable"
 
 
 @pytest.mark.parametrize("n", [1, 2])
-async def test_a_stream_that_the_server_ends_tells_one_error_at_its_end(
+async def test_a_stream_that_the_server_ends_has_one_error_at_its_end(
     open_app: Any, n: int
 ) -> None:
     async with open_app(LONG) as app:
         asking = asyncio.ensure_future(app.post(PATH, request(stream=True, n=n)))
         await app.backend.until_running(n)
         await app.app.state.context.gateway.runs.close()
-        told = chunks(await asking)
-    failed = [chunk["error"]["code"] for chunk in told if "error" in chunk]
+        emitted = chunks(await asking)
+    failed = [chunk["error"]["code"] for chunk in emitted if "error" in chunk]
     assert failed == ["server_unavailable"]
-    assert "error" in told[-1]
+    assert "error" in emitted[-1]
 
 
 @pytest.mark.parametrize("n", [1, 2])
-async def test_a_reader_that_leaves_frees_the_slots(open_app: Any, n: int) -> None:
+async def test_a_disconnect_frees_the_slots(open_app: Any, n: int) -> None:
     async with open_app(LONG) as app:
         asking = asyncio.ensure_future(app.post(PATH, request(stream=True, n=n)))
         async with asyncio.timeout(10):
@@ -496,9 +502,9 @@ async def test_a_reader_that_leaves_frees_the_slots(open_app: Any, n: int) -> No
 )
 async def test_a_bad_field_is_named(open_app: Any, fields: dict[str, Any], param: str) -> None:
     async with open_app(ANSWER) as app:
-        told = error(await app.post(PATH, request(**fields)), 400)
-    assert told["param"] == param
-    assert told["type"] == "invalid_request_error"
+        emitted = error(await app.post(PATH, request(**fields)), 400)
+    assert emitted["param"] == param
+    assert emitted["type"] == "invalid_request_error"
     assert app.backend.requests == []
 
 
@@ -512,9 +518,9 @@ async def test_a_request_names_its_model(open_app: Any) -> None:
 
 async def asked_of_the_engine(app: Any, **fields: Any) -> dict[str, Any]:
     completion(await app.post(PATH, request(**fields)))
-    asked = asdict(app.backend.requests[-1])
-    del asked["request_id"]
-    return asked
+    with_usage = asdict(app.backend.requests[-1])
+    del with_usage["request_id"]
+    return with_usage
 
 
 SCHEMA = {
@@ -526,8 +532,8 @@ SCHEMA = {
 FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
 
 
-TOLD = {"prompt_token_ids", "affinity"}
-"""What the model is told: its prompt, and where the cache of that may be."""
+PROMPT_FIELDS = {"prompt_token_ids", "affinity"}
+"""The parts of a generation request that differ: the prompt, and its cache affinity."""
 
 
 @pytest.mark.parametrize(
@@ -548,26 +554,26 @@ TOLD = {"prompt_token_ids", "affinity"}
         ({"prompt_cache_key": "k"}, {"affinity"}),
         ({"priority": 5}, {"priority"}),
         ({"service_tier": "flex"}, {"priority"}),
-        ({"reasoning_effort": "high"}, TOLD),
-        ({"reasoning": {"effort": "low"}}, TOLD),
-        ({"verbosity": "low"}, TOLD | {"max_tokens"}),
+        ({"reasoning_effort": "high"}, PROMPT_FIELDS),
+        ({"reasoning": {"effort": "low"}}, PROMPT_FIELDS),
+        ({"verbosity": "low"}, PROMPT_FIELDS | {"max_tokens"}),
         ({"reasoning": {"max_tokens": 8000, "effort": "medium"}}, {"grammar"}),
-        ({"response_format": FORM}, TOLD | {"max_tokens", "grammar"}),
-        ({"response_format": {"type": "json_object"}}, TOLD | {"max_tokens", "grammar"}),
-        ({"tools": [TOOL]}, TOLD | {"max_tokens", "grammar"}),
-        ({"tools": [SQL]}, TOLD | {"max_tokens", "grammar"}),
-        ({"functions": [F]}, TOLD | {"max_tokens", "grammar"}),
-        ({"reasoning_effort": "none"}, TOLD | {"max_tokens", "grammar"}),
-        ({"reasoning": {"enabled": False}}, TOLD | {"max_tokens", "grammar"}),
+        ({"response_format": FORM}, PROMPT_FIELDS | {"max_tokens", "grammar"}),
+        ({"response_format": {"type": "json_object"}}, PROMPT_FIELDS | {"max_tokens", "grammar"}),
+        ({"tools": [TOOL]}, PROMPT_FIELDS | {"max_tokens", "grammar"}),
+        ({"tools": [SQL]}, PROMPT_FIELDS | {"max_tokens", "grammar"}),
+        ({"functions": [F]}, PROMPT_FIELDS | {"max_tokens", "grammar"}),
+        ({"reasoning_effort": "none"}, PROMPT_FIELDS | {"max_tokens", "grammar"}),
+        ({"reasoning": {"enabled": False}}, PROMPT_FIELDS | {"max_tokens", "grammar"}),
     ],
 )
-async def test_a_field_changes_what_is_asked_of_the_engine(
+async def test_a_field_changes_the_generation_request(
     open_app: Any, fields: dict[str, Any], changed: set[str]
 ) -> None:
     async with open_app(ANSWER) as app:
         plain = await asked_of_the_engine(app)
-        asked = await asked_of_the_engine(app, **fields)
-    assert {name for name in asked if asked[name] != plain[name]} == changed
+        with_usage = await asked_of_the_engine(app, **fields)
+    assert {name for name in with_usage if with_usage[name] != plain[name]} == changed
 
 
 @pytest.mark.parametrize(
@@ -577,16 +583,16 @@ async def test_a_field_changes_what_is_asked_of_the_engine(
 async def test_tool_choice_changes_the_grammar_alone(open_app: Any, choice_of_tools: Any) -> None:
     async with open_app(ANSWER) as app:
         plain = await asked_of_the_engine(app, tools=[TOOL])
-        asked = await asked_of_the_engine(app, tools=[TOOL], tool_choice=choice_of_tools)
-    assert {name for name in asked if asked[name] != plain[name]} == {"grammar"}
+        with_usage = await asked_of_the_engine(app, tools=[TOOL], tool_choice=choice_of_tools)
+    assert {name for name in with_usage if with_usage[name] != plain[name]} == {"grammar"}
 
 
 @pytest.mark.parametrize("call", ["none", {"name": "f"}])
 async def test_function_call_changes_the_grammar_alone(open_app: Any, call: Any) -> None:
     async with open_app(ANSWER) as app:
         plain = await asked_of_the_engine(app, functions=[F])
-        asked = await asked_of_the_engine(app, functions=[F], function_call=call)
-    assert {name for name in asked if asked[name] != plain[name]} == {"grammar"}
+        with_usage = await asked_of_the_engine(app, functions=[F], function_call=call)
+    assert {name for name in with_usage if with_usage[name] != plain[name]} == {"grammar"}
 
 
 @pytest.mark.parametrize(
@@ -607,35 +613,37 @@ async def test_function_call_changes_the_grammar_alone(open_app: Any, call: Any)
         {"some_new_field": 1},
     ],
 )
-async def test_other_fields_do_not(open_app: Any, fields: dict[str, Any]) -> None:
+async def test_other_fields_leave_the_generation_request_unchanged(
+    open_app: Any, fields: dict[str, Any]
+) -> None:
     async with open_app(ANSWER) as app:
         assert await asked_of_the_engine(app) == await asked_of_the_engine(app, **fields)
 
 
-async def test_the_tier_that_served_is_told(open_app: Any) -> None:
+async def test_the_effective_service_tier_is_returned(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         body = completion(await app.post(PATH, request(service_tier="flex")))
-        told = chunks(await app.post(PATH, request(service_tier="auto", stream=True)))
+        emitted = chunks(await app.post(PATH, request(service_tier="auto", stream=True)))
         other = completion(await app.post(PATH, request(service_tier="flex", priority=-5)))
     assert (body["service_tier"], other["service_tier"]) == ("flex", "default")
-    assert {chunk["service_tier"] for chunk in told} == {"default"}
+    assert {chunk["service_tier"] for chunk in emitted} == {"default"}
 
 
 async def test_tools_that_are_not_served_are_named(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         tools = [TOOL, {"type": "web_search"}]
         body = completion(await app.post(PATH, request(tools=tools)))
-        told = chunks(await app.post(PATH, request(tools=tools, stream=True)))
+        emitted = chunks(await app.post(PATH, request(tools=tools, stream=True)))
         plain = completion(await app.post(PATH, request(tools=[TOOL])))
     assert body["gpt_oss:unserved_tools"] == ["web_search"]
-    first, *others = ["gpt_oss:unserved_tools" in chunk for chunk in told]
+    first, *others = ["gpt_oss:unserved_tools" in chunk for chunk in emitted]
     assert first
     assert not any(others)
-    assert told[0]["gpt_oss:unserved_tools"] == ["web_search"]
+    assert emitted[0]["gpt_oss:unserved_tools"] == ["web_search"]
     assert "gpt_oss:unserved_tools" not in plain
 
 
-async def test_nulls_and_fields_of_the_future_are_normal(open_app: Any) -> None:
+async def test_nulls_and_unknown_fields_are_accepted(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         fields = dict.fromkeys(("tools", "tool_choice", "stop", "n", "stream_options", "seed"))
         body = request(**fields, modalities=["text"], hologram=True, user="u", service_tier="flex")
@@ -645,14 +653,14 @@ async def test_nulls_and_fields_of_the_future_are_normal(open_app: Any) -> None:
 async def test_a_prompt_that_is_too_long_names_the_messages(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         messages = [{"role": "user", "content": " word" * 140_000}]
-        told = error(await app.post(PATH, request(messages=messages)), 400)
-    assert told["code"] == "context_length_exceeded"
-    assert told["param"] == "messages"
+        emitted = error(await app.post(PATH, request(messages=messages)), 400)
+    assert emitted["code"] == "context_length_exceeded"
+    assert emitted["param"] == "messages"
 
 
-async def test_unsupported_input_is_refused_where_the_server_is_told_so(open_app: Any) -> None:
+async def test_unsupported_input_is_refused_if_configured(open_app: Any) -> None:
     image = {"type": "image_url", "image_url": {"url": "x"}}
-    asked = request(messages=[{"role": "user", "content": [image]}])
+    with_usage = request(messages=[{"role": "user", "content": [image]}])
     async with open_app(ANSWER, unsupported_input="error") as app:
-        told = error(await app.post(PATH, asked), 400)
-    assert told["param"] == "messages.0.content.0"
+        emitted = error(await app.post(PATH, with_usage), 400)
+    assert emitted["param"] == "messages.0.content.0"

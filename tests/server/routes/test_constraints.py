@@ -1,4 +1,4 @@
-"""What a request wants of the samples, through HTTP: the grammar that the engine gets, or a 400."""
+"""Constraints of requests over HTTP: the grammar that the engine gets, or a 400."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -63,8 +63,10 @@ def structured(path: str, schema: Any, **more: Any) -> dict[str, Any]:
 
 
 async def ask(app: App, path: str, **more: Any) -> httpx.Response:
-    said = {"messages": [{"role": "user", "content": "Hi"}]} if path == CHAT else {"input": "Hi"}
-    return await app.post(path, {"model": "scripted", **said, **more})
+    input_fields = (
+        {"messages": [{"role": "user", "content": "Hi"}]} if path == CHAT else {"input": "Hi"}
+    )
+    return await app.post(path, {"model": "scripted", **input_fields, **more})
 
 
 def named(path: str, name: str) -> dict[str, Any]:
@@ -231,7 +233,7 @@ REFUSED = {
 
 @APIS
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
-async def test_what_cannot_be_enforced_is_refused_with_its_field(
+async def test_an_unenforceable_constraint_is_refused_with_its_field(
     open_app: OpenApp, path: str, body: Any
 ) -> None:
     async with open_app(ANSWER) as app:
@@ -268,7 +270,7 @@ TAKEN = {
 
 @APIS
 @pytest.mark.parametrize("body", TAKEN.values(), ids=TAKEN)
-async def test_what_looks_bad_and_can_be_enforced_is(
+async def test_unusual_constraints_that_can_be_enforced_are_accepted(
     open_app: OpenApp, path: str, body: Any
 ) -> None:
     async with open_app(ANSWER) as app:
@@ -311,7 +313,7 @@ NEEDY = {
 
 @APIS
 @pytest.mark.parametrize(("field", "body"), NEEDY.items(), ids=NEEDY)
-async def test_an_engine_without_grammars_is_asked_for_nothing_that_needs_one(
+async def test_an_engine_without_grammars_gets_none(
     open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, path: str, field: str, body: Any
 ) -> None:
     async with open_app(ANSWER) as app:
@@ -324,7 +326,7 @@ async def test_an_engine_without_grammars_is_asked_for_nothing_that_needs_one(
 
 @APIS
 @pytest.mark.parametrize("own", [True, False])
-async def test_a_dead_end_is_told_to_who_wrote_the_grammar(
+async def test_a_dead_end_of_a_grammar_is_a_client_error(
     open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, path: str, own: bool
 ) -> None:
     async def fail(

@@ -44,7 +44,9 @@ def result(call_id: str) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": "1"}
 
 
-async def test_a_conversation_is_kept_changed_and_deleted(open_app: OpenApp, store: Store) -> None:
+async def test_a_conversation_is_stored_changed_and_deleted(
+    open_app: OpenApp, store: Store
+) -> None:
     async with open_app(ANSWER, store=store) as app:
         name = await created(app, metadata={"topic": "x"}, items=[user("hi")])
         url = f"{PATH}/{name}"
@@ -58,7 +60,7 @@ async def test_a_conversation_is_kept_changed_and_deleted(open_app: OpenApp, sto
         assert (await app.client.delete(url)).status_code == 404
 
 
-async def test_a_conversation_may_begin_with_nothing(open_app: OpenApp) -> None:
+async def test_a_conversation_may_begin_empty(open_app: OpenApp) -> None:
     async with open_app(ANSWER) as app:
         answer = await app.client.post(PATH)
         assert answer.json()["metadata"] == {}
@@ -66,7 +68,7 @@ async def test_a_conversation_may_begin_with_nothing(open_app: OpenApp) -> None:
     assert (empty["data"], empty["first_id"]) == ([], None)
 
 
-async def test_items_are_added_found_and_taken_out(open_app: OpenApp, store: Store) -> None:
+async def test_items_are_added_found_and_removed(open_app: OpenApp, store: Store) -> None:
     async with open_app(ANSWER, store=store) as app:
         name = await created(app, items=[user("one")])
         added = await app.post(f"{PATH}/{name}/items", {"items": [user("two"), user("three")]})
@@ -75,8 +77,8 @@ async def test_items_are_added_found_and_taken_out(open_app: OpenApp, store: Sto
         newest = (await app.client.get(f"{PATH}/{name}/items?limit=1")).json()
         assert (newest["data"], newest["has_more"]) == ([three], True)
         assert (await app.client.get(f"{PATH}/{name}/items/{two['id']}")).json() == two
-        gone = await app.client.delete(f"{PATH}/{name}/items/{two['id']}")
-        assert gone.json()["id"] == name
+        deletion = await app.client.delete(f"{PATH}/{name}/items/{two['id']}")
+        assert deletion.json()["id"] == name
         assert await texts(app, name) == ["one", "three"]
         for method in ("GET", "DELETE"):
             url = f"{PATH}/{name}/items/{two['id']}"
@@ -108,7 +110,7 @@ async def test_bad_items_are_named(open_app: OpenApp, body: dict[str, Any], para
         assert await texts(app, name) == []
 
 
-async def test_what_the_model_cannot_read_is_refused_where_the_server_says_so(
+async def test_unsupported_items_are_refused_if_configured(
     open_app: OpenApp,
 ) -> None:
     picture = {"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]}
@@ -125,8 +127,8 @@ async def test_what_the_model_cannot_read_is_refused_where_the_server_says_so(
 async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
     async with open_app(ANSWER, store=store, api_key=("a", "b")) as app:
         mine, other = ({"authorization": f"Bearer {key}"} for key in "ab")
-        made = await app.post(PATH, {"items": [user("hi")]}, headers=mine)
-        url = f"{PATH}/{made.json()['id']}"
+        new = await app.post(PATH, {"items": [user("hi")]}, headers=mine)
+        url = f"{PATH}/{new.json()['id']}"
         for method, path in (
             ("GET", url),
             ("POST", url),
@@ -141,7 +143,7 @@ async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
             assert answer.status_code == 404
             answer = await app.client.request(method, path, json=body)
             assert answer.status_code == 401
-        body = {"conversation": made.json()["id"], "input": "hi"}
+        body = {"conversation": new.json()["id"], "input": "hi"}
         assert (await app.post("/v1/responses", body, headers=other)).status_code == 404
 
 
@@ -151,10 +153,10 @@ async def test_a_response_reads_its_conversation_and_is_added_to_it(
 ) -> None:
     async with open_app(ANSWER, store=store) as app:
         name = await created(app, items=[user("one")])
-        told = {"id": name} if as_object else name
-        first = (await respond(app, told, input="two")).json()
+        conversation_field = {"id": name} if as_object else name
+        first = (await respond(app, conversation_field, input="two")).json()
         assert first["conversation"] == {"id": name}
-        await respond(app, told, input="three", instructions="Be brief.")
+        await respond(app, conversation_field, input="three", instructions="Be brief.")
         assert await texts(app, name) == ["one", "two", "Hello!", "three", "Hello!"]
         follow_up = await app.post(
             "/v1/responses", {"previous_response_id": first["id"], "input": "four"}
@@ -182,9 +184,7 @@ async def test_a_conversation_goes_on_after_a_call(open_app: OpenApp, store: Sto
     assert app.prompts[1].startswith(app.prompts[0] + CALL)
 
 
-async def test_a_call_that_is_taken_out_takes_its_result_along(
-    open_app: OpenApp, store: Store
-) -> None:
+async def test_removing_a_call_removes_its_result(open_app: OpenApp, store: Store) -> None:
     call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}
     async with open_app(ANSWER, store=store) as app:
         name = await created(app, items=[user("one"), call, result("c")])
@@ -220,10 +220,10 @@ async def test_two_that_continue_a_conversation_at_once_are_both_right(
             *(respond(app, name, input=f"question {n}") for n in range(4))
         )
         assert [answer.status_code for answer in answers] == [200] * 4
-        said = await texts(app, name)
-    assert said[0] == "start"
-    assert sorted(said[1::2]) == [f"question {n}" for n in range(4)]
-    assert said[2::2] == ["Hello!"] * 4
+        stored_texts = await texts(app, name)
+    assert stored_texts[0] == "start"
+    assert sorted(stored_texts[1::2]) == [f"question {n}" for n in range(4)]
+    assert stored_texts[2::2] == ["Hello!"] * 4
 
 
 @pytest.mark.parametrize(
@@ -256,12 +256,12 @@ async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(
     thinks = f"<|channel|>analysis<|message|>Greet.<|end|><|start|>assistant{ANSWER}"
     async with open_app(thinks, store=store) as app:
         name = await created(app)
-        thought = (await respond(app, name, input="hi")).json()["output"][0]
+        reasoning = (await respond(app, name, input="hi")).json()["output"][0]
         shown = (await app.client.get(f"{PATH}/{name}/items")).text
     async with open_app(ANSWER, store=store, raw_reasoning="hide") as app:
         hidden = await app.client.get(f"{PATH}/{name}/items")
-        one = await app.client.get(f"{PATH}/{name}/items/{thought['id']}")
+        one = await app.client.get(f"{PATH}/{name}/items/{reasoning['id']}")
     ConversationItemList.model_validate(hidden.json())
     assert "Greet." in shown
     assert "Greet." not in hidden.text + one.text
-    assert one.json()["id"] == thought["id"]
+    assert one.json()["id"] == reasoning["id"]

@@ -1,4 +1,4 @@
-"""`/v1/responses/input_tokens`: what usage would tell, without sampling."""
+"""`/v1/responses/input_tokens`: the prompt's length, without sampling."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -25,9 +25,9 @@ async def test_the_count_is_that_of_the_usage(open_app: OpenApp) -> None:
         }
         counted = (await app.post(PATH, body)).json()
         assert len(app.prompts) == 1
-        made = (await app.post("/v1/responses", body)).json()
+        created = (await app.post("/v1/responses", body)).json()
     InputTokenCountResponse.model_validate(counted)
-    assert counted["input_tokens"] == made["usage"]["input_tokens"]
+    assert counted["input_tokens"] == created["usage"]["input_tokens"]
 
 
 async def test_a_bad_request_is_refused(open_app: OpenApp) -> None:

@@ -13,7 +13,7 @@ from harmony.tokenizer import decode, encode, encode_with_control
 from tests.server.routes.conftest import RecordingBackend
 
 PATH = "/v1/completions"
-SAID = "one two three"
+TEXT = "one two three"
 
 
 def request(**fields: Any) -> dict[str, Any]:
@@ -41,17 +41,17 @@ def chunks(answer: httpx.Response) -> list[dict[str, Any]]:
 
 
 async def test_the_engine_gets_the_text_and_nothing_else(open_app: Any) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(TEXT) as app:
         body = completion(await app.post(PATH, request()))
     (engine,) = app.backend.requests
     assert engine.prompt_token_ids == tuple(encode("count: "))
     assert engine.max_tokens == 16
     assert (engine.grammar, engine.phases) == (None, ())
     (choice,) = body["choices"]
-    assert choice["text"] == SAID
+    assert choice["text"] == TEXT
     assert choice["finish_reason"] == "length"
     assert body["usage"]["prompt_tokens"] == len(encode("count: "))
-    assert body["usage"]["completion_tokens"] == len(encode(SAID))
+    assert body["usage"]["completion_tokens"] == len(encode(TEXT))
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -68,7 +68,7 @@ async def test_an_answer_that_the_server_ends_is_an_error(open_app: Any, n: int)
 
 
 async def test_the_engine_gets_the_priority(open_app: Any) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(TEXT) as app:
         completion(await app.post(PATH, request(priority=-3)))
     assert app.backend.requests[0].priority == -3
 
@@ -76,25 +76,25 @@ async def test_the_engine_gets_the_priority(open_app: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"), [({"n": 3}, "n"), ({"best_of": 3}, "n"), ({"prompt": ["a"] * 3}, "prompt")]
 )
-async def test_more_choices_than_there_will_ever_be_room_for_are_refused(
+async def test_more_samples_than_slots_exist_are_refused(
     open_app: Any, fields: dict[str, Any], param: str
 ) -> None:
-    async with open_app(SAID, max_running=1, max_waiting=1) as app:
+    async with open_app(TEXT, max_running=1, max_waiting=1) as app:
         answer = await app.post(PATH, request(**fields))
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
 
 
 async def test_harmony_is_not_read_but_shown(open_app: Any) -> None:
-    said = "<|channel|>final<|message|>Yes"
-    async with open_app(f"{said}<|return|>") as app:
+    raw_text = "<|channel|>final<|message|>Yes"
+    async with open_app(f"{raw_text}<|return|>") as app:
         (choice,) = completion(await app.post(PATH, request()))["choices"]
-    assert choice["text"] == said
+    assert choice["text"] == raw_text
     assert choice["finish_reason"] == "stop"
 
 
 async def test_control_tokens_are_text_unless_they_are_meant(open_app: Any) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(TEXT) as app:
         for meant in (False, True):
             await app.post(PATH, request(prompt="<|start|>", control_tokens=meant))
     text, token = (engine.prompt_token_ids for engine in app.backend.requests)
@@ -111,8 +111,8 @@ async def test_control_tokens_are_text_unless_they_are_meant(open_app: Any) -> N
     ],
 )
 async def test_prompts_come_in_all_forms(open_app: Any, prompt: Any, ids: Any) -> None:
-    async with open_app(SAID) as app:
-        assert texts(await app.post(PATH, request(prompt=prompt))) == [SAID] * len(ids)
+    async with open_app(TEXT) as app:
+        assert texts(await app.post(PATH, request(prompt=prompt))) == [TEXT] * len(ids)
     assert [engine.prompt_token_ids for engine in app.backend.requests] == ids
 
 
@@ -126,25 +126,25 @@ async def test_each_prompt_has_its_choices_and_is_counted_once(open_app: Any) ->
     assert answer.json()["usage"]["completion_tokens"] == 4
 
 
-async def test_the_best_are_kept_and_all_are_paid_for(open_app: Any) -> None:
-    async with open_app(SAID) as app:
+async def test_the_best_samples_are_returned_and_all_are_counted(open_app: Any) -> None:
+    async with open_app(TEXT) as app:
         answer = await app.post(PATH, request(prompt=["a", "b"], n=1, best_of=3))
-    assert texts(answer) == [SAID, SAID]
+    assert texts(answer) == [TEXT, TEXT]
     assert answer.json()["choices"][0]["logprobs"] is None
     assert len(app.backend.requests) == 6
-    assert answer.json()["usage"]["completion_tokens"] == 6 * len(encode(SAID))
+    assert answer.json()["usage"]["completion_tokens"] == 6 * len(encode(TEXT))
     assert {engine.logprobs for engine in app.backend.requests} == {0}
 
 
 async def test_echo_begins_with_the_prompt(open_app: Any) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(TEXT) as app:
         ids = encode_with_control("<|start|>user")
         answer = await app.post(PATH, request(prompt=[encode("a"), ids], echo=True))
-    assert texts(answer) == [f"a{SAID}", f"<|start|>user{SAID}"]
+    assert texts(answer) == [f"a{TEXT}", f"<|start|>user{TEXT}"]
 
 
 async def test_stop_strings_end_the_text(open_app: Any) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(TEXT) as app:
         (choice,) = completion(await app.post(PATH, request(stop=" three")))["choices"]
     assert choice["text"] == "one two"
     assert choice["finish_reason"] == "stop"
@@ -157,7 +157,7 @@ async def test_stop_strings_end_the_text(open_app: Any) -> None:
 async def test_an_engine_without_logprobs_names_the_field_that_needs_them(
     open_app: Any, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], param: str
 ) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(TEXT) as app:
         monkeypatch.setattr(RecordingBackend, "info", replace(app.backend.info, features=set()))
         answer = await app.post(PATH, request(**fields))
     assert answer.status_code == 400
@@ -165,39 +165,39 @@ async def test_an_engine_without_logprobs_names_the_field_that_needs_them(
 
 
 async def test_logprobs_in_the_legacy_form(open_app: Any) -> None:
-    said = "naïve 日本𓀀"
-    async with open_app(said) as app:
+    raw_text = "naïve 日本𓀀"
+    async with open_app(raw_text) as app:
         (choice,) = completion(await app.post(PATH, request(logprobs=1)))["choices"]
     shown = choice["logprobs"]
     assert len({len(entries) for entries in shown.values()}) == 1
-    assert len(shown["tokens"]) == len(encode(said))
-    assert shown["token_logprobs"] == [0.0] * len(encode(said))
+    assert len(shown["tokens"]) == len(encode(raw_text))
+    assert shown["token_logprobs"] == [0.0] * len(encode(raw_text))
     assert list(shown["top_logprobs"][0].values()) == [0.0]
     for token, offset in zip(shown["tokens"], shown["text_offset"], strict=True):
-        assert token.startswith("bytes:\\x") or said.startswith(token, offset)
+        assert token.startswith("bytes:\\x") or raw_text.startswith(token, offset)
 
 
 async def test_a_stream_joins_to_the_whole(open_app: Any) -> None:
     options = {"include_usage": True}
-    async with open_app(SAID) as app:
+    async with open_app(TEXT) as app:
         whole = completion(await app.post(PATH, request(n=2, echo=True)))
         body = request(n=2, echo=True, stream=True, stream_options=options)
-        *told, last = chunks(await app.post(PATH, body))
+        *emitted, last = chunks(await app.post(PATH, body))
         plain = chunks(await app.post(PATH, request(stream=True)))
     for index in range(2):
-        own = [c["choices"][0] for c in told if c["choices"][0]["index"] == index]
+        own = [c["choices"][0] for c in emitted if c["choices"][0]["index"] == index]
         assert "".join(choice["text"] for choice in own) == whole["choices"][index]["text"]
         assert own[-1]["finish_reason"] == "length"
-    assert all(chunk["usage"] is None for chunk in told)
+    assert all(chunk["usage"] is None for chunk in emitted)
     assert last["usage"] == whole["usage"]
     assert all("usage" not in chunk and chunk["choices"] for chunk in plain)
 
 
-async def test_ids_are_given_to_who_asks(open_app: Any) -> None:
-    async with open_app(f"{SAID}<|return|>") as app:
+async def test_token_ids_are_returned_on_request(open_app: Any) -> None:
+    async with open_app(f"{TEXT}<|return|>") as app:
         (choice,) = completion(await app.post(PATH, request(return_token_ids=True)))["choices"]
     assert decode(choice["prompt_token_ids"]) == "count: "
-    assert decode(choice["token_ids"]) == f"{SAID}<|return|>"
+    assert decode(choice["token_ids"]) == f"{TEXT}<|return|>"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ async def test_ids_are_given_to_who_asks(open_app: Any) -> None:
     ],
 )
 async def test_a_bad_field_is_named(open_app: Any, fields: dict[str, Any], param: str) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(TEXT) as app:
         answer = await app.post(PATH, request(**fields))
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
@@ -230,7 +230,7 @@ async def test_a_bad_field_is_named(open_app: Any, fields: dict[str, Any], param
 
 
 async def test_a_server_that_hides_reasoning_completes_nothing_raw(open_app: Any) -> None:
-    async with open_app(SAID, raw_reasoning="hide") as app:
+    async with open_app(TEXT, raw_reasoning="hide") as app:
         answer = await app.post(PATH, request())
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "raw_reasoning_hidden"
@@ -238,7 +238,7 @@ async def test_a_server_that_hides_reasoning_completes_nothing_raw(open_app: Any
 
 
 async def test_an_engine_that_fails_is_not_the_clients_fault(open_app: Any) -> None:
-    async with open_app({"completion": SAID, "prompt_contains": "other"}) as app:
+    async with open_app({"completion": TEXT, "prompt_contains": "other"}) as app:
         whole = await app.post(PATH, request())
         *_, last = chunks(await app.post(PATH, request(stream=True)))
     assert whole.status_code == 500

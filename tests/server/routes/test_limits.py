@@ -1,4 +1,4 @@
-"""Answers that have no token limit of their own, and those that loop, through each API."""
+"""Default token limits and the repetition guard, through each API."""
 
 import logging
 from typing import Any
@@ -93,8 +93,10 @@ async def test_a_response_whose_reasoning_loops_has_its_answer(
     (record,) = [record.getMessage() for record in caplog.records]
     assert "repetition: analysis was closed (1 so far)" in record
     assert "again" not in record
-    thought = encode_with_control(ANALYSIS + " again" * 573)
-    assert response["usage"]["output_tokens"] == len(thought) + len(encode_with_control(ANSWER))
+    reasoning_tokens = encode_with_control(ANALYSIS + " again" * 573)
+    assert response["usage"]["output_tokens"] == len(reasoning_tokens) + len(
+        encode_with_control(ANSWER)
+    )
     assert response["usage"]["output_tokens_details"]["reasoning_tokens"] == 573
 
 

@@ -1,4 +1,4 @@
-"""Large bodies, drawn from the schemas, and how long they keep others waiting.
+"""Large bodies drawn from the schemas, and how long they delay other requests.
 
 How long a request kept the event loop is told in the processor's time of this process: what other
 processes take does not count, so that the bound holds on a busy machine too. A thread that computes
@@ -47,15 +47,15 @@ NAMED = [
     Drawn("/detokenize", ("tokens",), "ids"),
     Drawn("/tokenize", ("prompt",), "wide"),
 ]
-"""What was found in a trial."""
+"""Bodies that a longer run of the benchmark found."""
 
 
-class Heart:
-    """How long the event loop was kept at a time, at most, in seconds of the processor's time."""
+class EventLoopMonitor:
+    """The longest time that the event loop was blocked, in seconds of processor time."""
 
     longest = 0.0
 
-    async def heartbeat(self) -> None:
+    async def measure(self) -> None:
         last = time.process_time()
         while True:
             await asyncio.sleep(0.001)
@@ -66,7 +66,7 @@ class Heart:
 
 @pytest.fixture(autouse=True)
 def collections_as_served() -> Iterator[None]:
-    """What pytest holds is not looked through for garbage again and again."""
+    """Exclude pytest's own objects from garbage collection, which would take most of the time."""
     gc.collect()
     gc.freeze()
     before = gc.get_threshold()
@@ -78,47 +78,47 @@ def collections_as_served() -> Iterator[None]:
 
 @pytest.fixture
 def open_warm(open_app: Any) -> Any:
-    """An application that has tokenized and compiled all once, with a heart beside it."""
+    """A warmed-up application, and the monitor of its event loop."""
 
     @asynccontextmanager
     async def start() -> Any:
         async with open_app(FINAL) as app:
             for path, (_, example) in ENDPOINTS.items():
                 await app.post(path, example)
-            heart = Heart()
-            beating = asyncio.ensure_future(heart.heartbeat())
-            yield app, heart
-            beating.cancel()
+            monitor = EventLoopMonitor()
+            measuring = asyncio.ensure_future(monitor.measure())
+            yield app, monitor
+            measuring.cancel()
 
     return start
 
 
-async def kept_waiting(app: Any, heart: Heart, drawn: Drawn, size: int) -> float:
+async def longest_block(app: Any, monitor: EventLoopMonitor, drawn: Drawn, size: int) -> float:
     body = drawn.body(size)
     gc.collect()
     await asyncio.sleep(0)
     await asyncio.sleep(0.002)
-    heart.longest = 0.0
+    monitor.longest = 0.0
     answer = await app.client.post(drawn.path, content=body)
     await asyncio.sleep(0.002)
     assert answer.status_code == 200 or answer.status_code in REFUSALS, drawn
     assert len(answer.content) < 3 * size + 1_000_000, drawn
-    return heart.longest
+    return monitor.longest
 
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_no_drawn_body_keeps_others_waiting(open_warm: Any, seed: int) -> None:
     source = Random(seed)
-    async with open_warm() as (app, heart):
+    async with open_warm() as (app, monitor):
         for _ in range(DRAWS):
             drawn, size = draw(source), source.choice(SIZES)
-            assert await kept_waiting(app, heart, drawn, size) < MOST_SECONDS, (str(drawn), size)
+            assert await longest_block(app, monitor, drawn, size) < MOST_SECONDS, (str(drawn), size)
 
 
-async def test_nor_does_one_that_a_trial_found(open_warm: Any) -> None:
-    async with open_warm() as (app, heart):
+async def test_slow_bodies_found_earlier_keep_no_others_waiting(open_warm: Any) -> None:
+    async with open_warm() as (app, monitor):
         for drawn in NAMED:
-            assert await kept_waiting(app, heart, drawn, SIZES[-1]) < MOST_SECONDS, str(drawn)
+            assert await longest_block(app, monitor, drawn, SIZES[-1]) < MOST_SECONDS, str(drawn)
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)

@@ -40,7 +40,7 @@ async def test_any_other_name_is_a_404(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/models", "/models/second"])
-async def test_who_only_looks_whether_it_is_there_may(http: httpx.AsyncClient, path: str) -> None:
+async def test_head_requests_are_answered(http: httpx.AsyncClient, path: str) -> None:
     assert (await http.head(path)).status_code == 200
 
 

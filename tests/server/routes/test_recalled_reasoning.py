@@ -1,4 +1,4 @@
-"""Clients that drop the reasoning before a call get it back from the store, by the call's id."""
+"""Reasoning that a client omits before a call is restored from the store, by the call's id."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -8,7 +8,7 @@ import pytest
 
 from server.store.responses.base import Store
 
-THOUGHT = "<|channel|>analysis<|message|>Ask f.<|end|>"
+REASONING = "<|channel|>analysis<|message|>Ask f.<|end|>"
 CALL = (
     "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json"
     '<|message|>{"a": 1}<|call|>'
@@ -19,11 +19,11 @@ RESULT = (
 )
 LINES = (
     {"prompt_contains": "to=assistant", "completion": ANSWER},
-    {"prompt_contains": None, "completion": THOUGHT + CALL},
+    {"prompt_contains": None, "completion": REASONING + CALL},
 )
 PREAMBLE = "<|start|>assistant<|channel|>commentary <|constrain|>text<|message|>Let me see.<|end|>"
 AGAIN = "<|start|>assistant<|channel|>analysis<|message|>Now ask.<|end|>"
-SPOKEN = THOUGHT + PREAMBLE + AGAIN + CALL
+SPOKEN = REASONING + PREAMBLE + AGAIN + CALL
 PREAMBLED = (LINES[0], {"prompt_contains": None, "completion": SPOKEN})
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 ASKED = {"role": "user", "content": "hi"}
@@ -31,17 +31,17 @@ ASKED = {"role": "user", "content": "hi"}
 OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
 
 
-async def respond(app: Any, given: Any, **options: Any) -> dict[str, Any]:
-    answer = await app.post("/v1/responses", {"input": given, "tools": [TOOL]}, **options)
+async def respond(app: Any, input_items: Any, **options: Any) -> dict[str, Any]:
+    answer = await app.post("/v1/responses", {"input": input_items, "tools": [TOOL]}, **options)
     assert answer.status_code == 200, answer.text
     response: dict[str, Any] = answer.json()
     return response
 
 
 def bare(call: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """A call as a client sends it that keeps neither ids nor status."""
-    kept = {name: call[name] for name in ("type", "call_id", "name", "arguments")}
-    return {**kept, **changes}
+    """A call as sent by a client that drops ids and status."""
+    call_fields = {name: call[name] for name in ("type", "call_id", "name", "arguments")}
+    return {**call_fields, **changes}
 
 
 def result(call: dict[str, Any]) -> dict[str, Any]:
@@ -59,21 +59,21 @@ async def test_the_prompt_repeats_what_was_sampled(open_app: OpenApp, store: Sto
     async with open_app(*LINES, store=store) as app:
         _, call = (await respond(app, [ASKED]))["output"]
         await respond(app, [ASKED, bare(call), result(call)])
-    assert app.prompts[1] == app.prompts[0] + THOUGHT + CALL + RESULT
+    assert app.prompts[1] == app.prompts[0] + REASONING + CALL + RESULT
 
 
 async def test_a_call_may_come_back_as_a_reference(open_app: OpenApp, store: Store) -> None:
     async with open_app(*LINES, store=store) as app:
         _, call = (await respond(app, [ASKED]))["output"]
         await respond(app, [ASKED, {"type": "item_reference", "id": call["id"]}, result(call)])
-    assert app.prompts[1] == app.prompts[0] + THOUGHT + CALL + RESULT
+    assert app.prompts[1] == app.prompts[0] + REASONING + CALL + RESULT
 
 
-async def test_reasoning_that_came_back_is_not_said_twice(open_app: OpenApp, store: Store) -> None:
+async def test_returned_reasoning_is_not_repeated(open_app: OpenApp, store: Store) -> None:
     async with open_app(*LINES, store=store) as app:
-        thought, call = (await respond(app, [ASKED]))["output"]
-        own = {"type": "reasoning", "summary": [], "content": thought["content"]}
-        for reasoning in (thought, own):
+        reasoning_item, call = (await respond(app, [ASKED]))["output"]
+        own = {"type": "reasoning", "summary": [], "content": reasoning_item["content"]}
+        for reasoning in (reasoning_item, own):
             await respond(app, [ASKED, reasoning, bare(call), result(call)])
     for prompt in app.prompts[1:]:
         assert prompt.count("Ask f.") == 1
@@ -90,15 +90,13 @@ async def test_a_changed_call_is_the_clients_own(
     assert changed in app.prompts[1]
 
 
-async def test_arguments_that_were_written_anew_are_the_same_call(
-    open_app: OpenApp, store: Store
-) -> None:
+async def test_reformatted_arguments_are_the_same_call(open_app: OpenApp, store: Store) -> None:
     async with open_app(*LINES, store=store) as app:
         _, call = (await respond(app, [ASKED]))["output"]
         for back in (bare(call), {name: value for name, value in call.items() if name != "status"}):
             anew = back | {"arguments": '{"a":1}'}
             await respond(app, [ASKED, anew, result(call)])
-    assert app.prompts[1:] == [app.prompts[0] + THOUGHT + CALL + RESULT] * 2
+    assert app.prompts[1:] == [app.prompts[0] + REASONING + CALL + RESULT] * 2
 
 
 async def test_other_keys_calls_are_not_known(open_app: OpenApp, store: Store) -> None:
@@ -112,11 +110,11 @@ async def test_other_keys_calls_are_not_known(open_app: OpenApp, store: Store) -
 
 
 async def test_each_call_gets_the_reasoning_before_it(open_app: OpenApp, store: Store) -> None:
-    second = THOUGHT.replace("Ask f.", "Ask again.") + CALL.replace("1", "2")
+    second = REASONING.replace("Ask f.", "Ask again.") + CALL.replace("1", "2")
     lines = (
         {"prompt_contains": '{"a": 2}', "completion": ANSWER},
         {"prompt_contains": "to=assistant", "completion": second},
-        {"prompt_contains": None, "completion": THOUGHT + CALL},
+        {"prompt_contains": None, "completion": REASONING + CALL},
     )
     async with open_app(*lines, store=store) as app:
         _, one = (await respond(app, [ASKED]))["output"]
@@ -126,7 +124,7 @@ async def test_each_call_gets_the_reasoning_before_it(open_app: OpenApp, store: 
     assert app.prompts[2] == app.prompts[1] + second + RESULT
 
 
-async def test_what_was_deleted_is_not_known(open_app: OpenApp, store: Store) -> None:
+async def test_deleted_responses_are_not_replayed(open_app: OpenApp, store: Store) -> None:
     async with open_app(*LINES, store=store) as app:
         first = await respond(app, [ASKED])
         call = first["output"][1]
@@ -136,28 +134,28 @@ async def test_what_was_deleted_is_not_known(open_app: OpenApp, store: Store) ->
 
 
 @pytest.mark.parametrize(
-    "kept",
+    "indices",
     [
         pytest.param((0, 1, 2, 3), id="all"),
         pytest.param((1, 3), id="no reasoning"),
     ],
 )
-async def test_a_turn_that_came_back_is_repeated_as_it_was_said(
-    open_app: OpenApp, store: Store, kept: tuple[int, ...]
+async def test_a_returned_turn_repeats_the_sampled_tokens(
+    open_app: OpenApp, store: Store, indices: tuple[int, ...]
 ) -> None:
     async with open_app(*PREAMBLED, store=store) as app:
-        said = (await respond(app, [ASKED]))["output"]
-        back = without_ids([said[place] for place in kept])
-        await respond(app, [ASKED, *back, result(said[-1])])
+        output_items = (await respond(app, [ASKED]))["output"]
+        back = without_ids([output_items[index] for index in indices])
+        await respond(app, [ASKED, *back, result(output_items[-1])])
     assert app.prompts[1] == app.prompts[0] + SPOKEN + RESULT
 
 
 async def test_reasoning_without_its_text_is_put_back(open_app: OpenApp, store: Store) -> None:
     async with open_app(*PREAMBLED, store=store) as app:
-        said = (await respond(app, [ASKED]))["output"]
+        output_items = (await respond(app, [ASKED]))["output"]
         empty = {"type": "reasoning", "summary": []}
-        back = [empty, *without_ids([said[1], said[3]])]
-        await respond(app, [ASKED, *back, result(said[-1])])
+        back = [empty, *without_ids([output_items[1], output_items[3]])]
+        await respond(app, [ASKED, *back, result(output_items[-1])])
     assert app.prompts[1] == app.prompts[0] + SPOKEN + RESULT
 
 
@@ -165,20 +163,23 @@ async def test_a_changed_preamble_stays_with_the_reasoning_around_it(
     open_app: OpenApp, store: Store
 ) -> None:
     async with open_app(*PREAMBLED, store=store) as app:
-        said = (await respond(app, [ASKED]))["output"]
+        output_items = (await respond(app, [ASKED]))["output"]
         changed = {"role": "assistant", "content": "Hm."}
-        await respond(app, [ASKED, changed, bare(said[3]), result(said[3])])
-        await respond(app, [ASKED, bare(said[3]), result(said[3])])
+        await respond(app, [ASKED, changed, bare(output_items[3]), result(output_items[3])])
+        await respond(app, [ASKED, bare(output_items[3]), result(output_items[3])])
     preamble = "<|start|>assistant<|channel|>commentary<|message|>Hm.<|end|>"
-    assert app.prompts[1] == app.prompts[0] + THOUGHT + preamble + AGAIN + CALL + RESULT
-    assert app.prompts[2] == app.prompts[0] + THOUGHT + AGAIN + CALL + RESULT
+    assert app.prompts[1] == app.prompts[0] + REASONING + preamble + AGAIN + CALL + RESULT
+    assert app.prompts[2] == app.prompts[0] + REASONING + AGAIN + CALL + RESULT
 
 
 async def test_reasoning_of_the_clients_own_stands_alone(open_app: OpenApp, store: Store) -> None:
     async with open_app(*PREAMBLED, store=store) as app:
-        said = (await respond(app, [ASKED]))["output"]
+        output_items = (await respond(app, [ASKED]))["output"]
         content = [{"type": "reasoning_text", "text": "Mine."}]
         own = {"type": "reasoning", "summary": [], "content": content}
-        await respond(app, [ASKED, own, *without_ids([said[1], said[3]]), result(said[3])])
+        await respond(
+            app,
+            [ASKED, own, *without_ids([output_items[1], output_items[3]]), result(output_items[3])],
+        )
     mine = "<|channel|>analysis<|message|>Mine.<|end|>"
     assert app.prompts[1] == app.prompts[0] + mine + PREAMBLE + CALL + RESULT

@@ -49,7 +49,7 @@ def line(completion: str, when: str | None = None, **pace: int) -> dict[str, Any
 
 
 class Server:
-    """The application and what its engine was asked."""
+    """The application and the requests that its engine received."""
 
     def __init__(self, app: FastAPI, backend: Recorded) -> None:
         self.app = app
@@ -128,18 +128,18 @@ async def test_a_stream_ends_in_the_response_that_is_stored(serve: Serve) -> Non
     assert events[-1]["response"] == stored.json()
 
 
-async def test_a_stream_and_an_answer_say_the_same(serve: Serve) -> None:
+async def test_a_stream_and_an_answer_have_the_same_content(serve: Serve) -> None:
     async with serve(line(CALLS)) as server:
         events = sse((await server.create(stream=True, tools=[TOOL])).text)
         whole = await server.response(tools=[TOOL])
 
-    def said(response: dict[str, Any]) -> Any:
+    def output_texts(response: dict[str, Any]) -> Any:
         return [
             {key: value for key, value in item.items() if key not in ("id", "call_id")}
             for item in response["output"]
         ]
 
-    assert said(events[-1]["response"]) == said(whole)
+    assert output_texts(events[-1]["response"]) == output_texts(whole)
 
 
 async def test_a_tool_round_trip_repeats_the_sampled_tokens(serve: Serve) -> None:
@@ -151,8 +151,8 @@ async def test_a_tool_round_trip_repeats_the_sampled_tokens(serve: Serve) -> Non
         second = await server.response(
             previous_response_id=first["id"], input=[result], tools=[TOOL]
         )
-        asked = {"role": "user", "content": "hi"}
-        replayed = [asked, reasoning, preamble, call, result]
+        question = {"role": "user", "content": "hi"}
+        replayed = [question, reasoning, preamble, call, result]
         stateless = await server.response(input=replayed, tools=[TOOL])
     assert second["output"][1]["content"][0]["text"] == "Hello!"
     assert stateless["output"][1]["content"][0]["text"] == "Hello!"
@@ -246,7 +246,7 @@ async def test_an_engine_that_fails_is_a_500(serve: Serve) -> None:
     assert answer.json()["error"]["type"] == "server_error"
 
 
-async def test_an_engine_that_fails_in_a_stream_is_told_there(serve: Serve) -> None:
+async def test_an_engine_failure_in_a_stream_is_an_event(serve: Serve) -> None:
     async with serve(line(ANSWER, "only this")) as server:
         events = sse((await server.create(stream=True)).text)
         stored = (await server.stored(events[0]["response"]["id"])).json()
@@ -267,15 +267,15 @@ async def test_what_is_not_stored_cannot_be_found(serve: Serve) -> None:
 
 async def test_a_response_belongs_to_its_key(serve: Serve) -> None:
     async with serve(line(ANSWER), api_key=("one", "two")) as server:
-        made = (await server.create(key="one")).json()
-        path, client = f"/v1/responses/{made['id']}", server.client
+        new_response = (await server.create(key="one")).json()
+        path, client = f"/v1/responses/{new_response['id']}", server.client
         theirs = {"authorization": "Bearer two"}
         ours = {"authorization": "Bearer one"}
         assert (await client.get(path, headers=theirs)).status_code == 404
         assert (await client.delete(path, headers=theirs)).status_code == 404
-        answer = await server.create(key="two", previous_response_id=made["id"])
+        answer = await server.create(key="two", previous_response_id=new_response["id"])
         assert answer.status_code == 404
-        assert (await client.get(path, headers=ours)).json() == made
+        assert (await client.get(path, headers=ours)).json() == new_response
         assert (await client.get(path)).status_code == 401
         assert (await server.create()).status_code == 401
 
@@ -316,7 +316,7 @@ async def test_truncation_drops_the_oldest_turns(serve: Serve) -> None:
     assert " hi hi" not in prompt
 
 
-async def test_reasoning_of_all_turns_stays_where_it_is_wanted(serve: Serve) -> None:
+async def test_reasoning_of_all_turns_stays_on_request(serve: Serve) -> None:
     async with serve(line(ANSWER)) as server:
         first = (await server.create(input="hi")).json()
         more = {"previous_response_id": first["id"], "reasoning": {"context": "all_turns"}}
@@ -325,7 +325,7 @@ async def test_reasoning_of_all_turns_stays_where_it_is_wanted(serve: Serve) -> 
     assert "analysis<|message|>Greet.<|end|>" in server.prompts[1]
 
 
-async def test_unsupported_input_is_refused_where_the_server_is_told_so(serve: Serve) -> None:
+async def test_unsupported_input_is_refused_if_configured(serve: Serve) -> None:
     image = [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]
     async with serve(line(ANSWER), unsupported_input="error") as server:
         answer = await server.create(input=image)
@@ -343,21 +343,21 @@ async def test_a_bad_body_is_a_400_that_names_the_field(serve: Serve) -> None:
 async def disconnect_after_first_output(app: FastAPI, **body: Any) -> bytes:
     """Post a request, and leave once the first part of the answer is there (or at once)."""
     sent: list[bytes] = []
-    left = asyncio.Event()
+    disconnected = asyncio.Event()
     messages = [{"type": "http.request", "body": json.dumps({"input": "hi"} | body).encode()}]
     if not body.get("stream"):
-        left.set()
+        disconnected.set()
 
     async def receive() -> Any:
         if messages:
             return messages.pop()
-        await left.wait()
+        await disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
         sent.append(message.get("body", b""))
         if b"delta" in sent[-1]:
-            left.set()
+            disconnected.set()
 
     scope = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": []}
     await app(scope | {"query_string": b"", "asgi": {"version": "3.0"}}, receive, send)
@@ -365,33 +365,33 @@ async def disconnect_after_first_output(app: FastAPI, **body: Any) -> bytes:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_client_that_leaves_frees_its_slot(serve: Serve, stream: bool) -> None:
+async def test_a_disconnect_frees_the_slot(serve: Serve, stream: bool) -> None:
     endless = ANSWER.replace("Hello!", "Hello! " * 2000)
     async with serve(line(endless, delay_ms=5)) as server:
         gateway = server.app.state.context.gateway
         async with asyncio.timeout(5):
-            told = await disconnect_after_first_output(server.app, stream=stream)
+            received_messages = await disconnect_after_first_output(server.app, stream=stream)
             await gateway.runs.wait()
             await asyncio.sleep(0)
         assert gateway.admission.admitted == 0
-        assert b"response.completed" not in told
+        assert b"response.completed" not in received_messages
         if stream:
-            created = json.loads(told.split(b"\n")[1].removeprefix(b"data: "))
+            created = json.loads(received_messages.split(b"\n")[1].removeprefix(b"data: "))
             stored = (await server.stored(created["response"]["id"])).json()
             assert stored["status"] == "cancelled"
             Response.model_validate(stored)
 
 
-async def test_token_ids_are_given_to_who_asks(serve: Serve) -> None:
+async def test_token_ids_are_returned_on_request(serve: Serve) -> None:
     async with serve(line(ANSWER)) as server:
-        told = await server.response(return_token_ids=True)
+        received_messages = await server.response(return_token_ids=True)
         untold = await server.response()
-    assert decode(told["prompt_token_ids"]) == server.prompts[0]
-    assert decode(told["token_ids"]) == ANSWER
+    assert decode(received_messages["prompt_token_ids"]) == server.prompts[0]
+    assert decode(received_messages["token_ids"]) == ANSWER
     assert not {"prompt_token_ids", "token_ids"} & untold.keys()
 
 
-async def test_token_ids_are_not_given_where_reasoning_is_hidden(serve: Serve) -> None:
+async def test_token_ids_are_refused_if_reasoning_is_hidden(serve: Serve) -> None:
     async with serve(line(ANSWER), raw_reasoning="hide") as server:
         answer = await server.create(return_token_ids=True)
     assert answer.status_code == 400

@@ -134,7 +134,7 @@ async def test_turns_are_answered_one_after_another(open_app: Any) -> None:
     assert "second" in app.prompts[1]
 
 
-async def test_what_a_stream_is_told_is_no_error(open_app: Any) -> None:
+async def test_stream_options_are_accepted(open_app: Any) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         response = await socket.answer(input="hi", stream=True, stream_options={})
     assert response["status"] == "completed"
@@ -150,7 +150,7 @@ async def test_a_turn_continues_the_last(open_app: Any, store: bool) -> None:
     assert [word in app.prompts[2] for word in ("one", "two", "three", "Hello!")] == [True] * 4
 
 
-async def test_what_is_not_stored_is_known_to_the_connection_alone(open_app: Any) -> None:
+async def test_an_unstored_response_is_known_to_its_connection_alone(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         async with connect(app) as socket:
             first = await socket.answer(input="one", store=False)
@@ -163,7 +163,7 @@ async def test_what_is_not_stored_is_known_to_the_connection_alone(open_app: Any
     assert error["error"]["param"] == "previous_response_id"
 
 
-async def test_what_is_stored_is_known_to_all(open_app: Any) -> None:
+async def test_a_stored_response_is_known_to_all_connections(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         async with connect(app) as socket:
             first = await socket.answer(input="one")
@@ -174,7 +174,7 @@ async def test_what_is_stored_is_known_to_all(open_app: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_what_continues_the_unstored_can_be_shown_but_continued_here_alone(
+async def test_a_stored_continuation_of_an_unstored_one_can_only_be_retrieved_elsewhere(
     open_app: Any, tmp_path: Path, kind: str
 ) -> None:
     store = MemoryStore() if kind == "memory" else SqlStore(f"sqlite:///{tmp_path}/store.db")
@@ -185,7 +185,7 @@ async def test_what_continues_the_unstored_can_be_shown_but_continued_here_alone
             second = await socket.answer(input="two", previous_response_id=first["id"])
             third = await socket.answer(input="three", previous_response_id=second["id"])
         shown = await app.client.get(f"/v1/responses/{third['id']}")
-        given = await app.client.get(f"/v1/responses/{third['id']}/input_items")
+        listed = await app.client.get(f"/v1/responses/{third['id']}/input_items")
         for response in (first, second, third):
             more = {"input": "four", "previous_response_id": response["id"]}
             answer = await app.post("/v1/responses", more)
@@ -194,7 +194,7 @@ async def test_what_continues_the_unstored_can_be_shown_but_continued_here_alone
     await store.stop()
     assert [word in app.prompts[2] for word in ("one", "two", "three")] == [True] * 3
     assert shown.json() == third
-    assert [item["content"][0]["text"] for item in given.json()["data"]] == ["three"]
+    assert [item["content"][0]["text"] for item in listed.json()["data"]] == ["three"]
 
 
 async def test_a_failed_continuation_is_forgotten(open_app: Any) -> None:
@@ -207,7 +207,7 @@ async def test_a_failed_continuation_is_forgotten(open_app: Any) -> None:
     assert error["error"]["code"] == "previous_response_not_found"
 
 
-async def test_a_response_that_fails_is_no_ground_to_go_on_from(open_app: Any) -> None:
+async def test_a_failed_response_cannot_be_continued(open_app: Any) -> None:
     lines = [{"prompt_contains": "one", "completion": ANSWER}]
     async with open_app(*lines) as app, connect(app) as socket:
         first = await socket.answer(input="one", store=False)
@@ -248,10 +248,10 @@ async def test_a_response_can_be_prepared_without_a_token(open_app: Any) -> None
 
 @pytest.mark.parametrize("nothing", [[], "", None])
 async def test_a_response_can_be_prepared_without_input(open_app: Any, nothing: Any) -> None:
-    told = {"store": False, "instructions": "Be kind."}
+    options = {"store": False, "instructions": "Be kind."}
     async with open_app(ANSWER) as app, connect(app) as socket:
-        prepared = await socket.answer(input=nothing, generate=False, **told)
-        more = told | {"previous_response_id": prepared["id"]}
+        prepared = await socket.answer(input=nothing, generate=False, **options)
+        more = options | {"previous_response_id": prepared["id"]}
         answer = await socket.answer(input="one", **more)
     assert (prepared["status"], prepared["output"]) == ("completed", [])
     assert answer["status"] == "completed"
@@ -302,7 +302,7 @@ async def test_a_bad_message_is_an_error_and_the_connection_goes_on(
     assert error["error"]["param"] == param
 
 
-async def test_a_turn_that_breaks_is_an_error_and_the_connection_goes_on(
+async def test_an_unexpected_exception_is_an_error_and_the_connection_continues(
     open_app: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: Any, **__: Any) -> None:
@@ -315,7 +315,7 @@ async def test_a_turn_that_breaks_is_an_error_and_the_connection_goes_on(
         assert (await socket.answer(input="hi"))["status"] == "completed"
     assert (error["status"], error["error"]["code"]) == (500, "server_error")
     assert "bug" not in error["error"]["message"]
-    assert "a turn failed" in caplog.text
+    assert "a WebSocket request failed" in caplog.text
 
 
 async def test_each_turn_is_a_line_in_the_log(
@@ -326,13 +326,13 @@ async def test_each_turn_is_a_line_in_the_log(
         response = await socket.answer(input="secret")
         await socket.error(input=[])
     lines = [record.getMessage().split() for record in caplog.records]
-    told = [line for line in lines if line[0] == "WS"]
-    assert [line[2] for line in told] == ["completed", "400"]
-    assert told[0][4] == response["id"]
+    options = [line for line in lines if line[0] == "WS"]
+    assert [line[2] for line in options] == ["completed", "400"]
+    assert options[0][4] == response["id"]
     assert "secret" not in caplog.text
 
 
-async def test_a_full_queue_tells_when_to_come_back(open_app: Any) -> None:
+async def test_a_full_queue_has_a_retry_after(open_app: Any) -> None:
     async with open_app(ENDLESS, max_running=1, max_waiting=0) as app, connect(app) as busy:
         busy.create(input="hi")
         await busy.receive()
@@ -351,7 +351,7 @@ async def connect_beside(app: Any) -> AsyncIterator[Socket]:
     await socket.close()
 
 
-async def test_a_client_that_leaves_frees_its_slot(open_app: Any) -> None:
+async def test_a_disconnect_frees_the_slot(open_app: Any) -> None:
     async with open_app(ENDLESS) as app:
         async with connect(app) as socket:
             socket.create(input="hi")
@@ -360,7 +360,7 @@ async def test_a_client_that_leaves_frees_its_slot(open_app: Any) -> None:
 
 
 @pytest.mark.parametrize("draining", [False, True])
-async def test_a_client_that_cannot_be_told_has_left(open_app: Any, draining: bool) -> None:
+async def test_a_failed_send_ends_the_connection(open_app: Any, draining: bool) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         socket.lost = True
         if draining:
@@ -385,7 +385,9 @@ async def test_a_server_that_stops_finishes_the_turn_and_takes_no_other(open_app
     assert len(app.prompts) == 1
 
 
-async def test_a_connection_has_its_time(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_ends_after_its_lifetime(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Brief(Connection):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, lifetime=0)
@@ -459,12 +461,12 @@ async def test_what_is_stored_is_read_back_for_a_slow_client(open_app: Any) -> N
     assert again["status"] == "completed"
 
 
-async def test_few_messages_are_read_ahead_of_their_turn(open_app: Any) -> None:
+async def test_few_messages_wait_for_their_turn(open_app: Any) -> None:
     async with open_app(ENDLESS) as app, connect(app) as socket:
         for _ in range(10):
             socket.create(input="hi")
         await socket.receive()
-        assert socket.unread >= 10 - 2 - websocket.WAITING
+        assert socket.unread >= 10 - 2 - websocket.MAX_WAITING_MESSAGES
 
 
 async def test_messages_count_as_bodies(open_app: Any) -> None:
@@ -484,18 +486,18 @@ async def test_messages_count_as_bodies(open_app: Any) -> None:
 async def test_a_large_message_is_read_beside_the_event_loop(
     open_app: Any, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    seen: list[int] = []
+    thread_ids: list[int] = []
     plain = json_body.load
 
     def noted(text: bytes) -> Any:
-        seen.append(threading.get_ident())
+        thread_ids.append(threading.get_ident())
         return plain(text)
 
     monkeypatch.setattr(json_body, "load", noted)
     async with open_app(ANSWER) as app, connect(app) as socket:
         response = await socket.answer(input="hi", note="x" * size)
     assert response["status"] == "completed"
-    assert (seen == [threading.get_ident()]) is (size == 1)
+    assert (thread_ids == [threading.get_ident()]) is (size == 1)
 
 
 async def test_a_message_is_bounded_as_a_body_is(open_app: Any) -> None:

@@ -1,4 +1,4 @@
-"""`reasoning.encrypted` details: stateless clients of Chat keep the reasoning themselves."""
+"""`reasoning.encrypted` details: stateless Chat clients send the reasoning back sealed."""
 
 import json
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from server.outbound.chat_fold import fold
 
 PATH = "/v1/chat/completions"
 START = "<|start|>assistant"
-THOUGHT = "<|channel|>analysis<|message|>A secret plan.<|end|>"
-SAID = (
-    f"{THOUGHT}{START}<|channel|>commentary<|message|>Looking.<|end|>"
+REASONING = "<|channel|>analysis<|message|>A secret plan.<|end|>"
+COMPLETION = (
+    f"{REASONING}{START}<|channel|>commentary<|message|>Looking.<|end|>"
     f"{START}<|channel|>analysis<|message|>More.<|end|>"
     f"{START}<|channel|>commentary to=functions.f <|constrain|>json"
     '<|message|>{"a": 1}<|call|>'
 )
-ANSWER = f"{THOUGHT}{START}<|channel|>final<|message|>Done.<|return|>"
+ANSWER = f"{REASONING}{START}<|channel|>final<|message|>Done.<|return|>"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 HI = {"role": "user", "content": "hi"}
 INCLUDE = ["reasoning.encrypted_content"]
@@ -28,9 +28,14 @@ OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
 
 
 def request(*messages: Any, **fields: Any) -> dict[str, Any]:
-    """Stateless: the server may not remember what was said before calls."""
-    asked = {"model": "scripted", "messages": [HI, *messages], "tools": [TOOL], "store": False}
-    return asked | fields
+    """A stateless request: the server may not store the reasoning before calls."""
+    fields_of_request = {
+        "model": "scripted",
+        "messages": [HI, *messages],
+        "tools": [TOOL],
+        "store": False,
+    }
+    return fields_of_request | fields
 
 
 async def ask(app: Any, *messages: Any, headers: Any = None, **fields: Any) -> dict[str, Any]:
@@ -49,7 +54,7 @@ def kinds(message: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("settings", "fields", "told"),
+    ("settings", "fields", "expected"),
     [
         ({}, {}, ["reasoning.text"]),
         ({}, {"include": []}, ["reasoning.text"]),
@@ -64,30 +69,30 @@ def kinds(message: dict[str, Any]) -> list[tuple[str, int]]:
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-async def test_reasoning_is_sealed_for_who_asks_for_what_the_server_withholds(
-    open_app: OpenApp, settings: Any, fields: Any, told: list[str], stream: bool
+async def test_hidden_reasoning_is_sealed_on_request(
+    open_app: OpenApp, settings: Any, fields: Any, expected: list[str], stream: bool
 ) -> None:
-    async with open_app(SAID, **settings) as app:
+    async with open_app(COMPLETION, **settings) as app:
         answer = await app.post(PATH, request(stream=stream, **fields))
     body = fold(chunks(answer.text)) if stream else answer.json()
     message = body["choices"][0]["message"]
-    assert kinds(message) == [(kind, index) for index, kind in enumerate(told)]
-    assert ("secret" in answer.text) == ("reasoning.text" in told)
-    assert ("reasoning" in message) == ("reasoning.text" in told)
+    assert kinds(message) == [(kind, index) for index, kind in enumerate(expected)]
+    assert ("secret" in answer.text) == ("reasoning.text" in expected)
+    assert ("reasoning" in message) == ("reasoning.text" in expected)
 
 
 def chunks(stream: str) -> list[dict[str, Any]]:
     lines = [line.removeprefix("data: ") for line in stream.splitlines() if "{" in line]
-    told = [json.loads(line) for line in lines]
-    for chunk in told:
+    expected = [json.loads(line) for line in lines]
+    for chunk in expected:
         ChatCompletionChunk.model_validate(chunk, strict=True)
-    return told
+    return expected
 
 
-async def test_a_stream_tells_each_seal_when_its_reasoning_ends(open_app: OpenApp) -> None:
-    async with open_app(SAID) as app:
-        told = chunks((await app.post(PATH, request(include=INCLUDE, stream=True))).text)
-    deltas = [chunk["choices"][0]["delta"] for chunk in told]
+async def test_a_stream_sends_each_seal_when_its_reasoning_ends(open_app: OpenApp) -> None:
+    async with open_app(COMPLETION) as app:
+        expected = chunks((await app.post(PATH, request(include=INCLUDE, stream=True))).text)
+    deltas = [chunk["choices"][0]["delta"] for chunk in expected]
     shown = [key for delta in deltas for key in delta if key in ("reasoning", "content")]
     assert shown.index("reasoning") < shown.index("content", 1)
     seals = [
@@ -108,11 +113,11 @@ async def test_a_stream_tells_each_seal_when_its_reasoning_ends(open_app: OpenAp
 async def test_what_comes_back_sealed_repeats_the_sampled_tokens(
     open_app: OpenApp, raw: str
 ) -> None:
-    async with open_app(SAID, raw_reasoning=raw) as app:
+    async with open_app(COMPLETION, raw_reasoning=raw) as app:
         message = await ask(app, include=INCLUDE)
         await ask(app, message, result_of(message))
     whole = app.prompts[1]
-    assert whole.startswith(app.prompts[0] + THOUGHT)
+    assert whole.startswith(app.prompts[0] + REASONING)
     assert whole.count("A secret plan.") == whole.count("More.") == 1
     assert whole.index("More.") < whole.index("Looking.") < whole.index("to=functions.f")
 
@@ -122,20 +127,20 @@ async def test_preambles_beside_json_come_back_sealed_with_the_reasoning(
     open_app: OpenApp, raw: str
 ) -> None:
     form = {"include": INCLUDE, "response_format": {"type": "json_object"}}
-    async with open_app(SAID, raw_reasoning=raw) as app:
+    async with open_app(COMPLETION, raw_reasoning=raw) as app:
         message = await ask(app, **form)
         await ask(app, message, result_of(message), **form)
-    until_call = SAID[: SAID.rindex(START)]
+    until_call = COMPLETION[: COMPLETION.rindex(START)]
     assert app.prompts[1].startswith(app.prompts[0] + until_call)
     assert app.prompts[1].count("Looking.") == 1
 
 
-async def test_an_empty_thought_keeps_the_next_one_sealed(open_app: OpenApp) -> None:
-    said = f"<|channel|>analysis<|message|><|end|>{START}{SAID}"
-    async with open_app(said) as app:
+async def test_reasoning_after_empty_reasoning_is_sealed(open_app: OpenApp) -> None:
+    completion_text = f"<|channel|>analysis<|message|><|end|>{START}{COMPLETION}"
+    async with open_app(completion_text) as app:
         message = await ask(app, include=INCLUDE)
         await ask(app, message, result_of(message))
-    prompt = app.prompts[0] + "<|channel|>analysis<|message|><|end|>" + START + THOUGHT
+    prompt = app.prompts[0] + "<|channel|>analysis<|message|><|end|>" + START + REASONING
     assert app.prompts[1].startswith(prompt)
 
 
@@ -147,8 +152,8 @@ async def test_reasoning_is_dropped_once_it_was_answered(open_app: OpenApp) -> N
     assert "A secret plan." not in app.prompts[1]
 
 
-async def test_a_changed_text_wins_over_the_seal(open_app: OpenApp) -> None:
-    async with open_app(SAID) as app:
+async def test_a_changed_text_replaces_the_seal(open_app: OpenApp) -> None:
+    async with open_app(COMPLETION) as app:
         message = await ask(app, include=INCLUDE)
         await ask(app, message | {"reasoning": "Another thought."}, result_of(message))
     assert "Another thought." in app.prompts[1]
@@ -157,7 +162,7 @@ async def test_a_changed_text_wins_over_the_seal(open_app: OpenApp) -> None:
 
 @pytest.mark.parametrize("path", [PATH, f"{PATH}/render"])
 async def test_a_changed_seal_is_refused(open_app: OpenApp, path: str) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(COMPLETION) as app:
         message = await ask(app, include=INCLUDE)
         message["reasoning_details"][1]["data"] = message["reasoning_details"][1]["data"][:-4]
         answer = await app.post(path, request(message, result_of(message)))
@@ -169,7 +174,7 @@ async def test_a_changed_seal_is_refused(open_app: OpenApp, path: str) -> None:
 
 async def test_another_keys_seal_is_refused(open_app: OpenApp) -> None:
     mine, other = ({"authorization": f"Bearer {key}"} for key in "ab")
-    async with open_app(SAID, raw_reasoning="hide", api_key=("a", "b")) as app:
+    async with open_app(COMPLETION, raw_reasoning="hide", api_key=("a", "b")) as app:
         message = await ask(app, headers=mine, include=INCLUDE)
         await ask(app, message, result_of(message), headers=mine)
         body = request(message, result_of(message))
@@ -179,7 +184,7 @@ async def test_another_keys_seal_is_refused(open_app: OpenApp) -> None:
 
 
 async def test_the_rendered_prompt_opens_seals_too(open_app: OpenApp) -> None:
-    async with open_app(SAID) as app:
+    async with open_app(COMPLETION) as app:
         message = await ask(app, include=INCLUDE) | {"reasoning": None}
         rendered = await app.post(f"{PATH}/render", request(message, result_of(message)))
         await ask(app, message, result_of(message))
@@ -190,9 +195,9 @@ async def test_the_rendered_prompt_opens_seals_too(open_app: OpenApp) -> None:
 async def test_a_seal_of_responses_opens_on_chat_and_the_other_way_round(
     open_app: OpenApp,
 ) -> None:
-    asked = {"input": "hi", "include": INCLUDE, "store": False}
-    async with open_app(SAID) as app:
-        item = (await app.post("/v1/responses", asked)).json()["output"][0]
+    fields_of_request = {"input": "hi", "include": INCLUDE, "store": False}
+    async with open_app(COMPLETION) as app:
+        item = (await app.post("/v1/responses", fields_of_request)).json()["output"][0]
         message = await ask(app, include=INCLUDE) | {"reasoning": None}
         _, detail, _ = message["reasoning_details"]
         foreign = detail | {"data": item["encrypted_content"]}
@@ -200,8 +205,8 @@ async def test_a_seal_of_responses_opens_on_chat_and_the_other_way_round(
         back = {"type": "reasoning", "summary": [], "encrypted_content": detail["data"]}
         call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
         output = {"type": "function_call_output", "call_id": "c", "output": "1"}
-        said = [HI, back, call, output]
-        await app.post("/v1/responses", {"input": said, "store": False})
+        completion_text = [HI, back, call, output]
+        await app.post("/v1/responses", {"input": completion_text, "store": False})
     assert "A secret plan." in app.prompts[2]
     assert "A secret plan." in app.prompts[3]
 
@@ -213,14 +218,14 @@ async def test_other_things_to_include_are_refused(open_app: OpenApp) -> None:
     assert answer.json()["error"]["param"] == "include.0"
 
 
-async def test_a_server_that_hides_shows_of_what_was_stored_the_seals_alone(
+async def test_a_hiding_server_shows_only_the_seals_of_stored_reasoning(
     open_app: OpenApp,
 ) -> None:
-    async with open_app(SAID) as app:
-        made = await app.post(PATH, request(store=True, include=INCLUDE))
-        completion = made.json()
+    async with open_app(COMPLETION) as app:
+        created = await app.post(PATH, request(store=True, include=INCLUDE))
+        completion = created.json()
         context = app.app.state.context
-        async with open_app(SAID, raw_reasoning="hide", store=context.store) as hiding:
+        async with open_app(COMPLETION, raw_reasoning="hide", store=context.store) as hiding:
             stored = await hiding.client.get(f"{PATH}/{completion['id']}")
     message = stored.json()["choices"][0]["message"]
     assert kinds(message) == [("reasoning.encrypted", 1), ("reasoning.encrypted", 2)]

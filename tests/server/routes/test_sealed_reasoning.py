@@ -1,4 +1,4 @@
-"""`include: ["reasoning.encrypted_content"]`: stateless clients keep the reasoning themselves."""
+"""`include: ["reasoning.encrypted_content"]`: stateless clients send reasoning back sealed."""
 
 import json
 from collections.abc import Callable
@@ -35,8 +35,8 @@ async def first_turn(app: Any, **options: Any) -> list[dict[str, Any]]:
 
 async def second_turn(app: Any, output: list[dict[str, Any]], **options: Any) -> Any:
     result = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "1"}
-    said = [{"role": "user", "content": "hi"}, *output, result]
-    return await app.post("/v1/responses", {"input": said, **STATELESS}, **options)
+    input_items = [{"role": "user", "content": "hi"}, *output, result]
+    return await app.post("/v1/responses", {"input": input_items, **STATELESS}, **options)
 
 
 @pytest.mark.parametrize("raw", ["show", "hide"])
@@ -54,7 +54,7 @@ async def test_what_comes_back_sealed_repeats_the_sampled_tokens(
         bare = {name: reasoning[name] for name in ("type", "summary", "encrypted_content")}
         answer = await second_turn(app, [bare, call])
     assert answer.status_code == 200, answer.text
-    # Nothing keeps the call's own tokens: it is rendered anew.
+    # The call's sampled tokens are not stored, so it is rendered again.
     assert app.prompts[1].startswith(app.prompts[0] + CALL.partition("<|end|>")[0] + "<|end|>")
 
 
@@ -85,7 +85,7 @@ async def test_a_stream_seals_the_item_that_is_done(open_app: OpenApp) -> None:
     assert events[-1]["response"]["output"][0] == done["item"]
 
 
-async def test_nothing_is_sealed_for_who_does_not_ask(open_app: OpenApp) -> None:
+async def test_nothing_is_sealed_unless_requested(open_app: OpenApp) -> None:
     async with open_app(CALL) as app:
         answer = await app.post("/v1/responses", {"input": "hi", "tools": [TOOL]})
     assert "encrypted_content" not in answer.json()["output"][0]
@@ -117,7 +117,7 @@ async def test_another_keys_seal_is_refused(open_app: OpenApp) -> None:
     assert refused.json()["error"]["code"] == "invalid_encrypted_content"
 
 
-async def test_a_changed_text_wins_over_the_seal(open_app: OpenApp) -> None:
+async def test_a_changed_text_replaces_the_seal(open_app: OpenApp) -> None:
     async with open_app(CALL) as app:
         reasoning, call = await first_turn(app)
         text = {"type": "reasoning_text", "text": "Another thought."}

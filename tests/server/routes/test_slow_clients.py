@@ -18,7 +18,7 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 
 
 class Client:
-    """A client at the level of ASGI. Until `reads` is set it takes one body, and says so later."""
+    """An ASGI client that accepts one body, and the others once `reads` is set."""
 
     def __init__(self, app: Any, path: str, body: dict[str, Any] | None = None) -> None:
         self.reads = asyncio.Event()
@@ -52,9 +52,9 @@ class Client:
         """All events, once the client reads on and to the end."""
         self.reads.set()
         await self.task
-        *told, done, rest = self.body.split(b"\n\n")
+        *received, done, rest = self.body.split(b"\n\n")
         assert (done, rest) == (b"data: [DONE]", b"")
-        return [json.loads(event.partition(b"data: ")[2]) for event in told]
+        return [json.loads(event.partition(b"data: ")[2]) for event in received]
 
 
 @asynccontextmanager
@@ -131,12 +131,10 @@ async def test_chunks_end_with_an_error(open_app: Any, path: str, request_: dict
     assert listed["data"] == []
 
 
-async def test_who_follows_a_background_response_slowly_reads_it_back(
-    open_app: Any, store: Store
-) -> None:
+async def test_a_slow_follower_reads_stored_events(open_app: Any, store: Store) -> None:
     async with open_app(LONG | {"delay_ms": 1}, store=store, max_unread=MAX_UNREAD) as app:
-        made = await app.post("/v1/responses", {"input": "hi", "background": True})
-        url = f"/v1/responses/{made.json()['id']}?stream=true"
+        created = await app.post("/v1/responses", {"input": "hi", "background": True})
+        url = f"/v1/responses/{created.json()['id']}?stream=true"
         async with stalled(app, url) as client:
             await app.until_idle()
             events = await client.events()

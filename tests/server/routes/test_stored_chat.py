@@ -39,10 +39,10 @@ async def test_a_stored_completion_is_the_one_that_was_answered(
     open_app: Any, fields: dict[str, Any]
 ) -> None:
     async with open_app(ANSWER) as app:
-        made = await create(app, metadata={"a": "b"}, temperature=0.5, user="u", **fields)
-        stored = read(await app.client.get(f"{PATH}/{made['id']}"))
+        created = await create(app, metadata={"a": "b"}, temperature=0.5, user="u", **fields)
+        stored = read(await app.client.get(f"{PATH}/{created['id']}"))
     ChatCompletion.model_validate(stored, strict=True)
-    assert stored == made | {"metadata": {"a": "b"}, "temperature": 0.5, "input_user": "u"}
+    assert stored == created | {"metadata": {"a": "b"}, "temperature": 0.5, "input_user": "u"}
 
 
 async def test_a_stream_is_stored_before_it_ends(open_app: Any) -> None:
@@ -55,14 +55,14 @@ async def test_a_stream_is_stored_before_it_ends(open_app: Any) -> None:
 
 
 @pytest.mark.parametrize("store", [None, False])
-async def test_nothing_is_stored_unasked(open_app: Any, store: bool | None) -> None:
+async def test_nothing_is_stored_by_default(open_app: Any, store: bool | None) -> None:
     async with open_app(ANSWER) as app:
-        made = await create(app, store=store)
-        assert (await app.client.get(f"{PATH}/{made['id']}")).status_code == 404
+        created = await create(app, store=store)
+        assert (await app.client.get(f"{PATH}/{created['id']}")).status_code == 404
         assert read(await app.client.get(PATH))["data"] == []
 
 
-async def test_what_fails_is_not_stored(open_app: Any) -> None:
+async def test_a_failed_completion_is_not_stored(open_app: Any) -> None:
     async with open_app({"completion": ANSWER, "prompt_contains": "other"}) as app:
         assert (await app.post(PATH, request())).status_code == 500
         assert read(await app.client.get(PATH))["data"] == []
@@ -97,12 +97,12 @@ async def test_a_list_is_filtered_by_model_and_metadata(open_app: Any) -> None:
 
 async def test_metadata_is_replaced(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
-        made = await create(app, metadata={"a": "b"})
-        path = f"{PATH}/{made['id']}"
+        created = await create(app, metadata={"a": "b"})
+        path = f"{PATH}/{created['id']}"
         changed = read(await app.post(path, {"metadata": {"c": "d"}}))
         assert read(await app.client.get(path)) == changed
         emptied = read(await app.post(path, {"metadata": None}))
-    assert changed == made | {"metadata": {"c": "d"}}
+    assert changed == created | {"metadata": {"c": "d"}}
     assert emptied["metadata"] == {}
 
 
@@ -152,8 +152,8 @@ async def test_a_bad_query_is_named(open_app: Any, query: dict[str, str], param:
 async def test_what_is_stored_is_its_owners_alone(open_app: Any) -> None:
     a, b = ({"authorization": f"Bearer {key}"} for key in "ab")
     async with open_app(ANSWER, api_key=("a", "b")) as app:
-        made = read(await app.post(PATH, request(), headers=a))
-        path = f"{PATH}/{made['id']}"
+        created = read(await app.post(PATH, request(), headers=a))
+        path = f"{PATH}/{created['id']}"
         for answer in (
             await app.client.get(path, headers=b),
             await app.client.delete(path, headers=b),
@@ -163,7 +163,7 @@ async def test_what_is_stored_is_its_owners_alone(open_app: Any) -> None:
             assert answer.status_code == 404
         assert read(await app.client.get(PATH, headers=b))["data"] == []
         assert (await app.client.get(path)).status_code == 401
-        assert read(await app.client.get(path, headers=a))["id"] == made["id"]
+        assert read(await app.client.get(path, headers=a))["id"] == created["id"]
 
 
 async def test_an_answer_that_cannot_be_stored_is_an_error(open_app: Any) -> None:
@@ -196,38 +196,38 @@ async def test_a_stream_of_several_choices_that_cannot_be_stored_ends_with_the_e
     assert done == "data: [DONE]"
 
 
-async def test_a_stored_call_brings_its_reasoning_back(open_app: Any) -> None:
+async def test_a_stored_call_replays_its_reasoning(open_app: Any) -> None:
     async with open_app(CALL, raw_reasoning="hide") as app:
-        made = await create(app, tools=[TOOL])
-        message = made["choices"][0]["message"]
+        created = await create(app, tools=[TOOL])
+        message = created["choices"][0]["message"]
         result = {
             "role": "tool",
             "tool_call_id": message["tool_calls"][0]["id"],
             "content": "1",
         }
-        stored = (await app.client.get(f"{PATH}/{made['id']}")).text
+        stored = (await app.client.get(f"{PATH}/{created['id']}")).text
         follow_up = [*request()["messages"], message, result]
         await create(app, tools=[TOOL], messages=follow_up)
-        await app.client.delete(f"{PATH}/{made['id']}")
+        await app.client.delete(f"{PATH}/{created['id']}")
         await create(app, tools=[TOOL], messages=follow_up)
-    _, kept, forgotten = app.prompts
+    _, with_reasoning, forgotten = app.prompts
     assert "Ask f." not in stored
-    assert f"<|start|>assistant{CALL}" in kept
+    assert f"<|start|>assistant{CALL}" in with_reasoning
     assert "Ask f." not in forgotten
 
 
 async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(open_app: Any) -> None:
     store = MemoryStore()
     async with open_app(CALL, ANSWER, store=store, reasoning_content=True) as app:
-        made = await create(app, tools=[TOOL], return_token_ids=True)
-        message = made["choices"][0]["message"]
+        created = await create(app, tools=[TOOL], return_token_ids=True)
+        message = created["choices"][0]["message"]
         result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "1"}
         later = await create(app, tools=[TOOL], messages=[*request()["messages"], message, result])
-        shown = (await app.client.get(f"{PATH}/{made['id']}")).text
+        shown = (await app.client.get(f"{PATH}/{created['id']}")).text
     async with open_app(ANSWER, store=store, raw_reasoning="hide") as app:
-        one = await app.client.get(f"{PATH}/{made['id']}")
+        one = await app.client.get(f"{PATH}/{created['id']}")
         listed = await app.client.get(PATH)
-        changed = await app.post(f"{PATH}/{made['id']}", {"metadata": {"a": "b"}})
+        changed = await app.post(f"{PATH}/{created['id']}", {"metadata": {"a": "b"}})
         messages = await app.client.get(f"{PATH}/{later['id']}/messages")
     ChatCompletion.model_validate(one.json(), strict=True)
     assert "Ask f." in shown
@@ -248,12 +248,12 @@ async def test_hidden_reasoning_stays_hidden_though_it_was_stored_when_shown(ope
         (5, None),
     ],
 )
-async def test_hiding_reasoning_passes_over_fields_that_nobody_reads(
+async def test_redaction_accepts_unknown_reasoning_details(
     open_app: Any, details: Any, shown: Any
 ) -> None:
-    asked = {"role": "user", "content": "hi", "reasoning_details": details}
+    user_message = {"role": "user", "content": "hi", "reasoning_details": details}
     async with open_app(ANSWER, raw_reasoning="hide") as app:
-        made = await create(app, messages=[asked])
-        (message,) = read(await app.client.get(f"{PATH}/{made['id']}/messages"))["data"]
+        created = await create(app, messages=[user_message])
+        (message,) = read(await app.client.get(f"{PATH}/{created['id']}/messages"))["data"]
     assert message["content"] == "hi"
     assert message.get("reasoning_details") == shown

@@ -1,4 +1,4 @@
-"""`/v1/responses/{id}`: responses that are stored or being made, here or at another gateway."""
+"""`/v1/responses/{id}`: responses that are stored or in progress, on this gateway or another."""
 
 import asyncio
 import json
@@ -87,7 +87,7 @@ class Follower:
         self._task = asyncio.ensure_future(app.app(scope, self._receive, self._send))
 
     async def until(self, end: bytes) -> str:
-        """All that was read, once it holds `end`."""
+        """All bytes received, once they contain `end`."""
         while end not in self._read:
             self._read += await self._bodies.get()
         return self._read.decode()
@@ -156,11 +156,11 @@ async def test_a_bad_query_is_named(open_app: OpenApp, query: dict[str, str], pa
 
 
 @pytest.mark.parametrize("path", ["", "/input_items", "?stream=true"])
-async def test_what_is_not_there_is_not_found(open_app: OpenApp, store: Store, path: str) -> None:
+async def test_an_unknown_response_is_not_found(open_app: OpenApp, store: Store, path: str) -> None:
     async with open_app(ANSWER, store=store, api_key=("a", "b")) as app:
         mine, other = ({"authorization": f"Bearer {key}"} for key in "ab")
-        made = await app.post("/v1/responses", {"input": "hi"}, headers=mine)
-        url = f"/v1/responses/{made.json()['id']}"
+        created = await app.post("/v1/responses", {"input": "hi"}, headers=mine)
+        url = f"/v1/responses/{created.json()['id']}"
         assert (await app.client.get(url + path, headers=mine)).status_code == 200
         assert (await app.client.get(url + path, headers=other)).status_code == 404
         assert (await app.client.post(f"{url}/cancel", headers=other)).status_code == 404
@@ -186,7 +186,7 @@ async def test_a_background_response_is_queued_and_then_made(
     assert shown["output"][1]["content"][0]["text"] == "Hello there, you!"
 
 
-async def test_a_background_response_survives_who_asked_for_it(
+async def test_a_background_response_survives_its_connection(
     open_app: OpenApp, store: Store
 ) -> None:
     async with open_app({"completion": ANSWER, "delay_ms": 1}, store=store) as app:
@@ -219,7 +219,7 @@ async def test_a_response_is_followed_from_any_event_while_it_is_made(
     assert events[0]["sequence_number"] == number + 1
 
 
-async def test_who_follows_a_background_response_may_leave_it(
+async def test_a_follower_may_disconnect_from_a_background_response(
     open_app: OpenApp, store: Store
 ) -> None:
     async with open_app(REASONS, store=store) as app:
@@ -335,7 +335,7 @@ async def test_another_gateway_shows_follows_and_cancels(
         await here.backend.until_running(0)
 
 
-async def test_a_response_that_its_gateway_left_behind_ends_as_failed(
+async def test_a_response_of_a_stopped_gateway_fails(
     open_app: OpenApp, new_store: Callable[[], SqlStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No gateway has been heard of for long enough: as when it was killed.
@@ -348,10 +348,10 @@ async def test_a_response_that_its_gateway_left_behind_ends_as_failed(
         await killed.backend.until_running(1)
         async with app.app.router.lifespan_context(app.app):
             events = await replayed(app, queued["id"])
-            ahead = await replayed(app, queued["id"], starting_after=57)
+            nothing = await replayed(app, queued["id"], starting_after=57)
             shown = (await get(app, queued["id"])).json()
     Response.model_validate(shown)
-    assert ahead == [
+    assert nothing == [
         {**event, "sequence_number": number} for number, event in enumerate(events[-2:], 58)
     ]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -364,18 +364,18 @@ async def test_a_response_that_its_gateway_left_behind_ends_as_failed(
 
 
 async def test_input_items_are_listed_in_their_full_form(open_app: OpenApp) -> None:
-    said = [
+    texts_by_key = [
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "Hello."},
         {"role": "user", "content": "And?"},
     ]
     async with open_app(ANSWER) as app:
-        response = await create(app, input=said)
+        response = await create(app, input=texts_by_key)
         page = (await get(app, f"{response['id']}/input_items", order="asc")).json()
     ResponseItemList.model_validate(page)
     assert [item["content"][0]["text"] for item in page["data"]] == [
-        item["content"] for item in said
+        item["content"] for item in texts_by_key
     ]
 
 

@@ -11,21 +11,21 @@ from server.schemas.limits import MAX_IDS
 
 async def test_text_becomes_ids_and_ids_become_text(open_app: Any) -> None:
     async with open_app("Yes") as app:
-        told = (await app.post("/tokenize", {"prompt": "Hello <|end|>"})).json()
-        back = (await app.post("/detokenize", {"tokens": told["tokens"]})).json()
-    assert told["tokens"] == encode("Hello <|end|>")
-    assert told["count"] == len(told["tokens"])
-    assert told["max_model_len"] == 131_072
-    assert told["token_strs"] is None
+        result = (await app.post("/tokenize", {"prompt": "Hello <|end|>"})).json()
+        back = (await app.post("/detokenize", {"tokens": result["tokens"]})).json()
+    assert result["tokens"] == encode("Hello <|end|>")
+    assert result["count"] == len(result["tokens"])
+    assert result["max_model_len"] == 131_072
+    assert result["token_strs"] is None
     assert back == {"prompt": "Hello <|end|>"}
 
 
 async def test_control_tokens_and_the_tokens_texts_on_request(open_app: Any) -> None:
     body = {"prompt": "a<|end|>", "control_tokens": True, "return_token_strs": True}
     async with open_app("Yes") as app:
-        told = (await app.post("/tokenize", body)).json()
-    assert told["tokens"] == encode_with_control("a<|end|>")
-    assert told["token_strs"] == ["a", "<|end|>"]
+        result = (await app.post("/tokenize", body)).json()
+    assert result["tokens"] == encode_with_control("a<|end|>")
+    assert result["token_strs"] == ["a", "<|end|>"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_a_key_is_needed_where_there_are_keys(open_app: Any, path: str) ->
         ("/detokenize", {"tokens": [1] * (MAX_IDS + 1)}, "tokens"),
     ],
 )
-async def test_there_are_so_many_ids_and_no_more(
+async def test_the_number_of_ids_is_limited(
     open_app: Any, path: str, body: dict[str, Any], param: str
 ) -> None:
     async with open_app("Yes") as app:
