@@ -75,9 +75,18 @@ Metadata = Annotated[
 
 
 class WireModel(BaseModel):
-    """JSON as clients send it: types are checked strictly, unknown fields are kept."""
+    """JSON as clients send it: types are checked strictly, unknown fields are kept.
 
-    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=(), frozen=True)
+    The strings under fields describe them in the API's document.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+        strict=True,
+        protected_namespaces=(),
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
 
     _few_fields = model_validator(mode="before")(_bounded(MAX_FIELDS))
 

@@ -1,21 +1,28 @@
 """`POST /tokenize` and `/detokenize`: the requests."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from server.schemas.base import Label, WireModel
+from server.schemas.described import Described
 
 
 class Tokenize(WireModel):
-    """control_tokens: text that spells a control token means it; without, it is only text."""
+    """The body of `POST /tokenize`."""
 
     prompt: str
+    """The text."""
     model: Label | None = None
+    """A served name. By default the first one."""
     control_tokens: bool | None = None
+    """True: text that spells a control token means it. Without, it is only text."""
     return_token_strs: bool | None = None
+    """True: the answer has each token's text."""
 
 
 class Detokenize(WireModel):
-    """tokens: an array of token ids."""
+    """The body of `POST /detokenize`."""
 
-    tokens: Any
+    tokens: Annotated[Any, Described(list[int])]
+    """Token ids."""
     model: Label | None = None
+    """A served name. By default the first one."""
