@@ -78,6 +78,7 @@ class CreateChatCompletion(SamplingFields):
     stream: bool | None = None
     """True: the answer is a stream of chunks."""
     stream_options: StreamOptions | None = None
+    """What a stream has beside its deltas."""
     n: Choices | None = None
     """How many answers are sampled. Each has a seed of its own."""
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -115,7 +116,9 @@ class CreateChatCompletion(SamplingFields):
 
     # OpenRouter's.
     usage: UsageOptions | None = None
+    """OpenRouter's way to ask for the usage of a stream."""
     reasoning: Annotated[Any, Described(ReasoningOptions | None)] = None
+    """How the model reasons, in OpenRouter's form. It wins over `reasoning_effort`."""
     include_reasoning: Annotated[Any, Described(bool | None)] = None
     """False: the model reasons, and the answer does not show it."""
 

@@ -74,7 +74,9 @@ class CreateResponse(SamplingFields):
     max_tool_calls: Annotated[int, Field(ge=1)] | None = None
     """Echoed, without effect: the server runs no tools."""
     text: TextConfig | None = None
+    """The form and the length of the answer."""
     reasoning: Reasoning | None = None
+    """How the model reasons."""
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     """The most tokens of the answer, reasoning included."""
     include: Labels | None = None
