@@ -99,6 +99,7 @@ class CompactionParam(TypedDict):
 
     type: Literal["compaction"]
     id: NotRequired[str | None]
+    status: NotRequired[Status | None]
     encrypted_content: str
 
 
