@@ -169,9 +169,10 @@ def _query(query: Query) -> Fields:
 
 
 def _body(operation: Operation, schemas: _Schemas) -> Fields:
-    media: Fields = {"schema": schemas.of(operation.body)}
-    if operation.name in REQUESTS:
-        media["examples"] = _examples(REQUESTS[operation.name])
+    media = {
+        "schema": schemas.of(operation.body),
+        "examples": _examples(REQUESTS[operation.name]),
+    }
     return {"required": operation.body_required, "content": {"application/json": media}}
 
 
