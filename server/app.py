@@ -27,6 +27,7 @@ from server.http.idempotency import Idempotency
 from server.http.middleware import RequestId
 from server.http.origins import Origins
 from server.http.unread import UnreadBody
+from server.openapi.published import Published
 from server.persistence.maintenance import Maintenance
 from server.replay.sealing import Sealer
 from server.routes import (
@@ -37,6 +38,7 @@ from server.routes import (
     input_tokens,
     legacy_completions,
     models,
+    openapi,
     render,
     responses,
     responses_socket,
@@ -52,9 +54,12 @@ from server.telemetry.readiness import Readiness
 SECONDS_A_DAY = 86_400
 
 OPEN_TO_ALL = frozenset(
-    route.endpoint for route in health.router.routes if isinstance(route, APIRoute)
+    route.endpoint
+    for router in (health.router, openapi.router)
+    for route in router.routes
+    if isinstance(route, APIRoute)
 )
-"""The endpoints that need no key: load balancers have none."""
+"""The endpoints that need no key: load balancers have none, and the API's description is public."""
 
 
 def create_app(settings: Settings, backend: Backend, store: Store | None = None) -> FastAPI:
@@ -96,6 +101,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     )
     app.state.context = context
     app.state.readiness = Readiness(backend, store)
+    app.state.published = Published()
     # They are looked through in this order for each request.
     for routes in (
         responses,
@@ -111,6 +117,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         tokens,
         models,
         health,
+        openapi,
     ):
         app.include_router(routes.router)
     return app

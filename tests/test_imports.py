@@ -50,6 +50,7 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "threads",
     },
+    "openapi": {"errors", "responses", "schemas"},
     "routes": {
         "context",
         "errors",
@@ -57,6 +58,7 @@ LAYERS: dict[str, set[str]] = {
         "http",
         "ids",
         "inbound",
+        "openapi",
         "outbound",
         "persistence",
         "replay",

@@ -7,6 +7,7 @@ from typing import Any
 
 from harmony.messages import Message
 from server.generation.runs import Show, WireEvent
+from server.outbound.fold import TERMINAL_EVENTS
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
 from server.store.responses.base import Store, StoredResponse, StoreUnavailable
 

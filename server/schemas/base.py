@@ -75,9 +75,18 @@ Metadata = Annotated[
 
 
 class WireModel(BaseModel):
-    """The base of request schemas. Types are checked strictly; unknown fields are accepted."""
+    """The base of request schemas. Types are checked strictly; unknown fields are accepted.
 
-    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=(), frozen=True)
+    The strings under fields describe them in the API's document.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+        strict=True,
+        protected_namespaces=(),
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
 
     _few_fields = model_validator(mode="before")(_bounded(MAX_FIELDS))
 

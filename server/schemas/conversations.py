@@ -3,25 +3,31 @@
 Source: https://platform.openai.com/docs/api-reference/conversations
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 from server.schemas.base import Metadata, WireModel
+from server.schemas.described import Described
+from server.schemas.items import InputItem
 
 
 class CreateConversation(WireModel):
-    """The body of `POST /v1/conversations`; `server.inbound` reads `items`."""
+    """The body of `POST /v1/conversations`."""
 
-    items: Any = None
+    items: Annotated[Any, Described(list[InputItem] | None)] = None
+    """Up to 20 items to begin with."""
     metadata: Metadata | None = None
+    """Up to 16 labels."""
 
 
 class UpdateConversation(WireModel):
     """The body of `POST /v1/conversations/{id}`."""
 
     metadata: Metadata | None = None
+    """The labels in place of those there are."""
 
 
 class CreateItems(WireModel):
     """The body of `POST /v1/conversations/{id}/items`."""
 
-    items: Any = None
+    items: Annotated[Any, Described(list[InputItem])] = None
+    """1 to 20 items, which are added at the end."""

@@ -1,25 +1,28 @@
 """The requests of `POST /tokenize` and `POST /detokenize`."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from server.schemas.base import Label, WireModel
+from server.schemas.described import Described
 
 
 class Tokenize(WireModel):
-    """The body of `POST /tokenize`.
-
-    control_tokens: whether the name of a control token, such as `<|start|>`, is encoded as that
-    token rather than as text.
-    """
+    """The body of `POST /tokenize`."""
 
     prompt: str
+    """The text."""
     model: Label | None = None
+    """A served name. By default the first one."""
     control_tokens: bool | None = None
+    """True: text that spells a control token means it. Without, it is only text."""
     return_token_strs: bool | None = None
+    """True: the answer has each token's text."""
 
 
 class Detokenize(WireModel):
-    """The body of `POST /detokenize`. tokens: an array of token ids."""
+    """The body of `POST /detokenize`."""
 
-    tokens: Any
+    tokens: Annotated[Any, Described(list[int])]
+    """Token ids."""
     model: Label | None = None
+    """A served name. By default the first one."""

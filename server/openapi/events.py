@@ -1,0 +1,190 @@
+"""The events of the Responses API, and the messages of its WebSocket.
+
+The order of the events: docs/responses.md.
+"""
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypeAliasType, TypedDict
+
+from server.openapi.common import ErrorObject, TokenLogprob
+from server.openapi.responses import OutputItem, OutputText, ReasoningText, Response
+from server.schemas.described import described
+from server.schemas.responses import CreateResponse
+
+
+@described
+class Numbered(TypedDict):
+    """What all events have."""
+
+    sequence_number: int
+    """The event's place in the stream, from 0 on."""
+
+
+@described
+class ResponseEvent(Numbered):
+    """The response was created, queued or begun, or has ended: as it stands then."""
+
+    type: Literal[
+        "response.created",
+        "response.queued",
+        "response.in_progress",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    ]
+    response: Response
+
+
+@described
+class OutputItemEvent(Numbered):
+    """An item begins, or is whole."""
+
+    type: Literal["response.output_item.added", "response.output_item.done"]
+    output_index: int
+    item: OutputItem
+
+
+@described
+class InItem(Numbered):
+    """Where in the output an event belongs."""
+
+    item_id: str
+    output_index: int
+
+
+@described
+class InPart(InItem):
+    """Where in an item an event belongs."""
+
+    content_index: int
+
+
+@described
+class ContentPartEvent(InPart):
+    """A part of an item begins, or is whole."""
+
+    type: Literal["response.content_part.added", "response.content_part.done"]
+    part: OutputText | ReasoningText
+
+
+@described
+class TextDeltaEvent(InPart):
+    """More text of a message."""
+
+    type: Literal["response.output_text.delta"]
+    delta: str
+    logprobs: list[TokenLogprob]
+
+
+@described
+class TextDoneEvent(InPart):
+    """The whole text of a message."""
+
+    type: Literal["response.output_text.done"]
+    text: str
+    logprobs: list[TokenLogprob]
+
+
+@described
+class ReasoningDeltaEvent(InPart):
+    """More of the chain of thought."""
+
+    type: Literal["response.reasoning_text.delta"]
+    delta: str
+
+
+@described
+class ReasoningDoneEvent(InPart):
+    """The whole chain of thought of an item."""
+
+    type: Literal["response.reasoning_text.done"]
+    text: str
+
+
+@described
+class CallDeltaEvent(InItem):
+    """More of a call's arguments, or of a custom tool's input."""
+
+    type: Literal["response.function_call_arguments.delta", "response.custom_tool_call_input.delta"]
+    delta: str
+
+
+@described
+class FunctionCallDoneEvent(InItem):
+    """The whole arguments of a call."""
+
+    type: Literal["response.function_call_arguments.done"]
+    arguments: str
+    name: str
+
+
+@described
+class CustomToolCallDoneEvent(InItem):
+    """The whole input of a custom tool."""
+
+    type: Literal["response.custom_tool_call_input.done"]
+    input: str
+
+
+@described
+class ErrorEvent(TypedDict):
+    """The response failed; `response.failed` follows.
+
+    Where the store of a response that is followed is lost, nothing follows, and there is no
+    number: the response itself goes on.
+    """
+
+    type: Literal["error"]
+    sequence_number: NotRequired[int]
+    code: str | None
+    message: str
+    param: str | None
+    error: ErrorObject
+    status: NotRequired[int]
+    """On a WebSocket: the status that the error has over HTTP."""
+
+
+ResponseStreamEvent = TypeAliasType(
+    "ResponseStreamEvent",
+    (
+        ResponseEvent
+        | OutputItemEvent
+        | ContentPartEvent
+        | TextDeltaEvent
+        | TextDoneEvent
+        | ReasoningDeltaEvent
+        | ReasoningDoneEvent
+        | CallDeltaEvent
+        | FunctionCallDoneEvent
+        | CustomToolCallDoneEvent
+        | ErrorEvent
+    ),
+)
+
+
+class ResponseCreate(CreateResponse):
+    """A message of a WebSocket's client: a request. Not with `background` or `stream`."""
+
+    type: Literal["response.create"]
+    generate: bool | None = None
+    """False: nothing is sampled; the next message continues the response."""
+
+
+@described
+class SocketErrorObject(ErrorObject):
+    """What is wrong, with the headers that the error has over HTTP."""
+
+    headers: dict[str, str]
+
+
+@described
+class SocketError(TypedDict):
+    """The error of a request that never began."""
+
+    type: Literal["error"]
+    status: int
+    error: SocketErrorObject
+
+
+SocketEvent = TypeAliasType("SocketEvent", ResponseStreamEvent | SocketError)

@@ -1,0 +1,56 @@
+"""The document and its page as bytes, made once a process."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import orjson
+
+from server.openapi.document import openapi
+from server.openapi.page import page
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What is sent. etag: its strong entity tag, quotes included."""
+
+    content: bytes
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The document, and the page that shows it."""
+
+    document: File
+    page: File
+
+
+@cache
+def describe() -> Description:
+    """Both files. The first call takes some tenths of a second: make it off the event loop."""
+    document = openapi()
+    return Description(_file(orjson.dumps(document)), _file(page(document).encode()))
+
+
+def _file(content: bytes) -> File:
+    return File(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+
+
+class Published:
+    """The description, which one thread makes for all that ask for it.
+
+    make: as `describe`.
+    """
+
+    def __init__(self, make: Callable[[], Description] = describe) -> None:
+        self._make = make
+        self._making: asyncio.Task[Description] | None = None
+
+    async def get(self) -> Description:
+        """The description. A caller that is cancelled does not stop the others."""
+        if self._making is None:
+            self._making = asyncio.create_task(asyncio.to_thread(self._make))
+        return await asyncio.shield(self._making)

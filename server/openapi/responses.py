@@ -1,0 +1,249 @@
+"""The answers of the Responses API: the response object and its items."""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypeAliasType, TypedDict
+
+from server.openapi.common import ItemStatus, Metadata, Page, TokenLogprob
+from server.responses.response_object import UNSERVED_TOOLS_FIELD
+from server.schemas.described import described
+from server.schemas.items import InputItem
+from server.schemas.responses import ConversationId
+from server.schemas.tools import (
+    CustomTool,
+    FunctionTool,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    NamespaceTool,
+    TextFormat,
+)
+
+UnservedTools = Annotated[list[str], Field(alias=UNSERVED_TOOLS_FIELD)]
+
+
+@described
+class OutputText(TypedDict):
+    """Text of a message."""
+
+    type: Literal["output_text"]
+    text: str
+    annotations: list[Any]
+    """Always empty."""
+    logprobs: list[TokenLogprob]
+    """Empty where the request does not ask for them."""
+
+
+@described
+class ReasoningText(TypedDict):
+    """Chain of thought."""
+
+    type: Literal["reasoning_text"]
+    text: str
+
+
+@described
+class OutputMessage(TypedDict):
+    """What the model says to the user."""
+
+    type: Literal["message"]
+    id: str
+    status: ItemStatus
+    role: Literal["assistant"]
+    content: list[OutputText]
+    phase: Literal["commentary", "final_answer"]
+    """`commentary` before a call, `final_answer` for the answer."""
+
+
+@described
+class ReasoningItem(TypedDict):
+    """The model's chain of thought. It has no content where the server hides it."""
+
+    type: Literal["reasoning"]
+    id: str
+    status: ItemStatus
+    summary: list[Any]
+    """Always empty."""
+    content: list[ReasoningText]
+    encrypted_content: NotRequired[str]
+    """Sealed, for a client that stores it, where `include` asks for it."""
+
+
+@described
+class FunctionCallItem(TypedDict):
+    """A call of a function, which the client runs."""
+
+    type: Literal["function_call"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    """The id that the call's output names."""
+    name: str
+    arguments: str
+    """JSON, as the model wrote it."""
+    namespace: NotRequired[str]
+
+
+@described
+class CustomToolCallItem(TypedDict):
+    """A call of a custom tool, which the client runs."""
+
+    type: Literal["custom_tool_call"]
+    id: str
+    status: ItemStatus
+    call_id: str
+    """The id that the call's output names."""
+    name: str
+    input: str
+    namespace: NotRequired[str]
+
+
+@described
+class CompactionItem(TypedDict):
+    """A summary that the model wrote, sealed."""
+
+    type: Literal["compaction"]
+    id: str
+    encrypted_content: str
+
+
+OutputItem = TypeAliasType(
+    "OutputItem", OutputMessage | ReasoningItem | FunctionCallItem | CustomToolCallItem
+)
+
+
+@described
+class ResponseError(TypedDict):
+    """Why a response failed."""
+
+    code: Literal["server_error", "rate_limit_exceeded", "invalid_prompt"]
+    message: str
+
+
+@described
+class IncompleteDetails(TypedDict):
+    """Why a response is incomplete."""
+
+    reason: Literal["max_output_tokens"]
+
+
+@described
+class TextSettings(TypedDict):
+    """What the answer's text looks like."""
+
+    format: TextFormat | JsonObjectFormat | JsonSchemaFormat
+    verbosity: Literal["low", "medium", "high"]
+
+
+@described
+class ReasoningSettings(TypedDict):
+    """How the model reasons."""
+
+    effort: Literal["none", "low", "medium", "high"]
+    summary: Literal["auto", "concise", "detailed"] | None
+    context: NotRequired[Literal["current_turn", "all_turns"]]
+
+
+@described
+class InputTokensDetails(TypedDict):
+    """Of the prompt's tokens."""
+
+    cached_tokens: int
+    cache_write_tokens: int
+
+
+@described
+class OutputTokensDetails(TypedDict):
+    """Of the sampled tokens."""
+
+    reasoning_tokens: int
+
+
+@described
+class ResponseUsage(TypedDict):
+    """How many tokens the response took."""
+
+    input_tokens: int
+    input_tokens_details: InputTokensDetails
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+    total_tokens: int
+
+
+@described
+class Response(TypedDict):
+    """A response, with the request's settings as they are applied."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    """In Unix seconds."""
+    completed_at: int | None
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+    incomplete_details: IncompleteDetails | None
+    error: ResponseError | None
+    model: str
+    previous_response_id: str | None
+    instructions: str | None
+    output: list[OutputItem]
+    tools: list[FunctionTool | CustomTool | NamespaceTool]
+    tool_choice: str | dict[str, Any]
+    parallel_tool_calls: bool
+    max_tool_calls: int | None
+    text: TextSettings
+    reasoning: ReasoningSettings
+    temperature: float
+    top_p: float
+    presence_penalty: float
+    frequency_penalty: float
+    top_logprobs: int
+    max_output_tokens: int | None
+    truncation: Literal["auto", "disabled"]
+    usage: ResponseUsage | None
+    """Null until the response has ended, and where it failed."""
+    store: bool
+    background: bool
+    service_tier: Literal["default", "priority", "flex"]
+    metadata: Metadata
+    safety_identifier: str | None
+    prompt_cache_key: str | None
+    conversation: NotRequired[ConversationId]
+    user: NotRequired[str]
+    unserved_tools: NotRequired[UnservedTools]
+    """Extension: the kinds of the request's tools that this server does not have."""
+    prompt_token_ids: NotRequired[list[int]]
+    """Extension, where `return_token_ids` asks for it."""
+    token_ids: NotRequired[list[int]]
+    """Extension, where `return_token_ids` asks for it: what was sampled."""
+
+
+@described
+class InputTokens(TypedDict):
+    """The length of a request's prompt."""
+
+    object: Literal["response.input_tokens"]
+    input_tokens: int
+
+
+@described
+class Compaction(TypedDict):
+    """A shorter conversation, to go on with."""
+
+    id: str
+    object: Literal["response.compaction"]
+    created_at: int
+    """In Unix seconds."""
+    output: list[InputItem | CompactionItem]
+    """The user's messages, and the summary of all else."""
+    usage: ResponseUsage
+
+
+StoredItem = TypeAliasType("StoredItem", OutputItem | InputItem | CompactionItem)
+"""An item of either side. Those of requests are as clients sent them, with `id` and `status`."""
+
+
+@described
+class ItemPage(Page):
+    """A page of items."""
+
+    data: list[StoredItem]
