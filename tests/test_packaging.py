@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from adapters import registry
-from server.cli import main
+from server.commands.main import main
 from server.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -413,7 +413,7 @@ def test_the_arguments_of_one_gpu_box_are_options_of_the_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     served: list[Settings] = []
-    monkeypatch.setattr("server.serve.serve", served.append)
+    monkeypatch.setattr("server.commands.serve.serve", served.append)
     given = """--engine-arg 'compilation_config={"mode": 0, "level": [1, 2]}'"""
     command = COMPOSE["services"]["server"]["command"].replace("${GPUS:-1}", "2")
     assert main(shlex.split(command.replace("${ENGINE_ARGS:-}", given))) == 0

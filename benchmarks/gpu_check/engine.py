@@ -13,7 +13,7 @@ import torch
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
 from harmony.tokenizer import decode, encode_with_control
-from server.backends import mask_tokenizer
+from server.commands.backends import mask_tokenizer
 
 GREEDY = SamplingParams(temperature=0)
 

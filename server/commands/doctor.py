@@ -34,8 +34,8 @@ from server.commands.doctor_network import (
     is_on_hub,
 )
 from server.commands.doctor_sandbox import check_sandbox
+from server.commands.stores import default_file
 from server.settings import Settings
-from server.stores import default_file
 
 _ORDER: dict[Status, int] = {"ok": 0, "warning": 1, "failed": 2}
 _SIGNS: dict[Status, str] = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}

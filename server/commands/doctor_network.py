@@ -117,7 +117,7 @@ def check_store(settings: Settings, default: Path) -> Check:
     """Whether the store can be opened; nothing is written. default: the file without --store."""
     if settings.store == MEMORY:
         return Check("store", "ok", "memory: what is stored ends with the process")
-    from server.store.engine import parse_url
+    from server.store.sqlalchemy_engine import parse_url
 
     url = parse_url(settings.store) if settings.store else None
     if url is not None and url.get_backend_name() != "sqlite":

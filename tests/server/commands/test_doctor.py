@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from adapters.devices import Device, Torch
-from server.cli import main
 from server.commands import doctor as module
 from server.commands.doctor import examine, report, worst
 from server.commands.doctor_check import Check
+from server.commands.main import main
 from server.settings import Settings
 
 OK = Check("a", "ok", "fine")
