@@ -16,7 +16,7 @@ from adapters.daemon_thread import run_in_daemon_thread
 from adapters.download import download
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
-from adapters.local.engine import Engine, batching
+from adapters.local.engine import Engine
 from adapters.local.loading import load
 from adapters.local.options import parse_options
 from adapters.local.row import Row, Sampled
@@ -73,7 +73,7 @@ class LocalBackend:
             FEATURES,
             # benchmarks/masks.py has it so on a CPU, and was not run elsewhere.
             masks_are_cheap=model.device.type == "cpu",
-            max_requests=batching(model, self._options).max_requests_per_batch,
+            max_requests=self._options.requests_at_once,
         )
 
     async def stop(self) -> None:

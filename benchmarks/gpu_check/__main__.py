@@ -21,7 +21,6 @@ from typing import Any
 import torch
 
 from adapters.devices import find_devices
-from adapters.local import loading
 from benchmarks.gpu_check.checks import demo_checks, model_checks
 from benchmarks.gpu_check.engine import ON_CPU, ON_CUDA, Target
 from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
@@ -33,13 +32,10 @@ from server.settings import Settings
 PACKED = "gpt-oss-20b"
 
 
-def plan(
-    device: str, demo: str, model: str | None, image: str | None, picked: str = "eager"
-) -> list[Check]:
-    """All checks, in their order. demo: the demo's folder. picked: the device's attention."""
+def plan(device: str, demo: str, model: str | None, image: str | None) -> list[Check]:
+    """All checks, in their order. demo: the demo checkpoint's folder."""
     sizes = ON_CUDA if device.startswith("cuda") else ON_CPU
-    attentions = ("eager",) if picked == "eager" else ("eager", picked)
-    checks = demo_checks(Target(device, demo), attentions, sizes)
+    checks = demo_checks(Target(device, demo), ("eager", ""), sizes)
     if model is not None:
         packed = model.rstrip("/").endswith(PACKED)
         checks += model_checks(Target(device, model), sizes, packed=packed)
@@ -103,8 +99,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         return 1
     about = machine(given.device, given.model)
-    picked = loading.pick_attention(torch.device(given.device))
-    checks = plan(given.device, str(checkpoint.ensure_random()), given.model, given.image, picked)
+    checks = plan(given.device, str(checkpoint.ensure_random()), given.model, given.image)
     results = asyncio.run(run(checks, lambda line: print(line, flush=True), time.monotonic))
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "results.md").write_text(page(about, results), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from adapters.devices import Device, Torch, find_devices
@@ -68,7 +68,11 @@ def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Ite
 
 
 def _gpu_checks(settings: Settings, serving: Plan, torch: Torch) -> Iterator[Check]:
-    yield check_driver(ask_driver(), torch, serving)
+    driver = ask_driver()
+    if driver[0] is not None and torch.cuda and torch.error:
+        # The backend refuses to compute on a CPU beside a GPU, unless it is asked to.
+        serving = replace(serving, needs_gpu=serving.wants_gpu)
+    yield check_driver(driver, torch, serving)
     yield check_torch(torch, serving)
     shared = next((settings.backend_options.get(name) for name in _GPUS), None) or "1"
     count = int(shared) if shared.isdecimal() and int(shared) else 1

@@ -100,6 +100,12 @@ def test_a_large_model_needs_one() -> None:
     assert "device=cpu" in checks["torch"].advice
 
 
+def test_a_gpu_that_cannot_be_used_is_no_reason_to_take_the_cpu() -> None:
+    broken = Torch("2.13.0", "13.0", error="the driver is too old")
+    assert named(broken)["torch"].status == "failed"
+    assert named(broken, backend_option=("device=cpu",))["torch"].status == "ok"
+
+
 def test_only_the_gpu_that_is_used_is_judged() -> None:
     torch = Torch("2.13.0", "13.0", (H200, A40))
     checks = named(torch, model="openai/gpt-oss-20b", backend_option=("device=cuda:1",))
