@@ -17,8 +17,10 @@ ENV EXTRAS="[gpu]" PINS=constraints.txt KERNELS_CACHE=/opt/kernels \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
 FROM vllm/vllm-openai:v0.32.0 AS vllm
-# vLLM and all it pins are there; what the project needs beside it is chosen to fit.
-ENV EXTRAS="[vllm]" PINS=/dev/null HF_HOME=/cache/huggingface
+# vLLM and all it pins are there and stay as they are: what the project needs beside it has to fit.
+# Not setuptools: pip constrains what it builds with, too.
+RUN python3 -m pip list --format=freeze --exclude pip --exclude setuptools > /pins.txt
+ENV EXTRAS="[vllm]" PINS=/pins.txt HF_HOME=/cache/huggingface
 
 # hadolint ignore=DL3006
 FROM ${DEVICE}
@@ -40,16 +42,18 @@ RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --for
 RUN if [ -n "${KERNELS_CACHE}" ]; then \
     python3 -m adapters.local.kernels && chown --recursive server:server "${KERNELS_CACHE}"; fi
 
-# Checkpoints from the hub and those the server makes are kept in /cache, and all that libraries write
-# below the home folder; what clients store, and the key that seals reasoning, in /data.
+# Checkpoints from the hub, those the server makes, and compiled kernels are kept in /cache, and all
+# that libraries write below the home folder; what clients store, and the key that seals reasoning, in /data.
 # The address is every one: without a key (or GPT_OSS_ALLOW_ANONYMOUS=true) the server does not start.
 ENV GPT_OSS_HOST=0.0.0.0 GPT_OSS_PORT=8000 HOME=/cache XDG_CACHE_HOME=/cache XDG_DATA_HOME=/data \
-    PYTHONUNBUFFERED=1
+    TRITON_HOME=/cache FLASHINFER_WORKSPACE_BASE=/cache VLLM_CACHE_ROOT=/cache/vllm \
+    CUDA_CACHE_PATH=/cache/nv TORCHINDUCTOR_CACHE_DIR=/cache/torchinductor PYTHONUNBUFFERED=1
 VOLUME /cache /data
 WORKDIR /home/server
 USER 10001
 EXPOSE 8000
-HEALTHCHECK --start-period=15m --interval=30s --timeout=10s CMD [ \
+# A checkpoint of 65 GB takes six hours at 3 MB/s. A probe that succeeds ends the period.
+HEALTHCHECK --start-period=6h --interval=30s --timeout=10s CMD [ \
     "python3", "-c", "import os, urllib.request as http; \
     http.urlopen('http://127.0.0.1:' + os.environ['GPT_OSS_PORT'] + '/health')" ]
 ENTRYPOINT ["gpt-oss-server"]

@@ -173,6 +173,7 @@ class BackendInfo:
     vocab_size: rows of the logits.
     features: of `FEATURES`; a request that needs another raises Unsupported.
     masks_are_cheap: to hold an answer to a grammar costs no more than 3 % of its tokens per second.
+    max_requests: requests that the engine computes at once, >= 1; None where that is not known.
     """
 
     name: str
@@ -181,6 +182,7 @@ class BackendInfo:
     vocab_size: int
     features: frozenset[str]
     masks_are_cheap: bool = False
+    max_requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,8 +163,14 @@ class Pool:
             name=self._name,
             context_length=min(info.context_length for info in started),
             features=frozenset.intersection(*(info.features for info in started)),
+            max_requests=self._max_requests(started),
         )
         self._watches = {asyncio.create_task(self._keep_watch(one)) for one in self._members}
+
+    def _max_requests(self, started: list[BackendInfo]) -> int | None:
+        """What all engines compute at once; those that join later count as the smallest does."""
+        counts = [info.max_requests for info in started if info.max_requests is not None]
+        return min(counts) * len(self._engines) if len(counts) == len(started) else None
 
     async def stop(self) -> None:
         watches, self._watches = self._watches, set()

@@ -37,12 +37,12 @@ def run_api(ours: list[str], address: str, listener: Any, theirs: Any, client: C
     sys.exit(serve(ours))
 
 
-def _connect(client: Client, arguments: AsyncEngineArgs) -> AsyncLLM:
+def _connect(client: Client, arguments: AsyncEngineArgs, usage_context: UsageContext) -> AsyncLLM:
     sockets = dict(client)
     count, index = sockets.pop("client_count"), sockets.pop("client_index")
     arguments._api_process_count, arguments._api_process_rank = count, index
     return AsyncLLM.from_vllm_config(
-        arguments.create_engine_config(UsageContext.OPENAI_API_SERVER),
+        arguments.create_engine_config(usage_context),
         disable_log_stats=arguments.disable_log_stats,
         client_addresses=sockets,
         client_count=count,

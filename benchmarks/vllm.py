@@ -57,6 +57,7 @@ ENGINE = {
     "max_num_batched_tokens": "4096",
     "enable_prefix_caching": "false",
 }
+# What is set already wins: on a GPU, VLLM_TARGET_DEVICE is cuda.
 ENVIRONMENT = {
     "VLLM_TARGET_DEVICE": "cpu",
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -101,7 +102,7 @@ def apis(model: str) -> Iterator[tuple[Api, Api]]:
     with LOG.open("w") as output:
         launcher = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.one_engine", *_arguments(model)],
-            env={**os.environ, **ENVIRONMENT},
+            env={**ENVIRONMENT, **os.environ},
             stdout=output,
             stderr=output,
             start_new_session=True,

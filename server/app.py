@@ -46,7 +46,7 @@ from server.routes import (
     stored_responses,
     tokens,
 )
-from server.settings import Settings
+from server.settings import DEFAULT_MAX_RUNNING, Settings
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
 from server.telemetry.readiness import Readiness
@@ -126,10 +126,15 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
 def _gateway(settings: Settings, backend: Backend) -> Gateway:
     return Gateway(
         backend,
-        Admission(settings.max_running, settings.max_waiting),
+        Admission(_max_running(settings, backend), settings.max_waiting),
         max_tokens=settings.max_output_tokens,
         guard=settings.repetition_guard == "analysis",
     )
+
+
+def _max_running(settings: Settings, backend: Backend) -> int:
+    """Requests that sample at once: as set, else what the engine computes at once."""
+    return settings.max_running or backend.info.max_requests or DEFAULT_MAX_RUNNING
 
 
 class Application(FastAPI):

@@ -1,9 +1,12 @@
 """The server's options: each is a flag of `gpt-oss-server serve` and an environment variable.
 
 The variable of `--served-model-name` is `GPT_OSS_SERVED_MODEL_NAME`, and so on. A flag wins over
-the environment. Options that may be given several times are separated by commas in a variable.
+the environment. Options that may be given several times are separated by commas in a variable, or
+stand in a JSON array of strings there: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
+import json
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +22,10 @@ DEMO_MAX_OUTPUT_TOKENS = 1024
 MEMORY = "memory"
 """A store that ends with the process."""
 REMOTE_NAME = "gpt-oss"
+DEFAULT_MAX_RUNNING = 64
+"""Where an engine does not say how many requests it computes at once."""
+_JSON_ARRAY = re.compile(r'\[\s*["\]]')
+"""How one begins. An IPv6 address, which may be an item, begins with `[`, too."""
 Several = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -117,7 +124,13 @@ class Settings(BaseSettings):
         "seals, all of them open); default: one that is stored with the responses",
         repr=False,
     )
-    max_running: int = Field(64, ge=1, description="requests that sample at once")
+    max_running: int | None = Field(
+        None,
+        ge=1,
+        description="requests that sample at once; default: as many as the engine computes at once "
+        "(transformers: batch_requests; vllm: max_num_seqs; vllm-http: 256 for each engine; "
+        "llama-cpp: its slots), else 64",
+    )
     max_waiting: int = Field(256, ge=0, description="requests that may wait; more get a 429")
     max_connections: int = Field(4096, ge=1, description="open connections; more get a 503")
     max_connections_per_address: int = Field(
@@ -171,9 +184,7 @@ class Settings(BaseSettings):
     @classmethod
     def _split_variable(cls, value: object) -> object:
         """A variable is one string. Flags come as a list: their values may hold commas."""
-        if not isinstance(value, str):
-            return value
-        return tuple(item for part in value.split(",") if (item := part.strip()))
+        return _items(value) if isinstance(value, str) else value
 
     @field_validator("store")
     @classmethod
@@ -267,3 +278,16 @@ class Settings(BaseSettings):
         if self.backend_url:
             options["url"] = ",".join(self.backend_url)
         return options if self.script is None else {**options, "script": self.script}
+
+
+def _items(text: str) -> tuple[str, ...]:
+    """The items of a variable. Raises ValueError for a broken JSON array."""
+    if not _JSON_ARRAY.match(text.strip()):
+        return tuple(item for part in text.split(",") if (item := part.strip()))
+    try:
+        items = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"the JSON array cannot be read: {error}") from error
+    if not all(isinstance(item, str) for item in items):
+        raise ValueError("every item of the JSON array has to be a string")
+    return tuple(items)

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -184,12 +185,12 @@ def is_fine(words: list[str]) -> bool:
             return url.endswith("/v1/responses") and not CreateResponse(**body).model_extra
         case ["vllm", "serve", _, *arguments]:
             (engine,) = {
-                tuple(service["command"])
+                tuple(shlex.split(service["command"]))
                 for name, service in COMPOSE["services"].items()
                 if name.startswith("engine-")
             }
             given = " ".join(arguments).replace("=", " ")
-            return all(flag.replace("=", " ") in given for flag in engine[1:])
+            return all(flag.replace("=", " ") in given for flag in engine[1:-1])
     return False
 
 

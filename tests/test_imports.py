@@ -22,7 +22,13 @@ FORBIDDEN = {
 }
 # What every part of the server may know of adapters; the rest are concrete backends.
 SEAM = {"adapters", "adapters.base", "adapters.errors", "adapters.registry"}
-KNOWS_BACKENDS = {"server/app.py", "server/commands/backends.py", "server/commands/main.py"}
+KNOWS_BACKENDS = {
+    "server/app.py",
+    "server/commands/backends.py",
+    "server/commands/doctor.py",
+    "server/commands/doctor_gpu.py",
+    "server/commands/main.py",
+}
 
 # The folders of server/ and what each may know of the server beside itself. The order is that of
 # the layers: none knows one that stands after it.

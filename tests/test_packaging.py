@@ -4,6 +4,7 @@ import http.server
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from adapters import registry
+from server.commands.main import main
 from server.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -349,10 +352,10 @@ def test_a_gateway_takes_all_connections_from_the_balancers_address() -> None:
 
 
 def test_the_image_writes_to_its_volumes_alone() -> None:
-    folders = re.findall(r"\b(?:HOME|XDG_\w+_HOME|HF_HOME)=(/\w+)", DOCKERFILE)
+    folders = re.findall(r"\b\w*(?:HOME|ROOT|BASE|CACHE_(?:PATH|DIR))=(/\w+)", DOCKERFILE)
     volumes = re.search(r"^VOLUME (.+)$", DOCKERFILE, re.MULTILINE)
     assert volumes is not None
-    assert len(folders) == 4
+    assert len(folders) == 9
     assert set(folders) == set(volumes[1].split())
 
 
@@ -374,6 +377,87 @@ def test_one_gpu_box_has_vllm_in_the_servers_process() -> None:
     assert server["environment"]["GPT_OSS_MODEL"] == "${MODEL:-openai/gpt-oss-20b}"
     assert server["build"]["args"] == {"DEVICE": "vllm"}
     assert devices(server) == [{"driver": "nvidia", "capabilities": ["gpu"], "count": "all"}]
+
+
+@pytest.mark.parametrize(
+    "name", ["TRITON_HOME", "FLASHINFER_WORKSPACE_BASE", "VLLM_CACHE_ROOT", "CUDA_CACHE_PATH"]
+)
+def test_compiled_kernels_outlive_the_container(name: str) -> None:
+    assert re.search(rf"\b{name}=/cache\b", DOCKERFILE)
+
+
+def test_nothing_that_vllms_image_pins_can_move() -> None:
+    stage = re.search(r"^FROM \S+ AS vllm\n(.*?)\n\n", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    assert stage is not None
+    freeze = re.search(r"^RUN python3 -m (pip list .*) > (\S+)$", stage[1], re.MULTILINE)
+    assert freeze is not None
+    assert f"PINS={freeze[2]}" in stage[1]
+    pinned = subprocess.run(
+        [sys.executable, "-m", *freeze[1].split()], capture_output=True, text=True, check=True
+    ).stdout.split()
+    # As pip takes them for constraints: what was installed from a file is not named by it.
+    assert all(Requirement(pin).specifier and not Requirement(pin).url for pin in pinned)
+    assert f"torch=={version('torch')}" in pinned
+
+
+@pytest.mark.parametrize("name", ["server", "engine-1", "engine-2"])
+def test_arguments_of_an_engine_may_hold_commas_and_json(name: str) -> None:
+    command = COMPOSE["services"][name]["command"]
+    given = """--a '{"mode": 0, "sizes": [1, 2]}' --b=x,y"""
+    assert command.endswith(" ${ENGINE_ARGS:-}")
+    words = shlex.split(command.replace("${ENGINE_ARGS:-}", given))
+    assert words[-3:] == ["--a", '{"mode": 0, "sizes": [1, 2]}', "--b=x,y"]
+
+
+def test_the_arguments_of_one_gpu_box_are_options_of_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served: list[Settings] = []
+    monkeypatch.setattr("server.commands.serve.serve", served.append)
+    given = """--engine-arg 'compilation_config={"mode": 0, "level": [1, 2]}'"""
+    command = COMPOSE["services"]["server"]["command"].replace("${GPUS:-1}", "2")
+    assert main(shlex.split(command.replace("${ENGINE_ARGS:-}", given))) == 0
+    assert served[0].backend_options == {
+        "tensor_parallel_size": "2",
+        "compilation_config": '{"mode": 0, "level": [1, 2]}',
+    }
+
+
+def test_vllm_serve_gets_its_model_as_the_first_word() -> None:
+    for name, service in services("scale-out").items():
+        if name.startswith("engine-"):
+            assert shlex.split(service["command"])[0] == "${MODEL:-openai/gpt-oss-20b}"
+            assert "--model" not in service["command"]
+
+
+def test_a_download_of_the_largest_checkpoint_ends_before_a_container_is_unhealthy() -> None:
+    """65 GB at 3 MB/s."""
+    hours = 65e9 / 3e6 / 3600
+    periods = re.findall(r"--start-period=(\d+)h", DOCKERFILE)
+    periods += [
+        one["healthcheck"]["start_period"].removesuffix("h")
+        for name, one in SERVICES
+        if name.startswith("engine-")
+    ]
+    assert len(periods) == 3
+    assert all(int(period) >= int(hours) for period in periods)
+
+
+def test_what_an_engine_compiled_is_its_own_and_outlives_its_container() -> None:
+    volumes = [COMPOSE["services"][name]["volumes"] for name in ("engine-1", "engine-2")]
+    compiled = [volume for one in volumes for volume in one if volume.endswith(":/cache")]
+    assert len(set(compiled)) == 2
+    assert {volume.split(":")[0] for one in volumes for volume in one} <= set(COMPOSE["volumes"])
+
+
+def test_usage_statistics_are_sent_only_where_that_is_asked_for() -> None:
+    for name in ("server", "engine-1", "engine-2"):
+        environment = COMPOSE["services"][name]["environment"]
+        assert environment["VLLM_NO_USAGE_STATS"] == "${VLLM_NO_USAGE_STATS:-1}"
+
+
+def test_nothing_bounds_the_requests_below_what_the_engines_compute() -> None:
+    assert "MAX_RUNNING" not in (ROOT / "docker-compose.yml").read_text()
 
 
 def test_scaled_out_gateways_reach_every_engine_and_share_the_store() -> None:

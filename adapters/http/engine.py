@@ -53,7 +53,12 @@ class HTTPEngine:
         if served is None:
             raise EngineFault(f"{self.name} has not been reached")
         return BackendInfo(
-            self._wire.name, served.model, served.context_length, VOCAB_SIZE, served.features
+            self._wire.name,
+            served.model,
+            served.context_length,
+            VOCAB_SIZE,
+            served.features,
+            max_requests=served.max_requests,
         )
 
     async def start(self) -> None:

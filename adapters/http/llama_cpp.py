@@ -71,6 +71,7 @@ class LlamaCppWire:
             properties.get("model_alias") or properties["model_path"],
             int(properties["default_generation_settings"]["n_ctx"]),
             _FEATURES | ({"grammar"} if masks else frozenset()),
+            properties.get("total_slots"),
         )
 
     def body(self, request: GenerationRequest, served: Served) -> JSON:

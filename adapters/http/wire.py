@@ -13,11 +13,15 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a server serves: the model's name there, the context's length in tokens, features."""
+    """What a server serves: the model's name there, the context's length in tokens, features.
+
+    max_requests: requests that it computes at once; None where it does not say.
+    """
 
     model: str
     context_length: int
     features: frozenset[str]
+    max_requests: int | None = None
 
 
 class Reader(Protocol):

@@ -13,6 +13,7 @@ from adapters.base import (
 )
 from adapters.bounds import bounded
 from adapters.daemon_thread import run_in_daemon_thread
+from adapters.download import download
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine import Engine
@@ -56,6 +57,7 @@ class LocalBackend:
         def progress(stage: str, done: float) -> None:
             loop.call_soon_threadsafe(self._config.progress, stage, done)
 
+        download(name, progress)
         model = load(name, self._options, progress)
         progress("warming up", 0.0)
         try:
@@ -71,6 +73,7 @@ class LocalBackend:
             FEATURES,
             # benchmarks/masks.py has it so on a CPU, and was not run elsewhere.
             masks_are_cheap=model.device.type == "cpu",
+            max_requests=self._options.requests_at_once,
         )
 
     async def stop(self) -> None:

@@ -33,6 +33,11 @@ class Options:
     batch_tokens: int = 0
     batch_requests: int = 128
 
+    @property
+    def requests_at_once(self) -> int:
+        """The most requests in one step: each has a token of it at least."""
+        return min(self.batch_requests, self.batch_tokens or self.batch_requests)
+
 
 def parse_options(given: Mapping[str, str]) -> Options:
     """Raises BackendFailed naming the option that is unknown or has no such value."""

@@ -1,15 +1,17 @@
 """The `vllm` backend: vLLM's AsyncLLM in this process, its engine in processes of its own."""
 
 import asyncio
+import os
 import signal
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 
-from vllm import SamplingParams
+from vllm import SamplingParams, envs
 from vllm.exceptions import GracefulHTTPError, VLLMClientError
 from vllm.inputs.engine import tokens_input
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine import EngineCoreOutput
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
@@ -25,6 +27,7 @@ from adapters.base import (
 )
 from adapters.bounds import bounded
 from adapters.daemon_thread import run_in_daemon_thread
+from adapters.download import Progress, download
 from adapters.errors import (
     BackendError,
     BackendFailed,
@@ -38,10 +41,12 @@ from adapters.grammars import GrammarCompiler
 from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
+from adapters.vllm.environment import prepare_environment
 from adapters.vllm.outputs import OutputInbox, sampled, take_over
 from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
+_OTHER_SOURCES = {"download_dir", "load_format", "model_weights"}
 _STOP_SECONDS = 30.0
 # JSON has no -inf; vLLM's own servers say this.
 _LEAST_LOGPROB = -9999.0
@@ -67,19 +72,37 @@ class VLLMBackend:
         name = self._config.model
         if name is None:
             raise BackendFailed("the vllm backend needs a model")
-        self._config.progress("starting vLLM", 0.0)
-        self._engine = engine = await run_in_daemon_thread(lambda: self._load(name))
+        loop, shown = asyncio.get_running_loop(), self._config.progress
+
+        def progress(stage: str, done: float) -> None:
+            loop.call_soon_threadsafe(shown, stage, done)
+
+        self._engine = engine = await run_in_daemon_thread(lambda: self._load(name, progress))
         take_over(engine)
         self._tasks = await engine.get_supported_tasks()
         model = engine.model_config
-        self._info = BackendInfo(_NAME, name, model.max_model_len, model.get_vocab_size(), FEATURES)
+        self._info = BackendInfo(
+            _NAME,
+            name,
+            model.max_model_len,
+            model.get_vocab_size(),
+            FEATURES,
+            max_requests=_max_requests(engine),
+        )
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
         self._config.progress("starting vLLM", 1.0)
 
-    def _load(self, model: str) -> AsyncLLM:
+    def _load(self, model: str, progress: Progress) -> AsyncLLM:
+        prepare_environment(os.environ)
+        _download(model, self._config.options, progress)
+        progress("starting vLLM", 0.0)
         try:
             with _interrupts_kept_out():
-                engine = AsyncLLM.from_engine_args(engine_arguments(model, self._config.options))
+                engine = AsyncLLM.from_engine_args(
+                    engine_arguments(model, self._config.options),
+                    # Batches of the sizes that `vllm serve` has; a library gets smaller ones.
+                    usage_context=UsageContext.OPENAI_API_SERVER,
+                )
         except (OSError, RuntimeError, ValueError, ImportError, AssertionError) as error:
             raise BackendFailed(f"vLLM cannot serve {model}: {error}") from error
         return engine
@@ -158,6 +181,20 @@ class VLLMBackend:
         if self._engine is None:
             raise BackendFailed("the vllm backend is not running")
         return self._engine
+
+
+def _download(model: str, options: Mapping[str, str], progress: Progress) -> None:
+    """Fill the hub's cache, unless vLLM is to take the checkpoint from another place."""
+    names = {name.replace("-", "_") for name in options}
+    if not names & _OTHER_SOURCES and not envs.VLLM_USE_MODELSCOPE:
+        download(model, progress, options.get("revision"))
+
+
+def _max_requests(engine: AsyncLLM) -> int:
+    """Requests that the engine computes at once, on all its data-parallel ranks."""
+    config = engine.vllm_config
+    count: int = config.scheduler_config.max_num_seqs * config.parallel_config.data_parallel_size
+    return count
 
 
 def _chunk(outputs: list[EngineCoreOutput], request: GenerationRequest) -> GenerationChunk:

@@ -16,6 +16,8 @@ from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusa
 from adapters.reasons import finish_reason
 from adapters.vllm.sampling import sampling_fields
 
+# The default of --max-num-seqs on most GPUs. The server does not say what it has.
+_MAX_REQUESTS = 256
 _MOST_LOGPROBS = 20  # vLLM's default of --max-logprobs.
 
 
@@ -42,7 +44,7 @@ class VLLMWire:
             raise BackendFailed(
                 f"{client.base_url} does not take token ids: start vLLM with --enable-scale-out"
             )
-        return Served(wanted[0]["id"], wanted[0]["max_model_len"], FEATURES)
+        return Served(wanted[0]["id"], wanted[0]["max_model_len"], FEATURES, _MAX_REQUESTS)
 
     def body(self, request: GenerationRequest, served: Served) -> JSON:
         sampling = sampling_fields(request)

@@ -1,1 +1,1 @@
-"""What a terminal offers: serve, chat, render a prompt, parse a completion."""
+"""What a terminal offers: serve, doctor, chat, render a prompt, parse a completion."""

@@ -48,6 +48,15 @@ def _serve(**options: Any) -> None:
         raise CommandFailed(str(error)) from error
 
 
+def _doctor(*, as_json: bool, **options: Any) -> None:
+    settings = Settings(**options)
+
+    from server.commands.doctor import doctor
+
+    if not doctor(settings, as_json=as_json):
+        raise CommandFailed("serve would fail here with these options")
+
+
 def _chat(**options: Any) -> None:
     from openai import OpenAIError
     from rich.console import Console
@@ -93,8 +102,26 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     serving.set_defaults(run=_serve)
+    _add_settings(serving)
+    doctor = commands.add_parser(
+        "doctor",
+        help="check whether serve would run here",
+        description="Check this machine for `serve` with the same options, without a model: exit "
+        "status 1 where it would fail.",
+        allow_abbrev=False,
+    )
+    doctor.set_defaults(run=_doctor)
+    doctor.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    _add_settings(doctor)
+    _chat_command(commands)
+    _file_command(commands, "render", _render, "request JSON -> the prompt's text and ids")
+    _file_command(commands, "parse", _parse, "token ids (JSON) or harmony text -> messages")
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
     for title, names in GROUPS.items():
-        group = serving.add_argument_group(title)
+        group = parser.add_argument_group(title)
         for each in map(option, names):
             group.add_argument(
                 each.flag,
@@ -103,10 +130,6 @@ def _parser() -> argparse.ArgumentParser:
                 metavar=each.metavar,
                 help=_help(each).replace("%", "%%"),
             )
-    _chat_command(commands)
-    _file_command(commands, "render", _render, "request JSON -> the prompt's text and ids")
-    _file_command(commands, "parse", _parse, "token ids (JSON) or harmony text -> messages")
-    return parser
 
 
 def _help(each: Option) -> str:

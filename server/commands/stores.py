@@ -20,14 +20,16 @@ def open_store(settings: Settings) -> Store:
     """
     if settings.store == MEMORY:
         return MemoryStore()
-    url = settings.store or f"sqlite:///{_default_file()}"
+    if not settings.store:
+        default_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    url = settings.store or f"sqlite:///{default_file()}"
     _make_private(parse_url(url))
     return SqlStore(url)
 
 
-def _default_file() -> Path:
+def default_file() -> Path:
+    """Where responses are stored without `--store`; it need not exist."""
     folder = user_data_path("gpt-oss-server", appauthor=False)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder / "store.db"
 
 

@@ -1,3 +1,4 @@
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -37,10 +38,18 @@ def compiler(mask_tokenizer: LLTokenizer) -> Iterator[GrammarCompiler]:
 
 @pytest.fixture(scope="session")
 def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> BackendConfig:
-    """A small cache, and float32: sums then differ so little between batches that no token does."""
+    """A small cache, and float32: sums then differ so little between batches that no token does.
+
+    TEST_DEVICE names another device (make test-gpu).
+    """
     return BackendConfig(
         str(checkpoint_folder),
-        {"device": "cpu", "dtype": "float32", "cache_tokens": "1024", "batch_tokens": "128"},
+        {
+            "device": os.environ.get("TEST_DEVICE", "cpu"),
+            "dtype": "float32",
+            "cache_tokens": "1024",
+            "batch_tokens": "128",
+        },
         encode_with_control,
         decode,
         lambda: mask_tokenizer,

@@ -28,6 +28,7 @@ class Engine:
     def __init__(self, context_length: int = 100, features: frozenset[str] = frozenset()) -> None:
         self.context_length = context_length
         self.features = features
+        self.max_requests: int | None = None
         self.chunks = [LAST]
         self.fault: BackendError | None = None
         self.fault_after: BackendError | None = None
@@ -41,7 +42,9 @@ class Engine:
 
     @property
     def info(self) -> BackendInfo:
-        return BackendInfo("one", "m", self.context_length, 10, self.features)
+        return BackendInfo(
+            "one", "m", self.context_length, 10, self.features, max_requests=self.max_requests
+        )
 
     async def start(self) -> None:
         self.starts += 1
@@ -146,6 +149,24 @@ async def test_it_does_not_start_without_an_engine_and_says_why() -> None:
         await pool.start()
     await pool.stop()
     assert [engine.stops for engine in engines] == [1, 1]
+
+
+@pytest.mark.parametrize(("counts", "together"), [((8, 6), 12), ((8, None), None)])
+async def test_engines_compute_as_many_requests_as_all_of_them_together(
+    counts: tuple[int | None, ...], together: int | None
+) -> None:
+    engines = [Engine(), Engine()]
+    for engine, count in zip(engines, counts, strict=True):
+        engine.max_requests = count
+    async with pooled(*engines) as pool:
+        assert pool.info.max_requests == together
+
+
+async def test_an_engine_that_is_away_at_the_start_counts_as_the_smallest_one() -> None:
+    present, away = Engine(), Engine()
+    present.max_requests, away.ill = 4, BackendFailed("away")
+    async with pooled(present, away) as pool:
+        assert pool.info.max_requests == 8
 
 
 async def test_it_has_no_info_before_it_runs() -> None:

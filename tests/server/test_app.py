@@ -137,6 +137,19 @@ async def test_an_unknown_model_is_a_404(start_engine: StartEngine) -> None:
     assert (error(answer)["param"], error(answer)["code"]) == ("model", "model_not_found")
 
 
+@pytest.mark.parametrize(
+    ("options", "computed", "running"),
+    [({}, 1024, 1024), ({}, None, 64), ({"max_running": 2}, 1024, 2)],
+)
+async def test_as_many_requests_sample_as_the_engine_computes_unless_it_is_set(
+    start_engine: StartEngine, options: dict[str, int], computed: int | None, running: int
+) -> None:
+    engine = await start_engine(ANSWER)
+    engine.changes["max_requests"] = computed
+    async with client(engine, max_waiting=0, **options) as http:
+        assert context(http).gateway.admission.limit == running
+
+
 async def test_a_full_queue_says_when_to_come_back(start_engine: StartEngine) -> None:
     async with client(await start_engine(ANSWER), max_running=1, max_waiting=0) as http:
         context(http).gateway.admission.enter()

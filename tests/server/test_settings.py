@@ -75,6 +75,36 @@ VARIABLES = {
 }
 
 
+@pytest.mark.parametrize(
+    ("variable", "items"),
+    [
+        ("""["a={\\"x\\": 1, \\"y\\": 2}", "b=1,2"]""", ('a={"x": 1, "y": 2}', "b=1,2")),
+        (' [ "a=1" ] ', ("a=1",)),
+        ("[]", ()),
+    ],
+)
+def test_a_variable_may_hold_a_json_array(
+    variable: str, items: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPT_OSS_ENGINE_ARG", variable)
+    assert Settings().engine_arg == items
+
+
+def test_an_ipv6_address_is_no_json_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPT_OSS_ALLOWED_HOST", "[::1]:80, a.example")
+    assert Settings().allowed_host == ("[::1]:80", "a.example")
+
+
+@pytest.mark.parametrize(
+    ("variable", "reason"), [('["a=1"', "cannot be read"), ('["a=1", 2]', "has to be a string")]
+)
+def test_a_broken_json_array_is_refused(
+    variable: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPT_OSS_ENGINE_ARG", variable)
+    assert reason in problem()
+
+
 @pytest.mark.parametrize("name", VARIABLES)
 def test_every_option_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given, meant = VARIABLES[name]

@@ -61,6 +61,7 @@ async def test_what_the_server_can_do_is_declared(client: HTTPEngine) -> None:
     assert client.info.model == "demo.gguf"
     assert {"grammar", "seed", "phases"} <= client.info.features
     assert "penalties" not in client.info.features
+    assert client.info.max_requests == 4
 
 
 async def test_a_server_without_llguidance_takes_no_grammar(engine: FakeEngine) -> None:

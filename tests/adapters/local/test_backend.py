@@ -158,6 +158,11 @@ async def test_a_full_cache_that_everyone_has_left_serves_the_next(
             assert await sample(backend, ask()) == expected(prompt(20), 12)
 
 
+async def test_it_computes_as_many_requests_as_a_batch_takes(opened: Opener) -> None:
+    async with opened(cache_tokens="128", batch_tokens="64", batch_requests="96") as backend:
+        assert backend.info.max_requests == 64
+
+
 async def test_a_request_may_fill_the_whole_context(opened: Opener) -> None:
     async with opened(cache_tokens="128", batch_tokens="64") as backend:
         assert backend.info.context_length == 128

@@ -1,14 +1,26 @@
 """vLLM's engine arguments; runs where vLLM is installed (`make test-vllm`)."""
 
+import dataclasses
+import os
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
+from adapters.base import BackendConfig
 from adapters.errors import BackendFailed
 
 pytest.importorskip("vllm")
 
+from vllm.engine import arg_utils
+from vllm.platforms.cpu import CpuPlatform
+from vllm.usage.usage_lib import UsageContext
+from vllm.v1.engine.async_llm import AsyncLLM
+
 from adapters.vllm.arguments import engine_arguments
+from adapters.vllm.backend import VLLMBackend
+
+USAGE = UsageContext.OPENAI_API_SERVER
 
 
 def test_any_argument_is_passed_through_in_vllms_own_types(checkpoint_folder: Path) -> None:
@@ -54,3 +66,56 @@ def test_what_is_given_wins(checkpoint_folder: Path) -> None:
 def test_a_bad_argument_is_named(checkpoint_folder: Path, given: dict[str, str], told: str) -> None:
     with pytest.raises(BackendFailed, match=told):
         engine_arguments(str(checkpoint_folder), given)
+
+
+class H100(CpuPlatform):  # type: ignore[misc]
+    """What vLLM asks of a platform to choose the sizes of its batches."""
+
+    def is_cpu(self) -> bool:
+        return False
+
+    @classmethod
+    def get_device_total_memory(cls, device_id: int = 0) -> int:
+        return 80 << 30
+
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        return "NVIDIA H100 80GB HBM3"
+
+
+def test_batches_have_the_sizes_that_vllm_serve_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an H100, a device that is only described here."""
+    monkeypatch.setattr(arg_utils, "current_platform", H100())
+    batched, seqs = arg_utils.EngineArgs.get_batch_defaults(1)
+    assert (batched[USAGE], seqs[USAGE]) == (8192, 1024)
+    # What a library has is not listed there: it gets the smallest.
+    assert UsageContext.ENGINE_CONTEXT not in batched
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The configurations of the engines that are to be started; none is."""
+    configs: list[Any] = []
+
+    def start(vllm_config: Any, **_: Any) -> NoReturn:
+        configs.append(vllm_config)
+        raise RuntimeError("not here")
+
+    monkeypatch.setattr(AsyncLLM, "__init__", lambda self, **given: start(**given))
+    monkeypatch.setattr(AsyncLLM, "__del__", lambda self: None)
+    return configs
+
+
+async def test_the_backend_starts_vllm_as_an_api_server(
+    local_config: BackendConfig, started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arg_utils, "current_platform", H100())
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    os.environ.pop("VLLM_NO_USAGE_STATS", None)
+    config = dataclasses.replace(local_config, options={"max_model_len": "4096"})
+    with pytest.raises(BackendFailed, match="not here"):
+        await VLLMBackend(config).start()
+    (made,) = started
+    scheduler = made.scheduler_config
+    assert (scheduler.max_num_batched_tokens, scheduler.max_num_seqs) == (8192, 1024)
+    assert os.environ["VLLM_NO_USAGE_STATS"] == "1"

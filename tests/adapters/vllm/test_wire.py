@@ -23,6 +23,7 @@ from tests.adapters.fake_engine import FakeEngine, sends, status
 
 GENERATE = "/inference/v1/generate"
 RETURN = 200002
+INFO = BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES, max_requests=256)
 
 
 def ask(**fields: Any) -> GenerationRequest:
@@ -47,7 +48,7 @@ def tokens(chunks: list[GenerationChunk]) -> list[int]:
 
 
 async def test_the_engine_says_what_it_serves(client: HTTPEngine) -> None:
-    assert client.info == BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES)
+    assert client.info == INFO
 
 
 async def test_a_model_that_is_not_served_is_named(engine: FakeEngine) -> None:
@@ -234,7 +235,7 @@ async def test_the_backend_pools_its_urls(engine: FakeEngine) -> None:
     config = BackendConfig(None, options, lambda text: [], lambda ids: "", lambda: None)
     backend = create("vllm-http", config)
     await backend.start()
-    assert backend.info == BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES)
+    assert backend.info == INFO
     assert tokens([chunk async for chunk in backend.generate(ask())])
     await backend.stop()
 

@@ -1,0 +1,146 @@
+"""Downloads a checkpoint from the Hugging Face hub, and reports how much of it has arrived."""
+
+import io
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from adapters.errors import BackendFailed
+
+logger = logging.getLogger(__name__)
+
+Progress = Callable[[str, float], None]
+
+ENGINE_FILES = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt")
+"""What engines read of a repository."""
+OTHER_FORMATS = ("original/*", "metal/*")
+"""Folders of gpt-oss's repositories that hold the same weights in formats of other programs."""
+
+_MARGIN = 1 << 30  # bytes that a download leaves free: a full disk breaks more than this server
+
+
+def download(model: str, progress: Progress, revision: str | None = None) -> None:
+    """Bring the files of `model` into the hub's cache on this machine.
+
+    A folder, a name that the cache holds whole, and anything that is no name on the hub are left
+    alone, and so is a hub that cannot be reached: the engine then finds what it needs in the
+    cache, or says what it lacks. Raises BackendFailed where the hub refuses, where the disk has no
+    room, and where a download breaks.
+    """
+    # It takes a while to load, and is not needed for a folder.
+    from huggingface_hub import constants
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+    if Path(model).exists() or constants.is_offline_mode():
+        return
+    try:
+        validate_repo_id(model)
+    except HFValidationError:
+        return
+    sizes = _missing(model, revision)
+    if not sizes:
+        return
+    total = sum(sizes.values())
+    _check_room(model, total, Path(constants.HF_HUB_CACHE))
+    stage = f"downloading {model}, {_size(total)}"
+    logger.info("%s in %d files, to %s", stage, len(sizes), constants.HF_HUB_CACHE)
+    progress(stage, 0.0)
+    _fetch(model, revision, total, lambda fraction: progress(stage, fraction))
+    progress(stage, 1.0)
+
+
+def _missing(model: str, revision: str | None) -> dict[str, int]:
+    """Sizes in bytes of the files that the cache lacks; none where the hub cannot be reached."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import DryRunError
+
+    try:
+        files: Any = snapshot_download(
+            model,
+            revision=revision,
+            allow_patterns=list(ENGINE_FILES),
+            ignore_patterns=list(OTHER_FORMATS),
+            dry_run=True,
+            tqdm_class=_bar(0, lambda _: None),
+        )
+    except Exception as error:  # the connection's and the hub's have many classes
+        cause = error.__cause__ if isinstance(error, DryRunError) else error
+        if _is_refusal(cause) and not _is_cached(model, revision):
+            raise BackendFailed(f"cannot download {model}: {_first_line(cause)}") from error
+        logger.warning("the hub does not list %s: %s", model, _first_line(cause))
+        return {}
+    return {each.filename: each.file_size or 0 for each in files if each.will_download}
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Whether the hub answered that there is no such repository, or not for this client."""
+    response = getattr(error, "response", None)
+    return getattr(response, "status_code", None) in (401, 403, 404)
+
+
+def _is_cached(model: str, revision: str | None) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(model, "config.json", revision=revision), str)
+
+
+def _fetch(model: str, revision: str | None, total: int, report: Callable[[float], None]) -> None:
+    from huggingface_hub import snapshot_download
+
+    try:
+        snapshot_download(
+            model,
+            revision=revision,
+            allow_patterns=list(ENGINE_FILES),
+            ignore_patterns=list(OTHER_FORMATS),
+            tqdm_class=_bar(total, report),
+        )
+    except Exception as error:  # the connection's, the disk's and the hub's have many classes
+        raise BackendFailed(f"cannot download {model}: {_first_line(error)}") from error
+
+
+def _bar(total: int, report: Callable[[float], None]) -> type[Any]:
+    """A progress bar's class that shows nothing, and reports the fraction of bytes written."""
+    from tqdm.auto import tqdm
+
+    lock = threading.Lock()
+    written = 0
+
+    class Silent(tqdm):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._counts = kwargs.get("desc", "").startswith("Reconstructing")
+            kwargs.pop("name", None)
+            super().__init__(*args, **{**kwargs, "file": io.StringIO()})
+
+        def update(self, n: float | None = 1) -> bool | None:
+            nonlocal written
+            if self._counts and total:
+                with lock:
+                    written += int(n or 0)
+                report(min(1.0, written / total))
+            drawn: bool | None = super().update(n)
+            return drawn
+
+    return Silent
+
+
+def _check_room(model: str, size: int, cache: Path) -> None:
+    folder = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    free = shutil.disk_usage(folder).free
+    if free < size + _MARGIN:
+        raise BackendFailed(
+            f"{model} needs {_size(size)} on the disk of {cache}, which has {_size(free)} left: "
+            "make room there, or set HF_HOME to a folder on another disk"
+        )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+def _first_line(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"

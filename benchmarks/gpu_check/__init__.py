@@ -1,0 +1,1 @@
+"""What an owner of a GPU runs in ten minutes: `make test-gpu`."""

@@ -1,0 +1,113 @@
+"""What the server does on a GPU, on one page: `MODEL=openai/gpt-oss-20b make test-gpu`.
+
+    python -m benchmarks.gpu_check [--device cuda|cpu] [--model NAME] [--image NAME] [--out FOLDER]
+
+Ten minutes on one GPU. Without --model the demo checkpoint is all that is checked; what needs more
+is skipped, and the page says why. --device cpu runs the same checks with less work, to see that
+they run. The exit status is 1 where a check failed. The page and a JSON file of the same are
+written to --out; send both with a report.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from adapters.devices import find_devices
+from benchmarks.gpu_check.checks import demo_checks, model_checks
+from benchmarks.gpu_check.engine import ON_CPU, ON_CUDA, Target
+from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
+from benchmarks.gpu_check.servers import server_checks
+from demo import checkpoint
+from server.commands.doctor import examine
+from server.settings import Settings
+
+PACKED = "gpt-oss-20b"
+
+
+def plan(device: str, demo: str, model: str | None, image: str | None) -> list[Check]:
+    """All checks, in their order. demo: the demo checkpoint's folder."""
+    sizes = ON_CUDA if device.startswith("cuda") else ON_CPU
+    checks = demo_checks(Target(device, demo), ("eager", ""), sizes)
+    if model is not None:
+        packed = model.rstrip("/").endswith(PACKED)
+        checks += model_checks(Target(device, model), sizes, packed=packed)
+    elif device.startswith("cuda"):
+        checks += [Check(one.name, one.bound, _no_model) for one in _named(device)]
+    else:
+        # The demo stands in for it: a run on a CPU is there to see that the checks run.
+        checks += model_checks(Target(device, demo), sizes, packed=False)
+    return checks + server_checks(model, image)
+
+
+def _named(device: str) -> list[Check]:
+    return model_checks(Target(device, ""), ON_CUDA, packed=True)
+
+
+async def _no_model() -> tuple[dict[str, Any], bool]:
+    raise Skipped("no model was named: MODEL=openai/gpt-oss-20b make test-gpu")
+
+
+async def run(
+    checks: list[Check], shown: Callable[[str], None], clock: Callable[[], float]
+) -> list[Result]:
+    """Run the checks one after another. shown: gets a line for each."""
+    results = []
+    for check in checks:
+        result = await judge(check, clock)
+        figures = [f"{name} {value}" for name, value in result.figures.items()]
+        detail = ", ".join([*figures, *([result.reason] if result.reason else [])])
+        shown(f"{result.status:8} {check.name}: {detail}")
+        results.append(result)
+    return results
+
+
+def machine(device: str, model: str | None) -> dict[str, Any]:
+    """What a reader of the page must know of where it was made."""
+    found = find_devices()
+    gpus = ", ".join(f"{one.name} {one.total / 1e9:.0f} GB" for one in found.devices)
+    settings = Settings(model=model, port=0, backend_option=(f"device={device}",))
+    doctor = [f"{one.name}: {one.fact}" for one in examine(settings) if one.status == "failed"]
+    return {
+        "device": device,
+        "GPUs": gpus or "none",
+        "torch": f"{found.version}, CUDA {found.cuda}",
+        "model": model or "the demo checkpoint",
+        "doctor": "; ".join(doctor) or "no failure",
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--model", help="a gpt-oss's name or folder")
+    parser.add_argument("--image", help="a container image of the server with vLLM")
+    parser.add_argument("--out", type=Path, default=Path("build/gpu-check"))
+    given = parser.parse_args(argv)
+    if given.device.startswith("cuda") and not torch.cuda.is_available():
+        print(
+            f"no CUDA device is usable: {find_devices().error or 'torch has no CUDA'}; see "
+            "`gpt-oss-server doctor`, or check the checks with --device cpu",
+            file=sys.stderr,
+        )
+        return 1
+    about = machine(given.device, given.model)
+    checks = plan(given.device, str(checkpoint.ensure_random()), given.model, given.image)
+    results = asyncio.run(run(checks, lambda line: print(line, flush=True), time.monotonic))
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "results.md").write_text(page(about, results), encoding="utf-8")
+    content = {"machine": about, "results": [asdict(one) for one in results]}
+    (given.out / "results.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    print(f"written to {given.out}/results.md and results.json")
+    return int(any(one.status == "failed" for one in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

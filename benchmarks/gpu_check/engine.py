@@ -1,0 +1,113 @@
+"""The transformers backend under check, and what is asked of it."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.local.backend import LocalBackend
+from harmony.tokenizer import decode, encode_with_control
+from server.commands.backends import mask_tokenizer
+
+GREEDY = SamplingParams(temperature=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is asked. streams: of the throughput. wide: streams and prompt tokens of the widest
+    load. long: tokens of the prompt beside others, and how many these are. gap: seconds that a
+    token of theirs may take. syncs: waits for the device that a step of 16 rows may have.
+    """
+
+    streams: tuple[int, ...]
+    wide: tuple[int, int]
+    long: tuple[int, int]
+    tokens: int
+    gap: float
+    syncs: float
+
+
+ON_CUDA = Sizes((1, 16, 64), (64, 8192), (100_000, 16), 128, 2.0, 8.0)
+ON_CPU = Sizes((1, 4), (4, 256), (2048, 2), 8, 60.0, 8.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is checked. model: a checkpoint's folder or name; vocab: prompts' ids are below it."""
+
+    device: str
+    model: str
+    vocab: int = 190_000
+    options: tuple[tuple[str, str], ...] = ()
+
+    @asynccontextmanager
+    async def backend(self, **options: str) -> AsyncIterator[LocalBackend]:
+        """A started backend, stopped after the block."""
+        chosen = {"device": self.device, **dict(self.options), **options}
+        config = BackendConfig(self.model, chosen, encode_with_control, decode, mask_tokenizer)
+        backend = LocalBackend(config)
+        try:
+            await backend.start()
+            yield backend
+        finally:
+            await backend.stop()
+            if self.device.startswith("cuda"):
+                torch.cuda.empty_cache()
+
+    def prompt(self, length: int, seed: int) -> tuple[int, ...]:
+        """As many ids, drawn anew for each seed."""
+        source = random.Random(f"{length} {seed}")
+        return tuple(source.randrange(self.vocab) for _ in range(length))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """token_ids: sampled. times: seconds from the request to each chunk. cached: prompt tokens."""
+
+    token_ids: tuple[int, ...]
+    times: tuple[float, ...]
+    tops: tuple[dict[int, float], ...]
+    cached: int
+
+    @property
+    def gap(self) -> float:
+        """The longest wait for a token after the first."""
+        pairs = zip(self.times, self.times[1:], strict=False)
+        return max((later - earlier for earlier, later in pairs), default=0.0)
+
+
+def request(prompt: tuple[int, ...], tokens: int, **fields: Any) -> GenerationRequest:
+    """A greedy request that ends by length."""
+    return replace(GenerationRequest("c", prompt, tokens, frozenset(), GREEDY), **fields)
+
+
+async def ask(backend: LocalBackend, asked: GenerationRequest) -> Answer:
+    """Sample the whole answer."""
+    began = time.perf_counter()
+    ids: list[int] = []
+    times: list[float] = []
+    tops: list[dict[int, float]] = []
+    cached = 0
+    async for chunk in backend.generate(asked):
+        ids += chunk.token_ids
+        times.append(time.perf_counter() - began)
+        tops += [dict(entry.top) for entry in chunk.logprobs or ()]
+        cached += chunk.cached_tokens or 0
+    return Answer(tuple(ids), tuple(times), tuple(tops), cached)
+
+
+async def ask_all(backend: LocalBackend, asked: Iterable[GenerationRequest]) -> list[Answer]:
+    """Sample all at once."""
+    return list(await asyncio.gather(*(ask(backend, one) for one in asked)))
+
+
+def difference(one: dict[int, float], other: dict[int, float]) -> float:
+    """The largest difference of logprobs of tokens that both list."""
+    shared = one.keys() & other.keys()
+    return max((abs(one[token] - other[token]) for token in shared), default=float("inf"))

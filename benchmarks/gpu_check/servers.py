@@ -1,0 +1,102 @@
+"""The checks that need other programs: vLLM in an environment of its own, and Docker."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+from benchmarks.gpu_check.checks import ROOT, Measured
+from benchmarks.gpu_check.results import Check, Skipped
+
+_VLLM = ROOT / ".venv-vllm/bin/python"
+_STARTS = 1800.0
+RATIO = 0.9
+
+
+def server_checks(model: str | None, image: str | None, key: str = "check") -> list[Check]:
+    """model: a name or folder; image: the container image with vLLM. Each may be missing."""
+    return [
+        Check(
+            "--backend vllm against vllm serve",
+            f"at least {RATIO:g} of its tokens/s",
+            lambda: against_vllm(model),
+        ),
+        Check("second container start", "under a minute", lambda: second_start(model, image, key)),
+    ]
+
+
+async def against_vllm(model: str | None) -> Measured:
+    """Both in front of one engine, by `benchmarks.vllm`."""
+    if not _VLLM.exists():
+        raise Skipped(f"there is no {_VLLM}: make an environment with '.[vllm]' there")
+    if model is None:
+        raise Skipped("no model was named: MODEL=openai/gpt-oss-20b make test-gpu")
+    command = [str(_VLLM), "-m", "benchmarks.vllm", "--model", model, "--launches", "1"]
+    on_gpu = {**os.environ, "VLLM_TARGET_DEVICE": "cuda"}
+    done = await asyncio.to_thread(
+        subprocess.run, command, cwd=ROOT, env=on_gpu, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no output"])[-1])
+    return read_ratios(done.stdout)
+
+
+def read_ratios(printed: str) -> Measured:
+    """The ratios of tokens per second in the table of `benchmarks.vllm`, ours to vLLM's."""
+    row = re.compile(r"^(\S+) +(yes|no) +(\d+) +\d+ +\d+ +([\d.]+) \(", re.MULTILINE)
+    # The table is printed after each launch; the last one holds them all.
+    found = {
+        f"{api}{' masked' if masked == 'yes' else ''} {streams}": float(ratio)
+        for api, masked, streams, ratio in row.findall(printed)
+    }
+    if not found:
+        raise RuntimeError("benchmarks.vllm printed no ratio")
+    return found, min(found.values()) >= RATIO
+
+
+async def second_start(model: str | None, image: str | None, key: str) -> Measured:
+    """Start a container twice on one cache, from its start to /health."""
+    if image is None or shutil.which("docker") is None:
+        raise Skipped("no image was named, or no docker is here: IMAGE=gpt-oss-server:vllm")
+    first = await asyncio.to_thread(_start, image, model, key)
+    second = await asyncio.to_thread(_start, image, model, key)
+    return {"first s": first, "second s": second}, second < 60
+
+
+def _start(image: str, model: str | None, key: str) -> float:
+    settings = [f"GPT_OSS_API_KEY={key}", "GPT_OSS_BACKEND=vllm", f"GPT_OSS_MODEL={model}"]
+    command: list[str] = ["docker", "run", "--detach", "--rm", "--gpus", "all", "--ipc", "host"]
+    command += ["--volume", "gpt-oss-check:/cache", "--publish", "127.0.0.1::8000"]
+    command += [word for setting in settings for word in ("--env", setting)]
+    began = time.monotonic()
+    container = _docker(*command[1:], image).strip()
+    try:
+        port = _docker("port", container, "8000/tcp").strip().rpartition(":")[2]
+        while time.monotonic() - began < _STARTS:
+            if _is_healthy(f"http://127.0.0.1:{port}/health"):
+                return time.monotonic() - began
+            _docker("inspect", container)  # raises where it has ended
+            time.sleep(0.5)
+        raise RuntimeError(f"the container was not healthy after {_STARTS:.0f} s")
+    finally:
+        subprocess.run(["docker", "stop", container], capture_output=True)
+
+
+def _docker(*arguments: str) -> str:
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["docker failed"])[-1])
+    return done.stdout
+
+
+def _is_healthy(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False

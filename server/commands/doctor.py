@@ -1,0 +1,123 @@
+"""`gpt-oss-server doctor`: whether `serve` would run here with the same options."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from adapters.devices import Device, Torch, find_devices
+from server.commands.doctor_check import Check, Plan, Status, plan
+from server.commands.doctor_gpu import (
+    ask_driver,
+    check_driver,
+    check_gpu,
+    check_packages,
+    check_torch,
+    installed_packages,
+    keeps_packed,
+)
+from server.commands.doctor_machine import (
+    available_memory,
+    check_compiler,
+    check_disk,
+    check_headers,
+    check_memory,
+    check_system,
+)
+from server.commands.doctor_network import (
+    check_engines,
+    check_hub,
+    check_port,
+    check_store,
+    hub_cache,
+    is_cached,
+    is_on_hub,
+)
+from server.commands.doctor_sandbox import check_sandbox
+from server.commands.stores import default_file
+from server.settings import Settings
+
+_ORDER: dict[Status, int] = {"ok": 0, "warning": 1, "failed": 2}
+_SIGNS: dict[Status, str] = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
+_GPUS = ("tensor_parallel_size", "tensor-parallel-size")
+
+
+def doctor(settings: Settings, *, as_json: bool) -> bool:
+    """Check, print what was found, and whether `serve` would run."""
+    checks = list(examine(settings))
+    print(report_json(checks) if as_json else report(checks))
+    return worst(checks) != "failed"
+
+
+def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Iterator[Check]:
+    """The checks, in the order in which they are read. find: asks torch for its devices."""
+    serving = plan(settings, installed_packages()["vllm"])
+    yield check_system()
+    torch = find()
+    yield from _gpu_checks(settings, serving, torch)
+    yield check_compiler(serving)
+    yield check_headers(serving)
+    on_gpu = serving.wants_gpu and any(device.error is None for device in torch.devices)
+    yield check_memory(serving, available_memory(), on_gpu=on_gpu)
+    yield _cache_check(settings, serving)
+    yield check_hub(settings)
+    yield from check_engines(settings)
+    yield check_port(settings)
+    yield check_store(settings, default_file())
+    yield from check_sandbox()
+
+
+def _gpu_checks(settings: Settings, serving: Plan, torch: Torch) -> Iterator[Check]:
+    driver = ask_driver()
+    if driver[0] is not None and torch.cuda and torch.error:
+        # The backend refuses to compute on a CPU beside a GPU, unless it is asked to.
+        serving = replace(serving, needs_gpu=serving.wants_gpu)
+    yield check_driver(driver, torch, serving)
+    yield check_torch(torch, serving)
+    shared = next((settings.backend_options.get(name) for name in _GPUS), None) or "1"
+    count = int(shared) if shared.isdecimal() and int(shared) else 1
+    used = torch.devices if settings.backend == "vllm" else _chosen(settings, torch)
+    if serving.wants_gpu and settings.backend == "vllm" and 0 < len(used) < count:
+        fact = f"{len(used)}, but tensor_parallel_size is {count}"
+        yield Check("GPUs", "failed", fact, f"set it to {len(used)}, or add GPUs")
+    packages = installed_packages()
+    packed = settings.backend == "vllm" or keeps_packed(packages)
+    for device in used:
+        yield check_gpu(device, count, serving, packed=packed)
+    yield from check_packages(packages, serving)
+
+
+def _chosen(settings: Settings, torch: Torch) -> Sequence[Device]:
+    """The GPUs that the transformers backend would take: one."""
+    index = settings.backend_options.get("device", "").removeprefix("cuda:")
+    wanted = int(index) if index.isdecimal() else 0
+    return [device for device in torch.devices if device.index == wanted]
+
+
+def _cache_check(settings: Settings, serving: Plan) -> Check:
+    missing = is_on_hub(settings) and not is_cached(settings.model or "")
+    needed = (serving.weights or 0) if missing else 0
+    return check_disk("disk", Path(hub_cache()), needed, "set HF_HOME to a folder on another disk")
+
+
+def worst(checks: Sequence[Check]) -> Status:
+    """The status of all the checks together."""
+    return max((check.status for check in checks), key=_ORDER.__getitem__)
+
+
+def report(checks: Sequence[Check]) -> str:
+    """A line for each check, and one for what to do about it."""
+    width = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        lines.append(f"{_SIGNS[check.status]}  {check.name:{width}}  {check.fact}")
+        if check.advised:
+            lines.append(f"{'':9}{'':{width}}  -> {check.advice}")
+    failed = [check.name for check in checks if check.status == "failed"]
+    lines.append(f"serve would fail: {', '.join(failed)}" if failed else "serve would run")
+    return "\n".join(lines)
+
+
+def report_json(checks: Sequence[Check]) -> str:
+    """The same for programs."""
+    return json.dumps({"status": worst(checks), "checks": [asdict(each) for each in checks]})

@@ -1,0 +1,89 @@
+"""Checks of the machine: the compiler, Python's headers, memory and disks."""
+
+import os
+import platform
+import shutil
+import sysconfig
+from pathlib import Path
+
+from server.commands.doctor_check import DEQUANTISED, Check, Plan, Status, size
+
+_BESIDE = 4_000_000_000
+"""Bytes of memory that the server and its libraries take beside the weights."""
+_LITTLE = 1_000_000_000
+
+
+def check_system() -> Check:
+    """Where this runs."""
+    fact = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return Check("system", "ok", f"{fact}, Python {platform.python_version()}")
+
+
+def check_compiler(plan: Plan) -> Check:
+    """Triton compiles a launcher for each of its kernels, with the C compiler."""
+    named = os.environ.get("CC")
+    names = [named] if named else ["gcc", "clang", "cc"]
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found:
+        return Check("C compiler", "ok", found)
+    status: Status = "failed" if plan.needs_gpu else "warning" if plan.wants_gpu else "ok"
+    return Check("C compiler", status, "none", "install gcc (apt install gcc libc6-dev)")
+
+
+def check_headers(plan: Plan) -> Check:
+    """The launchers include Python.h."""
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    if header.is_file():
+        return Check("Python headers", "ok", str(header))
+    status: Status = "failed" if plan.needs_gpu else "warning" if plan.wants_gpu else "ok"
+    package = f"python{sysconfig.get_python_version()}-dev"
+    return Check("Python headers", status, f"no {header}", f"install them (apt install {package})")
+
+
+def check_memory(plan: Plan, available: int, *, on_gpu: bool) -> Check:
+    """available: bytes that processes can have. on_gpu: whether the weights go to a GPU."""
+    fact = f"{size(available)} available"
+    needed: float = _BESIDE
+    on_cpu = plan.engine_here and not on_gpu and not plan.needs_gpu
+    if on_cpu:
+        needed += (plan.weights or 0) * DEQUANTISED
+    if available >= needed:
+        return Check("memory", "ok", fact)
+    status: Status = "failed" if on_cpu and plan.weights else "warning"
+    return Check("memory", status, fact, f"this model needs {size(needed)}: serve it elsewhere")
+
+
+def available_memory(root: Path = Path("/")) -> int:
+    """Bytes that can be taken: of the machine, or what a container's limit leaves."""
+    lines = _read(root / "proc/meminfo").splitlines()
+    values = {line.partition(":")[0]: line.partition(":")[2].split() for line in lines}
+    free = int(values["MemAvailable"][0]) * 1024 if "MemAvailable" in values else _physical()
+    limit = _read(root / "sys/fs/cgroup/memory.max").strip()
+    used = _read(root / "sys/fs/cgroup/memory.current").strip()
+    if limit.isdecimal() and used.isdecimal():
+        return min(free, int(limit) - int(used))
+    return free
+
+
+def _physical() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
+
+
+def check_disk(name: str, folder: Path, needed: int, advice: str) -> Check:
+    """Whether `folder`, or where it would be made, takes `needed` bytes and is writable."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    fact = f"{size(free)} free for {folder}"
+    if not os.access(there, os.W_OK):
+        return Check(name, "failed", f"{there} cannot be written", advice)
+    if free < needed:
+        return Check(name, "failed", fact, f"{size(needed)} are needed: make room, or {advice}")
+    status: Status = "ok" if free - needed >= _LITTLE else "warning"
+    return Check(name, status, fact, "" if status == "ok" else "it is nearly full: make room")

@@ -1,0 +1,150 @@
+"""Checks of what the server reaches and is reached by: the hub, engines, its port, the store."""
+
+import os
+import socket
+import sqlite3
+from contextlib import closing
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+
+from server.commands.doctor_check import Check
+from server.settings import MEMORY, Settings
+
+SECONDS = 5.0
+"""How long the hub, an engine or a database may take to answer."""
+_TRUE = {"1", "ON", "YES", "TRUE"}
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
+
+def hub_cache() -> Path:
+    """Where the hub's library keeps checkpoints."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    home = os.environ.get("HF_HOME") or Path(cache) / "huggingface"
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
+
+
+def is_on_hub(settings: Settings) -> bool:
+    """Whether the model is a name on the hub, which an engine of this machine downloads."""
+    here = settings.backend in ("transformers", "vllm") and not settings.is_demo
+    return here and settings.model is not None and not Path(settings.model).exists()
+
+
+def is_cached(model: str) -> bool:
+    """Whether the hub's cache holds weights of the model."""
+    folder = hub_cache() / f"models--{model.replace('/', '--')}" / "snapshots"
+    return any(folder.glob("*/*.safetensors"))
+
+
+def check_hub(settings: Settings) -> Check:
+    """Whether the model can be downloaded, where it has to be."""
+    if not is_on_hub(settings):
+        return Check("hub", "ok", "not needed: the model is on this machine, or elsewhere")
+    model = settings.model or ""
+    cached = is_cached(model)
+    if any(os.environ.get(name, "").upper() in _TRUE for name in _OFFLINE):
+        if cached:
+            return Check("hub", "ok", f"offline by HF_HUB_OFFLINE; {model} is in {hub_cache()}")
+        fact = f"offline by HF_HUB_OFFLINE, and {model} is not in {hub_cache()}"
+        return Check("hub", "failed", fact, "unset HF_HUB_OFFLINE, or name a folder as --model")
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    token = os.environ.get("HF_TOKEN")
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    try:
+        url = f"{endpoint}/api/models/{quote(model)}"
+        answer = httpx.get(url, headers=headers, timeout=SECONDS, follow_redirects=True)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        fact = f"{endpoint} does not answer: {str(error) or type(error).__name__}"
+        advice = "check the network, a proxy (HTTPS_PROXY) and HF_ENDPOINT"
+        return Check("hub", "warning" if cached else "failed", fact, advice)
+    if answer.is_success:
+        return Check("hub", "ok", f"{endpoint} has {model}" + (", cached here" if cached else ""))
+    fact = f"{endpoint} answers {answer.status_code} for {model}"
+    advice = "check the name; a repository that is gated or private needs HF_TOKEN"
+    return Check("hub", "warning" if cached else "failed", fact, advice)
+
+
+def check_engines(settings: Settings) -> list[Check]:
+    """Whether the engines behind URLs answer; one that does is enough."""
+    answers = {url: _health(url) for url in settings.backend_url}
+    serves = any(error is None for error in answers.values())
+    return [
+        Check(f"engine {url}", "ok", "it answers")
+        if error is None
+        else Check(
+            f"engine {url}",
+            "warning" if serves else "failed",
+            error,
+            "start it, or correct --backend-url",
+        )
+        for url, error in answers.items()
+    ]
+
+
+def _health(url: str) -> str | None:
+    """Why the engine cannot serve; None where it can."""
+    try:
+        answer = httpx.get(f"{url.rstrip('/')}/health", timeout=SECONDS)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return str(error) or type(error).__name__
+    return None if answer.is_success else f"its /health answers {answer.status_code}"
+
+
+def check_port(settings: Settings) -> Check:
+    """Whether `serve` could listen, and would."""
+    where = f"{settings.host}:{settings.port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            bound = ip_address(listener.getsockname()[0].partition("%")[0])
+    except OSError as error:
+        advice = "end what listens there, or choose another --port or --host"
+        return Check("port", "failed", f"{where}: {error.strerror}", advice)
+    if not (bound.is_loopback or settings.api_key or settings.allow_anonymous):
+        advice = "set GPT_OSS_API_KEY, or --host 127.0.0.1, or --allow-anonymous true"
+        return Check("port", "failed", f"{where} is reached by others, without a key", advice)
+    return Check("port", "ok", f"{where} is free")
+
+
+def check_store(settings: Settings, default: Path) -> Check:
+    """Whether the store can be opened; nothing is written. default: the file without --store."""
+    if settings.store == MEMORY:
+        return Check("store", "ok", "memory: what is stored ends with the process")
+    from server.store.sqlalchemy_engine import parse_url
+
+    url = parse_url(settings.store) if settings.store else None
+    if url is not None and url.get_backend_name() != "sqlite":
+        return _check_server(url.host or "localhost", url.port or 5432)
+    return _check_file(default if url is None else Path(url.database or ""))
+
+
+def _check_server(host: str, port: int) -> Check:
+    try:
+        with socket.create_connection((host, port), timeout=SECONDS):
+            return Check("store", "ok", f"{host}:{port} accepts connections")
+    except OSError as error:
+        advice = "start the database, or correct --store"
+        return Check("store", "failed", f"{host}:{port}: {error.strerror or error}", advice)
+
+
+def _check_file(file: Path) -> Check:
+    folder = next(path for path in (file.parent, *file.parents) if path.exists())
+    if not os.access(folder, os.W_OK):
+        advice = "give this user the folder, or name another file with --store"
+        return Check("store", "failed", f"{folder} cannot be written", advice)
+    if not file.exists():
+        return Check("store", "ok", f"{file} will be made")
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.execute("select count(*) from sqlite_schema").fetchone()
+    except sqlite3.Error as error:
+        advice = "restore the file from a copy, or move it away and start anew"
+        return Check("store", "failed", f"{file}: {error}", advice)
+    return Check("store", "ok", str(file))

@@ -1,0 +1,201 @@
+"""Downloads from a hub that runs here, with the layout of gpt-oss's own repositories."""
+
+import hashlib
+import http.server
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import constants
+
+from adapters import download as module
+from adapters.download import download
+from adapters.errors import BackendFailed
+
+SHA = "1" * 40
+FILES = {
+    "config.json": b'{"model_type": "gpt_oss"}',
+    "model-00000-of-00001.safetensors": b"w" * 3_000_000,
+    "model.safetensors.index.json": b"{}",
+    "tokenizer.json": b'{"version": "1.0"}',
+    "chat_template.jinja": b"{{ messages }}",
+    "README.md": b"# gpt-oss",
+    "original/model.safetensors": b"o" * 5_000_000,
+    "original/config.json": b"{}",
+    "metal/model.bin": b"m" * 5_000_000,
+}
+
+
+class Hub(http.server.ThreadingHTTPServer):
+    """What `huggingface_hub` asks of huggingface.co for one repository."""
+
+    status = 200
+    broken = ""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.sent: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Hub
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def _answer(self, *, with_body: bool) -> None:
+        path = self.path.partition("?")[0]
+        if self.server.status != 200:
+            self._send(self.server.status, b"{}", with_body)
+        elif path == "/api/models/org/model/revision/main":
+            siblings = [{"rfilename": name} for name in FILES]
+            body = {"id": "org/model", "sha": SHA, "siblings": siblings}
+            self._send(200, json.dumps(body).encode(), with_body)
+        elif path == f"/api/models/org/model/tree/{SHA}":
+            self._send(200, json.dumps([_entry(*item) for item in FILES.items()]).encode(), True)
+        elif path.startswith(f"/org/model/resolve/{SHA}/"):
+            name = path.removeprefix(f"/org/model/resolve/{SHA}/")
+            if with_body:
+                self.server.sent.append(name)
+            status = 500 if with_body and name == self.server.broken else 200
+            self._send(status, FILES[name], with_body)
+        else:
+            self._send(404, b"{}", with_body)
+
+    def _send(self, status: int, body: bytes, with_body: bool) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", f'"{hashlib.sha1(body).hexdigest()}"')
+        self.send_header("X-Repo-Commit", SHA)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output clean."""
+
+
+def _entry(name: str, content: bytes) -> dict[str, Any]:
+    oid = hashlib.sha1(content).hexdigest()
+    return {"type": "file", "path": name, "size": len(content), "oid": oid}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    with Hub() as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Shown(list[tuple[str, float]]):
+    """Progress that was reported."""
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        self.append((stage, fraction))
+
+
+def snapshot(tmp_path: Path) -> Path:
+    return tmp_path / "cache/models--org--model/snapshots" / SHA
+
+
+def test_a_download_says_how_much_it_brings_and_how_far_it_is(hub: Hub) -> None:
+    shown = Shown()
+    download("org/model", shown)
+    assert {stage for stage, _ in shown} == {"downloading org/model, 3.0 MB"}
+    fractions = [fraction for _, fraction in shown]
+    assert (fractions[0], fractions[-1]) == (0.0, 1.0)
+    assert fractions == sorted(fractions)
+    assert any(0 < fraction < 1 for fraction in fractions)
+
+
+def test_other_programs_formats_are_neither_downloaded_nor_counted(
+    hub: Hub, tmp_path: Path
+) -> None:
+    download("org/model", Shown())
+    files = {path.name for path in snapshot(tmp_path).rglob("*")}
+    assert files == {name for name in FILES if "/" not in name} - {"README.md"}
+    assert not [name for name in hub.sent if "/" in name]
+
+
+def test_what_is_in_the_cache_is_not_downloaded_again(hub: Hub) -> None:
+    download("org/model", Shown())
+    hub.sent.clear()
+    shown = Shown()
+    download("org/model", shown)
+    assert (hub.sent, shown) == ([], [])
+
+
+def test_a_folder_is_no_name_of_the_hub(hub: Hub, tmp_path: Path) -> None:
+    hub.status = 500
+    shown = Shown()
+    download(str(tmp_path), shown)
+    download("s3://bucket/a/model", shown)
+    assert shown == []
+
+
+def test_offline_nothing_is_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    download("org/model", Shown())
+    assert hub.sent == []
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_hub_that_refuses_is_quoted(hub: Hub, status: int) -> None:
+    hub.status = status
+    with pytest.raises(BackendFailed, match=rf"cannot download org/model: .*{status}"):
+        download("org/model", Shown())
+
+
+def test_a_repository_that_is_refused_now_may_be_in_the_cache(hub: Hub) -> None:
+    download("org/model", Shown())
+    hub.status = 401
+    download("org/model", Shown())
+
+
+def test_a_hub_that_is_down_is_left_to_the_engine(
+    hub: Hub, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub.status = 500
+    download("org/model", Shown())
+    assert "the hub does not list org/model" in caplog.text
+
+
+def test_no_bar_is_drawn_beside_the_progress(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    download("org/model", Shown())
+    assert capsys.readouterr().err == ""
+
+
+def test_a_download_that_breaks_says_so(hub: Hub) -> None:
+    hub.broken = "tokenizer.json"
+    with pytest.raises(BackendFailed, match=r"cannot download org/model: .*500"):
+        download("org/model", Shown())
+
+
+def test_a_disk_without_room_is_named_with_the_sizes(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage("/")._replace(free=500_000_000)
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(BackendFailed, match=r"needs 3\.0 MB .* has 0\.5 GB left: .*HF_HOME"):
+        download("org/model", Shown())
+    assert hub.sent == []

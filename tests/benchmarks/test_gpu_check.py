@@ -1,0 +1,256 @@
+"""The check that owners of a GPU run, on the CPU: `make test-gpu DEVICE=cpu` runs all of it."""
+
+import itertools
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from adapters.errors import EngineFault
+from benchmarks.gpu_check import __main__ as command
+from benchmarks.gpu_check import checks, servers
+from benchmarks.gpu_check.checks import TOLERANCE, Measured
+from benchmarks.gpu_check.engine import Answer, Sizes, Target, difference
+from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
+
+TINY = Sizes(streams=(1, 2), wide=(2, 40), long=(300, 2), tokens=3, gap=60.0, syncs=8.0)
+
+
+def clock() -> Callable[[], float]:
+    return itertools.count(0.0, 2.0).__next__
+
+
+def check(outcome: Measured | Exception) -> Check:
+    async def run() -> Measured:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return Check("name", "bound", run)
+
+
+@pytest.mark.parametrize(("holds", "status"), [(True, "ok"), (False, "failed")])
+async def test_a_bound_decides(holds: bool, status: str) -> None:
+    result = await judge(check(({"x": 1.0}, holds)), clock())
+    assert (result.status, result.figures, result.seconds) == (status, {"x": 1.0}, 2.0)
+
+
+async def test_what_cannot_run_here_is_skipped_with_the_reason() -> None:
+    result = await judge(check(Skipped("no docker")), clock())
+    assert (result.status, result.reason) == ("skipped", "no docker")
+
+
+async def test_a_check_that_breaks_is_a_result_and_the_next_one_runs() -> None:
+    broken = check(EngineFault("CUDA error: an illegal memory access\nmore"))
+    shown: list[str] = []
+    results = await command.run([broken, check(({}, True))], shown.append, clock())
+    assert [one.status for one in results] == ["failed", "ok"]
+    assert results[0].reason.startswith("EngineFault: CUDA error: an illegal memory access (run")
+    assert len(shown) == 2
+
+
+def test_the_page_has_a_row_for_each_check() -> None:
+    results = [
+        Result("a|b", "ok", "at most 1", {"x": 0.12345, "y": 3}, seconds=1.4),
+        Result("c", "skipped", reason="no model"),
+    ]
+    text = page({"GPUs": "NVIDIA X"}, results)
+    assert "- GPUs: NVIDIA X\n" in text
+    assert "1 ok, 0 failed, 1 skipped" in text
+    assert "| a\\|b | ok | x 0.123, y 3 | at most 1 | 1 |" in text
+    assert "| c | skipped | no model |  | 0 |" in text
+
+
+def test_logprobs_are_compared_where_both_list_a_token() -> None:
+    assert difference({1: -1.0, 2: -2.0}, {2: -2.5, 3: 0.0}) == 0.5
+    assert difference({1: -1.0}, {2: -1.0}) > TOLERANCE
+
+
+def test_the_longest_gap_is_between_two_tokens() -> None:
+    assert Answer((1, 2, 3), (9.0, 10.0, 12.0), (), 0).gap == 2.0
+    assert Answer((1,), (9.0,), (), 0).gap == 0.0
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Target:
+    """A gpt-oss with a vocabulary of 1,000, on the CPU."""
+    folder = tmp_path_factory.mktemp("tiny")
+    config = AutoConfig.for_model(
+        "gpt_oss",
+        vocab_size=1000,
+        hidden_size=64,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=32,
+        num_local_experts=2,
+        num_experts_per_tok=1,
+        pad_token_id=0,
+    )
+    build: Any = AutoModelForCausalLM.from_config
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        build(config, dtype=torch.bfloat16).save_pretrained(folder)
+    options = (("cache_tokens", "2048"), ("batch_tokens", "128"))
+    return Target("cpu", str(folder), 1000, options)
+
+
+async def test_attention_agrees_with_float32_on_the_cpu(tiny: Target) -> None:
+    figures, holds = await checks.attention(tiny, "eager")
+    assert holds, figures
+
+
+async def test_attention_that_is_wrong_is_found(
+    tiny: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an attention would be that forgets the sinks."""
+    first_tokens = checks._first_tokens
+
+    async def wrong(target: Target, **options: str) -> list[dict[int, float]]:
+        found = await first_tokens(target, **{**options, "attention": "eager"})
+        if options["attention"] == "eager":
+            return found
+        return [{token: value - 0.5 for token, value in top.items()} for top in found]
+
+    monkeypatch.setattr(checks, "_first_tokens", wrong)
+    _, holds = await checks.attention(tiny, "another")
+    assert not holds
+
+
+@pytest.mark.parametrize("measure", [checks.prefix_hit, checks.chunked_prefill])
+async def test_caches_and_chunks_change_nothing(
+    tiny: Target, measure: Callable[[Target], Any]
+) -> None:
+    figures, holds = await measure(tiny)
+    assert holds, figures
+
+
+async def test_masks_and_logprobs_wait_for_no_device_on_a_cpu(tiny: Target) -> None:
+    figures, holds = await checks.masked(tiny, TINY)
+    assert (figures["waits a step"], holds) == (0, True)
+
+
+def test_waits_for_the_device_are_counted() -> None:
+    import warnings
+
+    with checks._synchronisations("cpu") as found:
+        warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+        warnings.warn("something else", stacklevel=1)
+    assert found == ["called a synchronizing CUDA operation"]
+
+
+async def test_a_model_is_loaded_and_weighed(tiny: Target) -> None:
+    figures, holds = await checks.load(tiny, packed=True)
+    assert holds
+    assert 0 < figures["GB of weights"] < 0.01
+    assert figures["context"] == 2048
+
+
+async def test_loads_are_measured(tiny: Target) -> None:
+    figures, _ = await checks.first_and_second(tiny)
+    assert set(figures) == {"first s", "second s"}
+    figures, holds = await checks.rate(tiny, 2, 40, TINY)
+    assert holds
+    assert figures["tokens/s"] > 0
+    figures, holds = await checks.long_prompt(tiny, TINY)
+    assert holds, figures
+
+
+async def test_a_prompt_that_the_cache_cannot_hold_is_skipped(tiny: Target) -> None:
+    sizes = Sizes((1,), (1, 1), (4096, 1), 1, 1.0, 1.0)
+    with pytest.raises(Skipped, match="room for 2048"):
+        await checks.long_prompt(tiny, sizes)
+
+
+def test_forwards_fail_for_a_while_alone() -> None:
+    from transformers import GptOssForCausalLM
+
+    original = GptOssForCausalLM.forward
+    with checks._forwards_fail(), pytest.raises(torch.OutOfMemoryError):
+        GptOssForCausalLM.forward(None)
+    assert GptOssForCausalLM.forward is original
+
+
+# What is checked, and the command
+
+
+def test_on_a_gpu_without_a_model_its_checks_are_named_and_skipped() -> None:
+    named = {one.name: one for one in command.plan("cuda", "demo", None, None)}
+    assert {"load", "64 streams", "64 streams of 8192 prompt tokens"} <= set(named)
+    assert "a prompt of 100000 tokens beside 16 streams" in named
+    assert named["load"].run is command._no_model
+
+
+async def test_what_needs_a_model_says_how_to_name_one() -> None:
+    with pytest.raises(Skipped, match="MODEL=openai/gpt-oss-20b make test-gpu"):
+        await command._no_model()
+
+
+def test_the_attention_of_the_device_is_compared_with_eager() -> None:
+    planned = [one.name for one in command.plan("cuda", "demo", None, None)]
+    assert planned[:2] == [
+        "attention eager against float32 on the CPU",
+        "attention that the device gets against float32 on the CPU",
+    ]
+
+
+def test_a_20b_has_to_stay_packed() -> None:
+    named = {
+        one.name: one.bound for one in command.plan("cuda", "demo", "openai/gpt-oss-20b", None)
+    }
+    assert named["load"] == "packed in 16 GB, whole context"
+
+
+def test_without_a_gpu_one_sentence_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([]) == 1
+    assert "--device cpu" in capsys.readouterr().err
+
+
+def test_the_page_and_the_json_are_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = [check(({"x": 1}, True)), check(Skipped("no docker"))]
+    monkeypatch.setattr(command, "plan", lambda *_: planned)
+    monkeypatch.setattr(command.checkpoint, "ensure_random", lambda: tmp_path)
+    assert command.main(["--device", "cpu", "--out", str(tmp_path / "out")]) == 0
+    assert "| name | ok | x 1 | bound |" in (tmp_path / "out/results.md").read_text()
+    content = json.loads((tmp_path / "out/results.json").read_text())
+    assert [one["status"] for one in content["results"]] == ["ok", "skipped"]
+    assert content["machine"]["device"] == "cpu"
+
+
+# Other programs
+
+TABLE = """
+api        masked  streams  tokens/s   CPU us/token
+chat       no           1     10     11   0.93 (0.93-0.93)    100    110   0.91 (0.91-0.91)
+chat       yes         16    100    110   0.88 (0.88-0.88)    100    110   0.91 (0.91-0.91)
+"""
+
+
+def test_the_ratios_of_vllm_are_read() -> None:
+    assert servers.read_ratios(TABLE) == ({"chat 1": 0.93, "chat masked 16": 0.88}, False)
+    with pytest.raises(RuntimeError, match="no ratio"):
+        servers.read_ratios("")
+
+
+async def test_vllm_needs_its_environment_and_a_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(servers, "_VLLM", tmp_path / "none")
+    with pytest.raises(Skipped, match="environment"):
+        await servers.against_vllm("m")
+    monkeypatch.setattr(servers, "_VLLM", Path(sys.executable))
+    with pytest.raises(Skipped, match="no model"):
+        await servers.against_vllm(None)
+
+
+async def test_a_container_needs_an_image() -> None:
+    with pytest.raises(Skipped, match="IMAGE="):
+        await servers.second_start("m", None, "k")

@@ -1,0 +1,137 @@
+"""`gpt-oss-server doctor` as a whole: its order, its two forms and its exit status."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.devices import Device, Torch
+from server.commands import doctor as module
+from server.commands.doctor import examine, report, worst
+from server.commands.doctor_check import Check
+from server.commands.main import main
+from server.settings import Settings
+
+OK = Check("a", "ok", "fine")
+WARNING = Check("bb", "warning", "so so", "do this")
+FAILED = Check("ccc", "failed", "bad", "do that")
+H200 = Device(0, "NVIDIA H200", (9, 0), 140_000_000_000, 139_000_000_000)
+A40 = Device(1, "NVIDIA A40", (8, 6), 45_000_000_000, 44_000_000_000)
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing here depends on this machine's driver, packages, hub or folders."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(module, "ask_driver", lambda: (0, "NVIDIA H200, 580.1, 140 GB, 1 GB"))
+    packages = {"vllm": "0.32.0", "triton": "3.4", "kernels": "0.17.1"}
+    monkeypatch.setattr(module, "installed_packages", lambda: packages)
+
+
+def named(torch: Torch, **options: Any) -> dict[str, Check]:
+    found = examine(Settings(**{"port": 0, **options}), lambda: torch)
+    return {check.name: check for check in found}
+
+
+def test_the_worst_check_decides() -> None:
+    assert worst([OK, WARNING, OK]) == "warning"
+    assert worst([WARNING, FAILED, OK]) == "failed"
+
+
+def test_each_line_says_what_to_do() -> None:
+    assert report([OK, WARNING, FAILED]).splitlines() == [
+        "ok       a    fine",
+        "warning  bb   so so",
+        "              -> do this",
+        "FAILED   ccc  bad",
+        "              -> do that",
+        "serve would fail: ccc",
+    ]
+
+
+@pytest.mark.parametrize(("checks", "status"), [([OK, WARNING], 0), ([OK, FAILED], 1)])
+def test_the_exit_status_says_whether_serve_would_run(
+    checks: list[Check],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(module, "examine", lambda settings: iter(checks))
+    assert main(["doctor", "--json", "--port", "0"]) == status
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["status"] == worst(checks)
+    assert printed["checks"][1] == {
+        "name": checks[1].name,
+        "status": checks[1].status,
+        "fact": checks[1].fact,
+        "advice": checks[1].advice,
+    }
+
+
+def test_it_takes_the_options_of_serve(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Settings] = []
+    monkeypatch.setattr(module, "examine", lambda settings: [asked.append(settings), OK][1:])
+    monkeypatch.setenv("GPT_OSS_PORT", "123")
+    assert main(["doctor", "--backend", "vllm", "--model", "m"]) == 0
+    assert asked == [Settings(backend="vllm", model="m", port=123)]
+    assert capsys.readouterr().out.endswith("serve would run\n")
+
+
+def test_a_real_run_leaves_nothing_behind(tmp_path: Path) -> None:
+    main(["doctor", "--port", "0", "--json"])
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_demo_needs_no_gpu() -> None:
+    checks = named(Torch("2.13.0"))
+    assert checks["torch"].status == "ok"
+    assert "GPU 0" not in checks
+    assert checks["memory"].status == "ok"
+
+
+def test_a_large_model_needs_one() -> None:
+    checks = named(Torch("2.13.0", "13.0", error="no device"), model="openai/gpt-oss-20b")
+    assert checks["torch"].status == "failed"
+    assert "device=cpu" in checks["torch"].advice
+
+
+def test_a_gpu_that_cannot_be_used_is_no_reason_to_take_the_cpu() -> None:
+    broken = Torch("2.13.0", "13.0", error="the driver is too old")
+    assert named(broken)["torch"].status == "failed"
+    assert named(broken, backend_option=("device=cpu",))["torch"].status == "ok"
+
+
+def test_only_the_gpu_that_is_used_is_judged() -> None:
+    torch = Torch("2.13.0", "13.0", (H200, A40))
+    checks = named(torch, model="openai/gpt-oss-20b", backend_option=("device=cuda:1",))
+    assert "GPU 0" not in checks
+    assert checks["GPU 1"].status == "ok"
+
+
+def test_gpus_share_the_weights_with_vllm() -> None:
+    torch = Torch("2.13.0", "13.0", (A40, A40))
+    one = named(torch, model="openai/gpt-oss-120b", backend="vllm")
+    assert one["GPU 1"].status == "failed"
+    both = {"backend": "vllm", "engine_arg": ("tensor_parallel_size=2",)}
+    assert named(torch, model="openai/gpt-oss-120b", **both)["GPU 1"].status == "ok"
+
+
+def test_more_gpus_than_there_are_cannot_share() -> None:
+    torch = Torch("2.13.0", "13.0", (A40,))
+    checks = named(torch, model="m", backend="vllm", engine_arg=("tensor_parallel_size=4",))
+    assert (checks["GPUs"].status, checks["GPUs"].fact) == (
+        "failed",
+        "1, but tensor_parallel_size is 4",
+    )
+
+
+def test_an_engine_elsewhere_needs_nothing_of_this_machine() -> None:
+    options = {"backend": "vllm-http", "backend_url": ("http://127.0.0.1:9",)}
+    checks = named(Torch("", error="no torch"), **options)
+    assert checks["torch"].status == "warning"
+    assert checks["engine http://127.0.0.1:9"].status == "failed"

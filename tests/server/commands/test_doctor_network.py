@@ -1,0 +1,182 @@
+"""The hub, engines, the port and the store, against sockets and files that are really there."""
+
+import http.server
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.commands import doctor_network
+from server.commands.doctor_network import (
+    check_engines,
+    check_hub,
+    check_port,
+    check_store,
+    hub_cache,
+)
+from server.settings import Settings
+
+MODEL = "org/model"
+
+
+class Answering(http.server.ThreadingHTTPServer):
+    """Answers everything with `status`. asked: path and authorization of each request."""
+
+    status = 200
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[tuple[str, str | None]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Answering
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers["authorization"]))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def web() -> Iterator[Answering]:
+    with Answering() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def hub(web: Answering, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answering:
+    monkeypatch.setenv("HF_ENDPOINT", web.url)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    return web
+
+
+def cache_model() -> None:
+    folder = hub_cache() / "models--org--model/snapshots/1"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").touch()
+
+
+def test_a_hub_that_has_the_model(hub: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    check = check_hub(Settings(model=MODEL))
+    assert check.status == "ok"
+    assert hub.asked == [("/api/models/org/model", "Bearer secret")]
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_a_hub_that_refuses(hub: Answering, status: int) -> None:
+    hub.status = status
+    check = check_hub(Settings(model=MODEL))
+    assert (check.status, str(status) in check.fact) == ("failed", True)
+    cache_model()
+    assert check_hub(Settings(model=MODEL)).status == "warning"
+
+
+def test_a_hub_that_is_not_there(hub: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{closed_port()}")
+    assert check_hub(Settings(model=MODEL)).status == "failed"
+    cache_model()
+    assert check_hub(Settings(model=MODEL)).status == "warning"
+
+
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_offline_the_hub_is_not_asked(
+    hub: Answering, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "1")
+    assert check_hub(Settings(model=MODEL)).status == "failed"
+    cache_model()
+    assert check_hub(Settings(model=MODEL)).status == "ok"
+    assert hub.asked == []
+
+
+def test_no_hub_is_needed_for_what_is_here(hub: Answering, tmp_path: Path) -> None:
+    remote: Any = {"backend": "sglang", "backend_url": ("http://a",), "model": MODEL}
+    for settings in (Settings(), Settings(model=str(tmp_path)), Settings(**remote)):
+        assert check_hub(settings).status == "ok"
+    assert hub.asked == []
+
+
+def test_one_engine_that_answers_is_enough(web: Answering) -> None:
+    urls = (f"{web.url}/", f"http://127.0.0.1:{closed_port()}")
+    up, down = check_engines(Settings(backend="sglang", backend_url=urls))
+    assert (up.status, down.status) == ("ok", "warning")
+    assert web.asked[0][0] == "/health"
+    web.status = 503
+    first, second = check_engines(Settings(backend="sglang", backend_url=urls))
+    assert (first.status, second.status) == ("failed", "failed")
+    assert "503" in first.fact
+
+
+def closed_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def test_the_port() -> None:
+    port = closed_port()
+    assert check_port(Settings(port=port)).status == "ok"
+    with socket.create_server(("127.0.0.1", port)):
+        taken = check_port(Settings(port=port))
+    assert (taken.status, "in use" in taken.fact) == ("failed", True)
+
+
+def test_an_address_that_others_reach_needs_a_key() -> None:
+    assert check_port(Settings(host="0.0.0.0", port=0)).status == "failed"
+    assert check_port(Settings(host="0.0.0.0", port=0, api_key=("k",))).status == "ok"
+    assert check_port(Settings(host="0.0.0.0", port=0, allow_anonymous=True)).status == "ok"
+
+
+def test_a_store_in_memory(tmp_path: Path) -> None:
+    assert check_store(Settings(store="memory"), tmp_path / "store.db").status == "ok"
+
+
+def test_a_file_that_will_be_made_is_not_made_yet(tmp_path: Path) -> None:
+    file = tmp_path / "new/store.db"
+    assert check_store(Settings(), file).status == "ok"
+    assert not file.parent.exists()
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    file.write_bytes(b"no database at all" * 100)
+    check = check_store(Settings(store=f"sqlite:///{file}"), tmp_path)
+    assert (check.status, str(file) in check.fact) == ("failed", True)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_network.os, "access", lambda *_: False)
+    assert check_store(Settings(), tmp_path / "store.db").status == "failed"
+
+
+def test_a_file_that_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    file.touch()
+    assert check_store(Settings(), file).status == "ok"
+
+
+def test_a_database_server() -> None:
+    port = closed_port()
+    settings = Settings(store=f"postgresql://u:p@127.0.0.1:{port}/d")
+    assert check_store(settings, Path("unused")).status == "failed"
+    with socket.create_server(("127.0.0.1", port)):
+        assert check_store(settings, Path("unused")).status == "ok"
