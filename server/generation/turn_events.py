@@ -20,14 +20,6 @@ class Usage:
     reasoning: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MessageOpened:
-    """A message's header is known; `index` counts the turn's messages from 0."""
-
-    index: int
-    header: Header
-
-
 # Not frozen, though nobody changes one: each token makes one, which would take three times as long.
 @dataclass(slots=True)
 class TextDelta:
@@ -66,7 +58,7 @@ class TurnFinished:
     token_ids: tuple[int, ...] = ()
 
 
-TurnEvent = MessageOpened | TextDelta | MessageClosed | TurnFinished
+TurnEvent = MessageStarted | TextDelta | MessageClosed | TurnFinished
 
 
 class TokenParser(Protocol):
@@ -133,7 +125,7 @@ class TurnReader:
                 case MessageStarted(index, header):
                     self._message = _OpenMessage(index, header, self._stop)
                     self.header = header
-                    events.append(MessageOpened(index, header))
+                    events.append(event)
                 case MessageEnded():
                     events += self._ended(event)
             if self.stopped:

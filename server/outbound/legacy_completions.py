@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from adapters.base import TokenLogprobs
+from harmony.events import MessageStarted
 from harmony.vocab import token_bytes
 from server.errors import APIError
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
     MessageClosed,
-    MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -49,7 +49,7 @@ class CompletionOutbound:
         match event:
             case TextDelta():
                 return [self._text(event)]
-            case MessageOpened() | MessageClosed():
+            case MessageStarted() | MessageClosed():
                 return []
             case TurnFinished():
                 return [self._finished(event)]

@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
-from harmony.events import Header, Repair
+from harmony.events import Header, MessageStarted, Repair
 from harmony.messages import Author, Channel, Message, Role
 from harmony.parser import Parser
 from harmony.tokenizer import decode, encode_with_control
 from server.generation.turn_events import (
     MessageClosed,
-    MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -103,7 +102,7 @@ def test_a_message_is_opened_told_and_closed() -> None:
         tokens=(*encode_with_control("<|start|>assistant"), *tokens),
     )
     assert read(tokens) == [
-        MessageOpened(0, header),
+        MessageStarted(0, header),
         TextDelta(0, "Hi"),
         TextDelta(0, " there"),
         MessageClosed(0, header, message, complete=True),
