@@ -90,7 +90,7 @@ class Gateway:
         run.when_done(ticket.leave)
         return run
 
-    async def start_silent(
+    async def start_empty(
         self, outbound: Outbound, request_id: str, *, journal: Journal | None = None
     ) -> Run:
         """Start an answer that says nothing and costs nothing. Raises what the journal raises."""

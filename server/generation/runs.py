@@ -71,9 +71,9 @@ class Run:
         self.events: list[WireEvent] = []
         self.error: APIError | None = None
         self.reason: APIError | None = None
-        self.is_kept = journal is not None
+        self.has_journal = journal is not None
         """True where a journal gets the events."""
-        self.may_be_joined = self.is_kept
+        self.may_be_joined = self.has_journal
         """True while other readers can come."""
         self._journal = journal
         self.dropped = 0
@@ -111,14 +111,16 @@ class Run:
         await asyncio.wait([self._task])
 
     @contextmanager
-    def read(self, wake: Wake, start: int = 0, *, forgetting: bool = False) -> Iterator["Reader"]:
+    def read(
+        self, wake: Wake, start: int = 0, *, discard_taken: bool = False
+    ) -> Iterator["Reader"]:
         """A reader of the events from position `start` on.
 
         wake: called when there are more, in the step that makes them, and once the run is done.
-        forgetting: the events that were taken are not needed again.
+        discard_taken: the events that were taken are not needed again.
         Leaving it as the last reader cancels a foreground run.
         """
-        reader = Reader(self, start, forgetting=forgetting)
+        reader = Reader(self, start, discard_taken=discard_taken)
         self._readers[reader] = wake
         try:
             yield reader
@@ -128,14 +130,14 @@ class Run:
                 self.cancel()
 
     async def follow(
-        self, start: int = 0, *, forgetting: bool = False
+        self, start: int = 0, *, discard_taken: bool = False
     ) -> AsyncGenerator[Sequence[WireEvent], None]:
         """All events from position `start` on, in batches of what has come since the last.
 
-        forgetting: as in `read`. Closing the generator leaves the run, as a reader does.
+        discard_taken: as in `read`. Closing the generator leaves the run, as a reader does.
         """
         news = asyncio.Event()
-        with self.read(news.set, start, forgetting=forgetting) as reader:
+        with self.read(news.set, start, discard_taken=discard_taken) as reader:
             while True:
                 news.clear()
                 if batch := reader.take():
@@ -193,9 +195,9 @@ class Run:
         self.may_be_joined = False
         self._wake()
         if self._readers:
-            self.drop_taken()
+            self.discard_taken_events()
 
-    def hand_over(self, reader: "Reader", most: int | None) -> Sequence[WireEvent] | None:
+    def take_all(self, reader: "Reader", most: int | None) -> Sequence[WireEvent] | None:
         """All events to a reader that is the only one there can be, and None to any other.
 
         That is the usual case: no list is copied.
@@ -213,11 +215,11 @@ class Run:
         self.dropped = reader.position = self.dropped + len(events)
         return events
 
-    def drop_taken(self) -> None:
+    def discard_taken_events(self) -> None:
         """Drop the events that no reader needs. To be called where no other reader can come."""
         kept_from = self.dropped + len(self.events)
         for reader in self._readers:
-            if not reader.forgetting:
+            if not reader.discard_taken:
                 return
             kept_from = min(kept_from, reader.position)
         if kept_from > self.dropped:
@@ -234,12 +236,12 @@ def _without_frames(error: APIError) -> APIError:
 class Reader:
     """A place in a run's events; `Run.read` makes it.
 
-    position: of the event that is taken next. forgetting: taken events are not needed again.
+    position: of the event that is taken next. discard_taken: taken events are not needed again.
     """
 
-    def __init__(self, run: Run, start: int, *, forgetting: bool) -> None:
+    def __init__(self, run: Run, start: int, *, discard_taken: bool) -> None:
         self.position = start
-        self.forgetting = forgetting
+        self.discard_taken = discard_taken
         self._run = run
 
     @property
@@ -255,21 +257,21 @@ class Reader:
     def take(self, most: int | None = None) -> Sequence[WireEvent]:
         """What has come since the last time, at most `most` events; empty where nothing has."""
         run = self._run
-        drops = self.forgetting and not run.may_be_joined
-        if drops and (all_events := run.hand_over(self, most)) is not None:
+        drops = self.discard_taken and not run.may_be_joined
+        if drops and (all_events := run.take_all(self, most)) is not None:
             return all_events
         begin = max(0, self.position - run.dropped)
         taken = run.events[begin : None if most is None else begin + most]
         self.position += len(taken)
         if drops:
-            run.drop_taken()
+            run.discard_taken_events()
         return taken
 
     def skip(self) -> None:
         """Never take another event."""
         self.position = sys.maxsize
         if not self._run.may_be_joined:
-            self._run.drop_taken()
+            self._run.discard_taken_events()
 
 
 class Runs:
@@ -277,18 +279,18 @@ class Runs:
 
     def __init__(self) -> None:
         self._ids: dict[Run, str] = {}
-        self._some_kept = asyncio.Event()
+        self._any_journaled = asyncio.Event()
         self.ending = False
         """True once all runs are ended because the server is."""
 
     @property
-    def kept_ids(self) -> list[str]:
+    def journaled_ids(self) -> list[str]:
         """Of what still runs and has a journal."""
-        return [request_id for run, request_id in self._ids.items() if run.is_kept]
+        return [request_id for run, request_id in self._ids.items() if run.has_journal]
 
-    async def some_kept(self) -> None:
+    async def wait_for_journaled(self) -> None:
         """Return when something runs here that has a journal."""
-        await self._some_kept.wait()
+        await self._any_journaled.wait()
 
     def start(
         self,
@@ -301,8 +303,8 @@ class Runs:
         """Start a run; it is remembered until it is done."""
         run = Run(produce, journal=journal, background=background)
         self._ids[run] = request_id
-        if run.is_kept:
-            self._some_kept.set()
+        if run.has_journal:
+            self._any_journaled.set()
         run.when_done(partial(self._forget, run))
         return run
 
@@ -332,5 +334,5 @@ class Runs:
 
     def _forget(self, run: Run) -> None:
         del self._ids[run]
-        if run.is_kept and not any(other.is_kept for other in self._ids):
-            self._some_kept.clear()
+        if run.has_journal and not any(other.has_journal for other in self._ids):
+            self._any_journaled.clear()

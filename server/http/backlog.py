@@ -50,7 +50,7 @@ class _Block:
 
 
 class Backlog:
-    """A run's events for one client, in order. `reading` makes it.
+    """A run's events for one client, in order. `open_backlog` makes it.
 
     limit: bytes of encoded events that may wait. stored: None where the store has no events.
     """
@@ -70,7 +70,7 @@ class Backlog:
         self._failure: Exception | None = None
         self.has_more = False
         """True if `take` left something to take."""
-        self.cut_off: int | None = None
+        self.resume_at: int | None = None
         """Position from which on the events are to be read from the store; None if nowhere."""
         if reader.is_late:
             self._cut_off()
@@ -103,8 +103,8 @@ class Backlog:
     def rest(self) -> Batches:
         """The stored events of a reader that was cut off."""
         assert self._stored is not None
-        assert self.cut_off is not None
-        return self._stored(self.cut_off)
+        assert self.resume_at is not None
+        return self._stored(self.resume_at)
 
     def _append(self, encoded: bytes) -> None:
         self._last.append(encoded)
@@ -138,13 +138,13 @@ class Backlog:
 
     def _cut_off(self) -> None:
         waiting = len(self._last) + sum(map(len, self._blocks))
-        self.cut_off = self._reader.position - waiting
+        self.resume_at = self._reader.position - waiting
         self._drop_waiting()
         self._reader.skip()
 
 
 @contextmanager
-def reading(
+def open_backlog(
     run: Run,
     encode: Encode,
     wake: Wake,
@@ -154,5 +154,5 @@ def reading(
     stored: Stored | None = None,
 ) -> Iterator[Backlog]:
     """The events from position `start` on; leaving it leaves the run. wake: as in `Run.read`."""
-    with run.read(wake, start, forgetting=True) as reader:
+    with run.read(wake, start, discard_taken=True) as reader:
         yield Backlog(run, reader, encode, limit, stored)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from server.generation.runs import Encode, Run
-from server.http.backlog import MAX_UNREAD, Backlog, Batches, Stored, reading
+from server.http.backlog import MAX_UNREAD, Backlog, Batches, Stored, open_backlog
 from server.http.disconnect import left
 from server.http.eager import Begun, begin
 
@@ -67,7 +67,7 @@ class RunStream(Response):
             "headers": self.raw_headers,
         }
         try:
-            with reading(
+            with open_backlog(
                 self._run,
                 self._encode,
                 writer.push,
@@ -76,7 +76,7 @@ class RunStream(Response):
                 stored=self._stored,
             ) as backlog:
                 await writer.write_all(send, head, backlog)
-                if backlog.cut_off is not None and not leaving.done():
+                if backlog.resume_at is not None and not leaving.done():
                     await self._write_rest(backlog, scope, send_body, leaving)
                     return
             if not leaving.done():
@@ -140,7 +140,7 @@ class _Writer:
                 raise self._failure
             if self._blocked is not None:
                 await self._go_on(self._blocked)
-            elif self._backlog.cut_off is not None:
+            elif self._backlog.resume_at is not None:
                 return
             elif self._backlog.has_more:
                 await asyncio.sleep(0)

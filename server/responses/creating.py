@@ -78,5 +78,5 @@ async def create(
             plan, outbound, response["id"], journal=kept, background=background
         )
     else:
-        run = await context.gateway.start_silent(outbound, response["id"], journal=kept)
+        run = await context.gateway.start_empty(outbound, response["id"], journal=kept)
     return StartedResponse(response, run, started, outbound.messages_by_item_id)

@@ -363,7 +363,7 @@ async def test_a_reader_takes_what_has_come_since_the_last_time(
 
 async def test_a_run_keeps_nothing_of_what_a_forgetting_reader_takes(source: Source) -> None:
     run = Run(source)
-    with run.read(lambda: None, forgetting=True) as reader:
+    with run.read(lambda: None, discard_taken=True) as reader:
         for number in range(2):
             source.say(number)
             await settle()
@@ -375,7 +375,7 @@ async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(sourc
     run = Run(source)
     source.say(0, 1)
     await settle()
-    with run.read(lambda: None, 1, forgetting=True) as reader:
+    with run.read(lambda: None, 1, discard_taken=True) as reader:
         assert reader.take() == events(1)
         source.say(2)
         await settle()
@@ -458,19 +458,19 @@ async def test_only_runs_with_a_journal_are_told_as_kept() -> None:
     sources = [Source(), Source()]
     kept = runs.start(sources[0], "kept", journal=SlowJournal())
     other = runs.start(sources[1], "other")
-    assert runs.kept_ids == ["kept"]
+    assert runs.journaled_ids == ["kept"]
     for source in sources:
         source.end()
     await asyncio.gather(kept.wait(), other.wait())
     await settle()
-    assert runs.kept_ids == []
+    assert runs.journaled_ids == []
 
 
 async def test_who_waits_for_a_kept_run_goes_on_while_there_is_one() -> None:
     runs = Runs()
     sources = [Source() for _ in range(3)]
     runs.start(sources[0], "not kept")
-    waiting = asyncio.create_task(runs.some_kept())
+    waiting = asyncio.create_task(runs.wait_for_journaled())
     await settle()
     assert not waiting.done()
     kept = [runs.start(one, "kept", journal=SlowJournal()) for one in sources[1:]]
@@ -478,11 +478,11 @@ async def test_who_waits_for_a_kept_run_goes_on_while_there_is_one() -> None:
     sources[1].end()
     await kept[0].wait()
     await settle()
-    await runs.some_kept()
+    await runs.wait_for_journaled()
     sources[2].end()
     await kept[1].wait()
     await settle()
-    waiting = asyncio.create_task(runs.some_kept())
+    waiting = asyncio.create_task(runs.wait_for_journaled())
     await settle()
     assert not waiting.done()
     waiting.cancel()
