@@ -1,1 +1,1 @@
-"""What a terminal offers: serve, chat, render a prompt, parse a completion."""
+"""The command line: serve, chat, render a prompt, parse a completion."""

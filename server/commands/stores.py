@@ -1,4 +1,4 @@
-"""The store that the settings name."""
+"""Creates the store that the settings select."""
 
 import os
 from contextlib import suppress
@@ -16,7 +16,7 @@ from server.store.sqlalchemy_engine import parse_url
 def open_store(settings: Settings) -> Store:
     """The settings' store, not yet started; by default a file in the user's data folder.
 
-    Raises ValueError for a bad URL, OSError where the folder or the file cannot be made.
+    Raises ValueError for an invalid URL, OSError if the folder or the file cannot be created.
     """
     if settings.store == MEMORY:
         return MemoryStore()
@@ -33,7 +33,7 @@ def _default_file() -> Path:
 
 
 def _make_private(url: URL) -> None:
-    """What people said is nobody else's to read. SQLite's other files get the mode of this one."""
+    """Create SQLite's file, readable by its owner only. SQLite gives its other files this mode."""
     if url.get_backend_name() == "sqlite" and "uri" not in url.query:
         with suppress(FileExistsError):
             Path(url.database or "").touch(mode=0o600, exist_ok=False)
