@@ -1,1 +1,1 @@
-"""The server: OpenAI's HTTP APIs in front of gpt-oss models."""
+"""The server: OpenAI's HTTP APIs for gpt-oss models."""

@@ -1,4 +1,4 @@
-"""The application: settings and a started backend in, an ASGI app out."""
+"""Creates the ASGI application from the settings, a backend and a store."""
 
 import time
 from collections.abc import AsyncGenerator, Iterator
@@ -53,7 +53,7 @@ from server.telemetry.readiness import Readiness
 
 SECONDS_A_DAY = 86_400
 
-OPEN_TO_ALL = frozenset(
+PUBLIC_ENDPOINTS = frozenset(
     route.endpoint
     for router in (health.router, openapi.router)
     for route in router.routes
@@ -63,19 +63,19 @@ OPEN_TO_ALL = frozenset(
 
 
 def create_app(settings: Settings, backend: Backend, store: Store | None = None) -> FastAPI:
-    """The server around `backend` and `store`, which the caller has started and will stop.
+    """The application for `backend` and `store`, which the caller starts and stops.
 
-    Without a store, what is kept is kept in memory.
+    Without a store, responses are stored in memory.
     """
     gateway = _gateway(settings, backend)
     store = MemoryStore() if store is None else store
-    shared = (store.sealing_key,) if store.sealing_key else ()
+    store_keys = (store.sealing_key,) if store.sealing_key else ()
     context = Context(
         settings,
         gateway,
         created=int(time.time()),
         store=store,
-        sealer=Sealer((*settings.encryption_key, *shared)),
+        sealer=Sealer((*settings.encryption_key, *store_keys)),
         body_budget=Budget(settings.max_body_memory),
     )
     maintenance = Maintenance(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
@@ -85,7 +85,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         async with maintenance.running():
             yield
             if context.draining.is_set():
-                # Those that nobody follows may finish, too, in the time that the drain gives.
+                # Background runs may finish too, within the time of the drain.
                 await gateway.runs.wait()
             await gateway.runs.close()
 
@@ -102,7 +102,7 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     app.state.context = context
     app.state.readiness = Readiness(backend, store)
     app.state.published = Published()
-    # They are looked through in this order for each request.
+    # The router searches them in this order: frequent ones come first.
     for routes in (
         responses,
         chat,
@@ -138,22 +138,22 @@ def _max_running(settings: Settings, backend: Backend) -> int:
 
 
 class Application(FastAPI):
-    """Meets every request with the server's own middleware first.
+    """An application whose own middleware is always outermost.
 
-    What somebody else adds stands inside of it: it reads bodies within their bounds, and only of
-    requests that a route takes from a client with a key.
+    Added middleware runs inside of it: it gets only requests that match a route and have a valid
+    key, and their bodies are limited.
     """
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Starlette builds it once, when nothing can be added any more."""
+        """Called by Starlette once, after all middleware was added."""
         context: Context = self.state.context
-        ours = _middleware(context, direct=not self.user_middleware)
-        self.user_middleware = [*ours, *self.user_middleware]
+        own = _middleware(context, direct=not self.user_middleware)
+        self.user_middleware = [*own, *self.user_middleware]
         return super().build_middleware_stack()
 
 
 def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
-    """In the order in which a request meets them: what needs its headers alone, then its body."""
+    """The server's middleware, outermost first: what needs only headers precedes the body."""
     settings = context.settings
     cors = Middleware(
         CORSMiddleware,
@@ -171,7 +171,7 @@ def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
             allowed_host=None if settings.api_key else settings.allowed_hosts,
         ),
         *([cors] if settings.cors_origin else []),
-        Middleware(Access, open_to_all=OPEN_TO_ALL),
+        Middleware(Access, public_endpoints=PUBLIC_ENDPOINTS),
         Middleware(Bodies, limit=settings.max_body_bytes, budget=context.body_budget),
         Middleware(Idempotency),
     ]
@@ -183,7 +183,7 @@ async def _api_error(_: Request, error: Exception) -> Response:
 
 
 async def _client_disconnect(_: Request, __: Exception) -> Response:
-    """The client left before it had sent its whole request."""
+    """The client disconnected before the end of its request."""
     return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
@@ -204,7 +204,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _allowed_methods(request: Request) -> Iterator[str]:
-    """The methods of all routes that match a path; the router names those of the first alone."""
+    """The methods of all routes that match the path; the router lists only those of the first."""
     for route in request.app.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
             yield from route.methods or ()

@@ -1,4 +1,4 @@
-"""What every route needs, made once by the application."""
+"""The objects that routes share, made once for each application."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -21,9 +21,10 @@ from server.store.responses.base import Store, StoredResponse
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The server's parts. `created` is when the model was loaded, in Unix seconds.
+    """The server's parts.
 
-    draining: set once the server takes nothing new, and only finishes what it has begun.
+    created: when the model was loaded, in Unix seconds. draining: set once the server accepts no
+    new requests and only finishes current ones.
     """
 
     settings: Settings
@@ -42,12 +43,12 @@ class Context:
 
     @property
     def retry(self) -> RetryPolicy:
-        """How long stored answers wait for a store that is unavailable."""
+        """How long stored answers wait for an unavailable store."""
         return RetryPolicy(self.settings.store_patience, lambda: self.gateway.runs.ending)
 
     @property
     def masking(self) -> Masking:
-        """When the engine's samples are held to a grammar."""
+        """When grammars constrain the engine's sampling."""
         info = self.gateway.backend.info
         when = self.settings.constrain or ("always" if info.masks_are_cheap else "needed")
         return Masking(when, "grammar" in info.features, self.settings.parallel_calls)
@@ -55,7 +56,7 @@ class Context:
     def compiling(
         self, owner: str, *, previous: StoredResponse | None = None, may_be_empty: bool = False
     ) -> CompileContext:
-        """What a request of `owner` is compiled with; the rest is as in CompileContext."""
+        """The context to compile a request of `owner` in; parameters as in CompileContext."""
         return CompileContext(
             owner,
             today(),
@@ -69,7 +70,7 @@ class Context:
         )
 
     def model(self, name: str | None) -> str:
-        """The served name for what the request asks; the default for None. Raises NotFound."""
+        """The served name of the requested model; the default for None. Raises NotFound."""
         if name is None:
             return self.models[0]
         if name not in self.models:
@@ -82,5 +83,5 @@ class Context:
 
 
 def context_of(connection: HTTPConnection) -> Context:
-    """The context of the application that got this request."""
+    """The context of the connection's application."""
     return cast(Context, connection.app.state.context)

@@ -1,4 +1,4 @@
-"""What a client is told when something goes wrong, in OpenAI's error body.
+"""The errors that clients get, in OpenAI's error body.
 
 APIError
   + InvalidRequest           400  the request; `param` names the field
@@ -7,7 +7,7 @@ APIError
   + Forbidden                403
   + NotFound                 404
   + RequestTimeout           408
-  + ClientTooSlow            408  only in a stream: the client does not read what it asked for
+  + ClientTooSlow            408  only in a stream: the client reads too slowly
   + BodyTooLarge             413
   + UnsupportedEncoding      415
   + Misdirected              421
@@ -15,14 +15,14 @@ APIError
   + RateLimited              429  with Retry-After
   + HeadersTooLarge          431
   + ServerFailed             500  the server, the engine or the model; never the client
-  + NoSummary                502  the model wrote no summary, though it was asked twice
+  + NoSummary                502  the model wrote no summary in two attempts
   + Unavailable              503  with Retry-After
   |   + Busy                 too many connections or requests
-  |   + BodyMemoryExhausted  the bodies of other requests take the memory for bodies
+  |   + BodyMemoryExhausted  other requests use all memory for bodies
   |   + EngineDown           the engine cannot be reached or cannot serve
 
-4xx is only ever for the request: what the model samples cannot cause one, but for a grammar of the
-request's own that proves, while it is followed, to be one that cannot be.
+A 4xx is caused by the request only, never by what the model samples. One exception: a grammar from
+the request may turn out to be impossible during sampling.
 Source: https://platform.openai.com/docs/guides/error-codes
 """
 
@@ -46,13 +46,13 @@ from adapters.errors import (
 
 MAX_MESSAGE = 2000
 MAX_PARAM = 256
-"""Characters that answers and logs repeat: a message may quote what was sent."""
+"""Characters. Messages are limited because they may quote the request."""
 
 
 class APIError(Exception):
-    """Base of all that a client is told. `code` and `param` may be None, as in OpenAI's body.
+    """Base of all errors for clients. `code` and `param` may be None, as in OpenAI's body.
 
-    Of a longer message or param the first `MAX_MESSAGE` or `MAX_PARAM` characters are used.
+    A message or param longer than `MAX_MESSAGE` or `MAX_PARAM` characters is truncated.
     """
 
     status: ClassVar[int] = 500
@@ -60,15 +60,15 @@ class APIError(Exception):
     default_code: ClassVar[str | None] = None
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
-        message = _cut(message, MAX_MESSAGE)
+        message = _truncate(message, MAX_MESSAGE)
         super().__init__(message)
         self.message = message
-        self.param = None if param is None else _cut(param, MAX_PARAM)
+        self.param = None if param is None else _truncate(param, MAX_PARAM)
         self.code = code if code is not None else self.default_code
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers that go with the status."""
+        """Headers that belong to the status."""
         return {}
 
     def body(self) -> dict[str, Any]:
@@ -83,12 +83,12 @@ class APIError(Exception):
         }
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _truncate(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 class InvalidRequest(APIError):
-    """The request cannot be served as it stands."""
+    """The request is not valid, or asks for something that is not supported."""
 
     status = 400
     type = "invalid_request_error"
@@ -101,7 +101,7 @@ class ContextLengthExceeded(InvalidRequest):
 
 
 class AuthenticationFailed(APIError):
-    """No key, or one that is not known here."""
+    """The API key is missing or unknown."""
 
     status = 401
     type = "invalid_request_error"
@@ -114,7 +114,7 @@ class AuthenticationFailed(APIError):
 
 
 class Forbidden(APIError):
-    """A page of another site may not send requests from a browser."""
+    """A browser sent the request from a page of another origin, which is not allowed."""
 
     status = 403
     type = "invalid_request_error"
@@ -122,7 +122,7 @@ class Forbidden(APIError):
 
 
 class NotFound(APIError):
-    """What is asked for is not here, or belongs to another key."""
+    """The object does not exist, or belongs to another key."""
 
     status = 404
     type = "invalid_request_error"
@@ -138,7 +138,7 @@ class RequestTimeout(APIError):
 
 
 class ClientTooSlow(APIError):
-    """More of a streamed answer waits for its client than `limit` bytes."""
+    """More than `limit` bytes of a streamed answer wait for its client."""
 
     status = 408
     type = "invalid_request_error"
@@ -159,7 +159,7 @@ class BodyTooLarge(APIError):
 
 
 class UnsupportedEncoding(APIError):
-    """The body is compressed in a way that is not known here; `accepted` are those that are."""
+    """The body's Content-Encoding is not supported. accepted: the supported encodings."""
 
     status = 415
     type = "invalid_request_error"
@@ -171,12 +171,12 @@ class UnsupportedEncoding(APIError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """RFC 9110 lets a 415 say what would have been accepted."""
+        """The supported encodings, as RFC 9110 permits for a 415."""
         return {"Accept-Encoding": ", ".join(self.accepted)}
 
 
 class Misdirected(APIError):
-    """The `Host` header names none of the hosts that this server answers for."""
+    """The `Host` header names a host that this server does not serve."""
 
     status = 421
     type = "invalid_request_error"
@@ -184,7 +184,7 @@ class Misdirected(APIError):
 
 
 class KeyReused(APIError):
-    """An Idempotency-Key came back with another request."""
+    """An Idempotency-Key was used again with a different request."""
 
     status = 422
     type = "invalid_request_error"
@@ -209,7 +209,7 @@ class RateLimited(APIError):
 
 
 class HeadersTooLarge(APIError):
-    """The request line and the headers are over a limit."""
+    """The request line and the headers exceed a limit."""
 
     status = 431
     type = "invalid_request_error"
@@ -217,7 +217,7 @@ class HeadersTooLarge(APIError):
 
 
 class ServerFailed(APIError):
-    """The server or its engine failed; the same request may work again."""
+    """The server or its engine failed; a retry may succeed."""
 
     default_code = "server_error"
 
@@ -230,33 +230,33 @@ class NoSummary(APIError):
 
 
 class Unavailable(APIError):
-    """The server cannot take this request for now; a later attempt may succeed."""
+    """The server cannot take this request now; a retry may succeed."""
 
     status = 503
     default_code = "server_unavailable"
 
     @property
     def headers(self) -> dict[str, str]:
-        """One second: what is busy is so for a short time."""
+        """One second, because such states are short."""
         return {"Retry-After": "1"}
 
 
 class Busy(Unavailable):
-    """There are too many connections or requests; a later attempt may succeed."""
+    """There are too many connections or requests; a retry may succeed."""
 
     default_code = "server_overloaded"
 
 
 class BodyMemoryExhausted(Unavailable):
-    """The bodies of other requests take the memory that there is for bodies."""
+    """The bodies of other requests use all memory for bodies."""
 
     default_code = "body_memory_exhausted"
 
 
 class EngineDown(Unavailable):
-    """The engine cannot be reached, starts, or is dead; nothing was sampled.
+    """The engine cannot be reached, is starting, or has died; nothing was sampled.
 
-    retry_after: seconds; by default those between two health checks of an engine.
+    retry_after: seconds; the default is the time between two health checks of an engine.
     """
 
     default_code = "engine_unavailable"
@@ -272,9 +272,9 @@ class EngineDown(Unavailable):
 
 
 def engine_down(error: BackendFailed) -> EngineDown:
-    """The client's view of an engine that cannot serve, before anything was sampled."""
-    is_foreign = isinstance(error, EngineFault)
-    return EngineDown("The engine cannot be reached now." if is_foreign else str(error))
+    """The client's error for an engine that failed before it sampled anything."""
+    is_external = isinstance(error, EngineFault)
+    return EngineDown("The engine cannot be reached now." if is_external else str(error))
 
 
 def from_backend(
@@ -284,12 +284,12 @@ def from_backend(
     own_grammar: bool = False,
     has_sampled: bool = False,
 ) -> APIError:
-    """The client's view of a backend's error.
+    """The client's error for an error of a backend.
 
-    prompt_param: the field that holds the prompt. own_grammar: whether the client wrote a part of
-    the grammar; only then a dead end in it is the request's. has_sampled: whether the engine had
-    begun to answer; a request that it never got can be repeated.
-    A foreign engine's own words are not for clients: they name hosts, and may quote prompts.
+    prompt_param: the request field that holds the prompt. own_grammar: whether the client wrote a
+    part of the grammar; only then a dead end in it is the request's fault. has_sampled: whether the
+    engine had sampled a token; if not, a retry is safe.
+    Messages of external engines are not passed on: they name hosts, and may quote prompts.
     """
     match error:
         case NotReady():

@@ -1,4 +1,4 @@
-"""Ids of what the server makes: a prefix that says the kind, and 24 random bytes."""
+"""Ids of objects that the server creates: a prefix for the kind, and 24 random bytes."""
 
 import secrets
 

@@ -1,8 +1,8 @@
 """The server's options: each is a flag of `gpt-oss-server serve` and an environment variable.
 
-The variable of `--served-model-name` is `GPT_OSS_SERVED_MODEL_NAME`, and so on. A flag wins over
-the environment. Options that may be given several times are separated by commas in a variable, or
-stand in a JSON array of strings there: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
+For example, the variable of `--served-model-name` is `GPT_OSS_SERVED_MODEL_NAME`. Flags take
+precedence. In a variable, the values of a repeatable option are separated by commas, or stand in a
+JSON array of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
 import json
@@ -20,7 +20,7 @@ DEMO_NAME = "gpt-oss-demo"
 DEMO_MAX_OUTPUT_TOKENS = 1024
 """The demo checkpoint writes short answers, or loops."""
 MEMORY = "memory"
-"""A store that ends with the process."""
+"""The value of `store` for a store in this process's memory."""
 REMOTE_NAME = "gpt-oss"
 DEFAULT_MAX_RUNNING = 64
 """Where an engine does not say how many requests it computes at once."""
@@ -30,7 +30,7 @@ Several = Annotated[tuple[str, ...], NoDecode]
 
 
 class Settings(BaseSettings):
-    """The options of `serve`. Raises pydantic's ValidationError for a bad value."""
+    """The options of `serve`. Raises pydantic's ValidationError for an invalid value."""
 
     model_config = SettingsConfigDict(
         env_prefix="GPT_OSS_",
@@ -183,14 +183,14 @@ class Settings(BaseSettings):
     )
     @classmethod
     def _split_variable(cls, value: object) -> object:
-        """A variable is one string. Flags come as a list: their values may hold commas."""
+        """Split a variable's string. The values of flags may contain commas."""
         return _items(value) if isinstance(value, str) else value
 
     @field_validator("store")
     @classmethod
     def _known_store(cls, value: str | None) -> str | None:
         if value is not None and value != MEMORY:
-            # SQLAlchemy takes longer to load than all that `--help` needs.
+            # Imported here, because `--help` must not wait for SQLAlchemy.
             from server.store.sqlalchemy_engine import parse_url
 
             parse_url(value)
@@ -226,19 +226,19 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _a_body_fits(self) -> "Settings":
-        # Alone, each must fit: encoded, decoded, and in pieces that are being joined.
+        # A single body must fit: encoded, decoded, and in pieces that are being joined.
         if self.max_body_memory < 3 * self.max_body_bytes:
             raise ValueError("--max-body-memory is at least three times --max-body-bytes")
         return self
 
     @property
     def is_demo(self) -> bool:
-        """Whether the tiny demo checkpoint is what runs."""
+        """Whether the demo checkpoint is served."""
         return self.model is None and not self.backend_url and self.backend != "scripted"
 
     @property
     def max_output_tokens(self) -> int | None:
-        """The most tokens of an answer whose request names no limit; None is the context's room."""
+        """The default limit on an answer's tokens; None is the rest of the context."""
         if self.default_max_output_tokens is None and self.is_demo:
             return DEMO_MAX_OUTPUT_TOKENS
         return self.default_max_output_tokens
@@ -257,13 +257,13 @@ class Settings(BaseSettings):
 
     @property
     def allowed_hosts(self) -> tuple[str, ...]:
-        """The hosts that requests without a key may name: the given ones and that of `host`."""
+        """The hosts that requests without a key may name: `host` and those of `allowed_host`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (host, *self.allowed_host)
 
     @property
     def limits(self) -> Limits:
-        """The bounds on connections and requests."""
+        """The limits on connections and requests."""
         return Limits(
             connections=self.max_connections,
             connections_per_address=self.max_connections_per_address,
@@ -272,9 +272,9 @@ class Settings(BaseSettings):
 
     @property
     def backend_options(self) -> dict[str, str]:
-        """What the engine is told, by option name."""
-        given = (*self.backend_option, *self.engine_arg)
-        options = dict(option.split("=", 1) for option in given)
+        """The engine's options, by name."""
+        items = (*self.backend_option, *self.engine_arg)
+        options = dict(item.split("=", 1) for item in items)
         if self.backend_url:
             options["url"] = ",".join(self.backend_url)
         return options if self.script is None else {**options, "script": self.script}

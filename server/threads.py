@@ -1,7 +1,7 @@
-"""What is done on the event loop, and what on a thread.
+"""Decides whether work runs on the event loop or on a thread.
 
-A thread and the way back take longer than small work does, most of all beside others that compute;
-large work would keep all other answers waiting.
+Small work takes less time than the switch to a thread and back, especially on a busy machine. Large
+work would block all other answers.
 """
 
 import asyncio
@@ -11,31 +11,31 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST_SMALL = 4096
-"""Characters that are worked through in about a millisecond, tokenized or read."""
+"""Characters that take about a millisecond to tokenize or to parse."""
 
-_VALUE = 16  # what a value without text takes, in characters
+_VALUE = 16  # the cost of a value without text, in characters
 
 
 async def run(work: Callable[[], T], *, small: bool) -> T:
-    """The work's result: at once where it is small."""
+    """The result of `work`, which runs on the event loop if `small`, else on a thread."""
     return work() if small else await asyncio.to_thread(work)
 
 
 def is_small(value: Any, most: int = MOST_SMALL) -> bool:
-    """Whether JSON has little text and few values in it. Takes as long for any large one.
+    """Whether a JSON value has little text and few values. The time for large values is bounded.
 
-    most: characters; a value counts as 16, and text as many as it has.
+    most: the limit in characters; each value counts as 16 beside its text.
     """
-    left, waiting = most, [value]
-    while waiting and left >= 0:
-        one = waiting.pop()
-        left -= _VALUE
-        if isinstance(one, str):
-            left -= len(one)
-        elif isinstance(one, dict | list):
-            # Before they are looked at one by one: there may be millions.
-            left -= _VALUE * len(one)
-            if left >= 0:
-                waiting.extend(one)  # an object's names
-                waiting.extend(one.values() if isinstance(one, dict) else ())
-    return left >= 0
+    budget, pending = most, [value]
+    while pending and budget >= 0:
+        item = pending.pop()
+        budget -= _VALUE
+        if isinstance(item, str):
+            budget -= len(item)
+        elif isinstance(item, dict | list):
+            # Charged before they are visited: there may be millions.
+            budget -= _VALUE * len(item)
+            if budget >= 0:
+                pending.extend(item)  # an object's names
+                pending.extend(item.values() if isinstance(item, dict) else ())
+    return budget >= 0

@@ -1,1 +1,1 @@
-"""What a terminal offers: serve, doctor, chat, render a prompt, parse a completion."""
+"""The command line: serve, doctor, chat, render a prompt, parse a completion."""

@@ -1,4 +1,4 @@
-"""The engine that the settings name, with what it needs of harmony handed to it."""
+"""Creates the backend that the settings select."""
 
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +14,10 @@ from server.settings import Settings
 
 
 def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> Backend:
-    """The settings' backend, not yet started. Raises BackendError when it cannot be made."""
+    """The settings' backend, not yet started. Raises BackendError if it cannot be created.
+
+    progress: called with a stage and the fraction of it that is done, in [0, 1].
+    """
     config = BackendConfig(
         model=_demo_checkpoint(progress) if settings.is_demo else settings.model,
         options=settings.backend_options,
@@ -28,7 +31,7 @@ def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> 
 
 @cache
 def mask_tokenizer() -> LLTokenizer:
-    """The vocabulary as llguidance wants it; building it takes seconds, so one serves all."""
+    """The vocabulary in llguidance's form. Cached, because building it takes seconds."""
     return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
 
 

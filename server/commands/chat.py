@@ -1,8 +1,8 @@
-"""`gpt-oss-server chat`: talk to a server in a terminal.
+"""The command `chat`: a chat with a server in a terminal.
 
-It is a client of Chat Completions, so it works against any base URL. Reasoning is dimmed; a call of
-a tool (a function or a custom tool, declared by `--tools FILE`) is shown, and the person at the
-keyboard types its result.
+It is a client of Chat Completions, and works with any base URL. Reasoning is dimmed. Calls of tools
+(functions and custom tools, declared with `--tools FILE`) are shown, and the user types their
+results.
 """
 
 import json
@@ -25,9 +25,11 @@ FAILED = Style(color="red")
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """base_url ends in `/v1`; model None takes the server's first; effort None its default.
+    """The options of a chat.
 
-    tools: a JSON file with a list in Chat Completions' `tools` form, None for no tools.
+    base_url: ends in `/v1`. model: None selects the server's first. effort: None selects the
+    server's default. tools: a JSON file with a list in the form of Chat Completions' `tools`; None
+    for no tools.
     """
 
     base_url: str = DEFAULT_URL
@@ -40,7 +42,7 @@ class ChatOptions:
 
 @dataclass(slots=True)
 class Call:
-    """A call as far as it has come; body: a function's arguments, or a custom tool's input."""
+    """A streamed tool call. body: a function's arguments, or a custom tool's input, so far."""
 
     custom: bool
     id: str = ""
@@ -48,21 +50,21 @@ class Call:
     body: str = ""
 
     def entry(self) -> dict[str, Any]:
-        """What stands for it in `tool_calls`."""
+        """The call as an item of `tool_calls`."""
         kind, body = ("custom", "input") if self.custom else ("function", "arguments")
         return {"id": self.id, "type": kind, kind: {"name": self.name, body: self.body}}
 
 
 @dataclass(slots=True)
 class Answer:
-    """One streamed answer as far as it has come."""
+    """The parts of one streamed answer so far."""
 
     content: str = ""
     reasoning: str = ""
     calls: dict[int, Call] = field(default_factory=dict)
 
     def message(self) -> dict[str, Any]:
-        """The assistant message that goes back with the next request."""
+        """The assistant message for the next request."""
         calls = [call.entry() for call in self.calls.values()]
         message: dict[str, Any] = {"role": "assistant", "content": self.content}
         if self.reasoning:
@@ -71,7 +73,7 @@ class Answer:
 
 
 class Chat:
-    """A conversation with a server, told to `console`; `ask` reads a line from the person."""
+    """A conversation with a server, shown on `console`. ask: reads a line from the user."""
 
     def __init__(
         self, options: ChatOptions, console: Console, ask: Callable[[str], str] = input
@@ -85,7 +87,7 @@ class Chat:
         self._model = ""
 
     def run(self) -> None:
-        """Talk until the person ends it. Raises OpenAIError when the server cannot be reached."""
+        """Chat until the user quits. Raises OpenAIError if the server cannot be reached."""
         self._model = self._options.model or self._client.models.list().data[0].id
         self._write(f"{self._model} at {self._options.base_url}. {HELP}\n", DIM)
         self._start_over()
@@ -93,7 +95,7 @@ class Chat:
             if text == "/new":
                 self._start_over()
             elif text:
-                self._say(text)
+                self._send(text)
 
     def _lines(self) -> Iterator[str]:
         while True:
@@ -107,24 +109,25 @@ class Chat:
             yield text
 
     def _start_over(self) -> None:
-        told = self._options.instructions
-        self._messages = [{"role": "developer", "content": told}] if told else []
+        instructions = self._options.instructions
+        message = {"role": "developer", "content": instructions}
+        self._messages = [message] if instructions else []
 
-    def _say(self, text: str) -> None:
-        said = len(self._messages)
+    def _send(self, text: str) -> None:
+        start = len(self._messages)
         self._messages.append({"role": "user", "content": text})
         try:
             while self._answer():
                 continue
         except (OpenAIError, httpx.HTTPError) as error:
             self._write(f"{error}\n", FAILED)
-            del self._messages[said:]
+            del self._messages[start:]
         except (EOFError, KeyboardInterrupt):
             self._write("\nstopped\n", DIM)
-            del self._messages[said:]
+            del self._messages[start:]
 
     def _answer(self) -> bool:
-        """Stream one answer; whether it called tools, so that another one must follow."""
+        """Stream one answer. Returns whether it called tools, so that another one must follow."""
         answer = Answer()
         with self._client.chat.completions.create(**self._request()) as stream:
             for chunk in stream:
@@ -159,15 +162,15 @@ class Chat:
             self._show_call(answer, part)
 
     def _show_call(self, answer: Answer, part: Any) -> None:
-        # The SDK has no type for the custom tools' part of a delta.
+        # The SDK has no type for the deltas of custom tools.
         custom: dict[str, str] | None = getattr(part, "custom", None)
-        named = custom or (part.function.to_dict() if part.function else {})
+        fields = custom or (part.function.to_dict() if part.function else {})
         call = answer.calls.setdefault(part.index, Call(custom is not None))
         call.id += part.id or ""
-        if name := named.get("name"):
+        if name := fields.get("name"):
             call.name += name
             self._write(f"\n{name} ", CALL)
-        body = named.get("input" if call.custom else "arguments") or ""
+        body = fields.get("input" if call.custom else "arguments") or ""
         call.body += body
         self._write(body, CALL)
 

@@ -1,4 +1,4 @@
-"""Looking at prompts and completions from the command line: `render` and `parse`."""
+"""The commands `render` and `parse`, which show prompts and completions."""
 
 import asyncio
 import json
@@ -24,17 +24,17 @@ from server.store.responses.memory import MemoryStore
 
 
 def render_file(text: str) -> str:
-    """The prompt of a request of either API (`messages` is Chat's, `input` Responses').
+    """The prompt of a request of either API: Chat Completions has `messages`, Responses `input`.
 
-    `text` is the request's JSON. Returns JSON with `text` (control tokens spelled out) and
-    `token_ids`. Raises InvalidRequest as the server would.
+    `text` is the request's JSON. Returns JSON with `text` (control tokens as text) and
+    `token_ids`. Raises InvalidRequest as the server does.
     """
     token_ids = prompt(_plan(load(text.encode())))
     return _pretty({"text": decode(token_ids), "token_ids": token_ids})
 
 
 def parse_file(text: str) -> str:
-    """The messages of a completion: what was sampled after `<|start|>assistant`.
+    """The messages of a completion: the tokens sampled after `<|start|>assistant`.
 
     `text` is a JSON list of token ids, or harmony text with control tokens. Returns a JSON list of
     messages with `channel`, `recipient`, `content_type`, `content`, `complete` and `repairs`.

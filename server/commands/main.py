@@ -1,4 +1,4 @@
-"""`gpt-oss-server`: serve, chat, render a request's prompt, parse a completion."""
+"""The command line `gpt-oss-server` and its options."""
 
 import argparse
 import sys
@@ -12,15 +12,15 @@ from server.commands.option_help import GROUPS, Option, flag, option, variable
 from server.settings import Settings
 
 INTERRUPTED = 130
-"""The exit status of what Ctrl-C ended, as shells have it."""
+"""The exit status after Ctrl-C, as in shells."""
 
 
 class CommandFailed(Exception):
-    """A command could not do its work; the message is one line for the person who gave it."""
+    """A command failed. The message is one line for the user."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; its exit status: 0, 1 where it failed, 2 for a bad option."""
+    """Run a command. Returns the exit status: 0, 1 if it failed, 2 for an invalid option."""
     options = vars(_parser().parse_args(argv))
     command, run = options.pop("command"), options.pop("run")
     try:
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-# Each command imports what it needs when it runs: `--help` would wait a second for all of it.
+# Commands import what they need when they run: with all imports, `--help` would take a second.
 
 
 def _serve(**options: Any) -> None:

@@ -1,6 +1,6 @@
-"""The options of `serve` as people read them: in groups, with their defaults and choices.
+"""Describes the options of `serve`: groups, defaults and choices.
 
-The command line's help and the page of options in docs/ are made from it.
+The command line's help and docs/options.md are generated from it.
 """
 
 from collections.abc import Iterator
@@ -49,16 +49,16 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Logging": ("log_level",),
 }
-"""Every option is in one group; a test compares the names with the settings."""
+"""Options by group. Every option is in one group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option.
 
-    default: as it would be typed; None where the option has no fixed one. choices: the allowed
-    values, empty where any value may be given. repeatable: whether it may be given several times.
-    kind: what the value is: `N` an integer, `NUMBER` any number, `VALUE` text.
+    default: in the form in which it is typed; None if there is no fixed default. choices: the
+    allowed values; empty if any value is allowed. repeatable: whether it may be repeated. kind:
+    the type of the value: `N` an integer, `NUMBER` any number, `VALUE` text.
     """
 
     flag: str
@@ -71,12 +71,12 @@ class Option:
 
     @property
     def metavar(self) -> str:
-        """What stands for the value in a usage line."""
+        """The placeholder of the value in the usage line."""
         return f"{{{','.join(self.choices)}}}" if self.choices else self.kind
 
 
 def option(name: str) -> Option:
-    """The option of a setting. Raises KeyError for a name that is no setting."""
+    """The option of a setting. Raises KeyError for an unknown setting."""
     field = Settings.model_fields[name]
     types = _types(field.annotation)
     return Option(
@@ -113,7 +113,7 @@ def _default(field: FieldInfo) -> str | None:
 
 
 def _types(annotation: Any) -> list[Any]:
-    """The types of a union, without None; literals and plain types as they are."""
+    """The types of a union without None; for other annotations, the annotation itself."""
     parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else [annotation]
     return [part for part in parts if part is not NoneType]
 

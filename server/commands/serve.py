@@ -1,4 +1,4 @@
-"""`gpt-oss-server serve`: a process that takes its port, loads, serves, drains and stops."""
+"""The command `serve`: binds the port, loads the model, serves, drains and stops."""
 
 import asyncio
 import gc
@@ -31,44 +31,44 @@ logger = logging.getLogger(__name__)
 
 OUR_PACKAGES = ("adapters", "demo", "harmony", "server")
 THREADS = 128
-"""More than cores: threads that wait for grammars on trial must not keep others from theirs."""
+"""More than cores, because threads also wait for the sandbox that compiles grammars."""
 
 COLLECT_AFTER = 50_000
-"""Objects made and not freed. After 700, the default, collections took 8 % of this process's time
-with 64 streams through vLLM."""
+"""Objects allocated and not freed before a garbage collection. With 700, the default, collections
+took 8 % of this process's time with 64 streams through vLLM."""
 
 GRACE_SECONDS = 1.0
-"""How long clients may take to read the end of their answers once these were cancelled."""
+"""How long clients may read the end of their answers after these were cancelled."""
 
 DEAD_SECONDS = 30.0
-"""How long a process whose engine died says so, by `/health` and every answer, until it ends."""
+"""How long the process still answers, with errors, after its engine has died."""
 
 OTHER_FILES = 1024
-"""Files that a process may need beside its clients' connections: engines, the store, helpers."""
+"""Files that a process may need in addition to connections: for engines, the store, helpers."""
 
 WATCH_SECONDS = 1.0
-"""Between two looks at whether the engine still lives."""
+"""The time between two checks of the engine."""
 
 TICK_SECONDS = 1.0
-"""Between two settings of the `date` header, which tells whole seconds."""
+"""The time between two updates of the `date` header, which has whole seconds."""
 
 
 class CannotServe(Exception):
-    """The server cannot run, or no more; the message is one line for the person who started it."""
+    """The server cannot start, or cannot continue. The message is one line for the user."""
 
 
 def serve(settings: Settings) -> None:
-    """Serve until interrupted. Raises CannotServe, and KeyboardInterrupt while still loading.
+    """Serve until interrupted. Raises CannotServe, and KeyboardInterrupt while loading.
 
-    An engine of this process that died ends the process too, a while later: only a new one helps,
-    and whoever keeps services running starts that when this one ends.
+    If an engine in this process dies, the process ends after `DEAD_SECONDS`, so that a service
+    manager can restart it.
 
-    The port is taken before the model loads, so that a port in use shows at once, and listened on
-    after it. An interrupt (Ctrl-C or SIGTERM) lets running answers finish for `drain_seconds`; a
-    second one ends them.
+    The port is bound before the model loads, so that a port in use is reported at once; the server
+    listens on it after that. An interrupt (Ctrl-C or SIGTERM) lets running answers finish for
+    `drain_seconds`; a second one ends them.
     """
     _log_to_stderr(settings.log_level.upper())
-    # A shell's background jobs begin with interrupts ignored, and SIGTERM would be with them.
+    # Background jobs of a shell start with SIGINT ignored; SIGTERM is turned into SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     with (
@@ -76,8 +76,8 @@ def serve(settings: Settings) -> None:
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
         try:
-            _refuse_an_open_door(settings, listener)
-            _allow_open_files(settings.max_connections)
+            _require_key(settings, listener)
+            _raise_open_file_limit(settings.max_connections)
             backend = open_backend(settings, Progress())
             store = _open_store(settings)
             with ExitStack() as opened:
@@ -119,31 +119,31 @@ def _listen(
         ws_max_size=settings.max_body_bytes,
         ws_max_queue=1,
     )
-    # sse-starlette would cut streams off at the first signal; here they are drained.
+    # sse-starlette would end streams at the first signal; this server drains them.
     AppStatus.disable_automatic_graceful_drain()
     server = Server(config, app.state.context, runner.get_loop())
     shared().start()
     runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS, "server"))
     try:
-        # Two servers may both have bound the port while they loaded.
+        # Another server may have bound the port too, while both were loading.
         listener.listen()
     except OSError as error:
         raise _cannot_listen(settings.host, listener.getsockname()[1], error) from error
-    _spare_the_collector()
+    _reduce_garbage_collections()
     try:
         runner.run(server.serve(sockets=[listener]))
     except KeyboardInterrupt:
-        # uvicorn has shut down, and then raises the signal that made it do so again.
+        # After its shutdown, uvicorn raises the signal again that caused it.
         return
     if server.death is not None:
         raise server.death
 
 
-def _spare_the_collector() -> None:
-    """Keep what is loaded by now out of garbage collections, and collect seldom.
+def _reduce_garbage_collections() -> None:
+    """Exclude the objects that are loaded by now from garbage collections, and collect seldom.
 
-    Each would look at all of it again: with transformers these are some 450,000 objects, and a stop
-    of a quarter of a second. Answers free themselves.
+    With transformers these are about 450,000 objects, and a collection would pause the process for
+    a quarter of a second. Answers make no reference cycles.
     """
     gc.collect()
     gc.freeze()
@@ -151,7 +151,7 @@ def _spare_the_collector() -> None:
 
 
 class Server(uvicorn.Server):
-    """Says where it listens; ends what is still running in good order."""
+    """uvicorn's server: prints its address, drains answers, and ends with the engine."""
 
     def __init__(
         self, config: uvicorn.Config, context: Context, loop: asyncio.AbstractEventLoop
@@ -163,10 +163,10 @@ class Server(uvicorn.Server):
         self._exiting = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
         self.death: EngineDied | None = None
-        """Why it ended by itself."""
+        """The error of the engine, if that ended the server."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Print the address once connections are accepted, and watch the engine from then on."""
+        """Print the address once connections are accepted, and start to watch the engine."""
         await super().startup(sockets)
         for listener in sockets or ():
             print(f"Serving {', '.join(self._context.models)} on {_url(listener)}", flush=True)
@@ -181,7 +181,7 @@ class Server(uvicorn.Server):
         self._exiting.set()
 
     async def _engine_dies(self) -> EngineDied:
-        """Return when that is so; an engine that fails otherwise may come back."""
+        """Return when the engine has died. Other errors may be temporary."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             try:
@@ -192,16 +192,16 @@ class Server(uvicorn.Server):
                 continue
 
     async def main_loop(self) -> None:
-        """Return when the server is to exit.
+        """Return when the server must exit.
 
-        It is told so: uvicorn's looks ten times a second, all the time that nobody asks anything.
+        It waits for an event: uvicorn's own loop wakes up ten times a second, even when idle.
         """
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._exiting.wait(), TICK_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let running answers finish for the drain's time, then end them."""
+        """Let running answers finish for the time of the drain, then end them."""
         if admitted := self._gateway.admission.admitted:
             logger.info("answers to finish first: %d; Ctrl-C ends them", admitted)
         self._context.draining.set()
@@ -214,7 +214,7 @@ class Server(uvicorn.Server):
                 self._watch.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal starts the drain; one that comes while it lasts ends it."""
+        """The first signal starts the drain; a second one ends it."""
         if self.should_exit:
             self._loop.call_soon_threadsafe(self._end_answers)
         else:
@@ -258,8 +258,8 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _refuse_an_open_door(settings: Settings, listener: socket.socket) -> None:
-    """Raises CannotServe where other machines could use the server without a key."""
+def _require_key(settings: Settings, listener: socket.socket) -> None:
+    """Raises CannotServe if other machines can reach the server, and it needs no key."""
     if settings.api_key or settings.allow_anonymous:
         return
     address = listener.getsockname()[0]
@@ -271,8 +271,8 @@ def _refuse_an_open_door(settings: Settings, listener: socket.socket) -> None:
         )
 
 
-def _allow_open_files(connections: int) -> None:
-    """Raise this process's limit on open files as far as it may, towards what connections need."""
+def _raise_open_file_limit(connections: int) -> None:
+    """Raise this process's limit on open files to what `connections` need, as far as allowed."""
     needed = connections + OTHER_FILES
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     reachable = needed if most == resource.RLIM_INFINITY else min(needed, most)
@@ -296,7 +296,7 @@ def _url(listener: socket.socket) -> str:
 
 
 class Progress:
-    """Shows how far loading is: a line on standard error a stage, rewritten on a terminal."""
+    """Shows the progress of loading on standard error: one line a stage, updated on a terminal."""
 
     def __init__(self) -> None:
         self._shown: tuple[str, int] | None = None

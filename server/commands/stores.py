@@ -1,4 +1,4 @@
-"""Opens the store that the settings name."""
+"""Creates the store that the settings select."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +16,7 @@ from server.store.sqlalchemy_engine import parse_url
 def open_store(settings: Settings) -> Store:
     """Return the settings' store, not yet started; by default a file in the user's data folder.
 
-    Raises ValueError for a bad URL, OSError if the folder or the file cannot be created.
+    Raises ValueError for an invalid URL, OSError if the folder or the file cannot be created.
     """
     if settings.store == MEMORY:
         return MemoryStore()
@@ -34,10 +34,7 @@ def default_file() -> Path:
 
 
 def _make_private(url: URL) -> None:
-    """Create a missing SQLite file for its owner alone: it will contain what people write.
-
-    SQLite gives its other files the mode of this one.
-    """
+    """Create SQLite's file, readable by its owner only. SQLite gives its other files this mode."""
     if url.get_backend_name() == "sqlite" and "uri" not in url.query:
         with suppress(FileExistsError):
             Path(url.database or "").touch(mode=0o600, exist_ok=False)

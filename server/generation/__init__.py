@@ -1,1 +1,1 @@
-"""From a plan to a running answer: what decides when and how it is sampled."""
+"""Runs plans: admission, sampling, the events of a turn, and the tasks that make answers."""

@@ -1,4 +1,4 @@
-"""How many requests run at once, how many wait, and who is told to come back later."""
+"""Limits the requests that run and wait, and refuses the rest with a 429."""
 
 import asyncio
 from bisect import insort
@@ -11,10 +11,10 @@ from server.errors import RateLimited
 
 
 class Admission:
-    """A bounded queue in front of the engine.
+    """A bounded priority queue in front of the engine.
 
-    Next is who has the lowest priority, and of those who waits longest. Where the queue is full, a
-    request takes the place of one that waits with a higher priority, the last that would be next.
+    The request with the lowest priority value is next; among equals, the one that waits longest.
+    If the queue is full, a request evicts the last one that waits with a higher value.
     running: requests that sample at once, >= 1. waiting: requests that may wait for a slot, >= 0.
     """
 
@@ -30,29 +30,29 @@ class Admission:
         return self._admitted
 
     def enter(self, priority: int = 0) -> "Ticket":
-        """A place in the queue. Raises RateLimited at once when there is none."""
-        if self._admitted >= self.limit and not self._slots.send_away(priority):
+        """A place in the queue. Raises RateLimited if there is none."""
+        if self._admitted >= self.limit and not self._slots.evict(priority):
             raise _full()
         self._admitted += 1
-        return Ticket(self._slots, priority, self._give_back)
+        return Ticket(self._slots, priority, self._release)
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         self._admitted -= 1
 
 
 class Ticket:
-    """A place in the queue; it must be left, in whatever way the request ends."""
+    """A place in the queue. Call `leave` however the request ends."""
 
-    def __init__(self, slots: "_Slots", priority: int, give_back: Callable[[], None]) -> None:
+    def __init__(self, slots: "_Slots", priority: int, release: Callable[[], None]) -> None:
         self._slots = slots
         self._priority = priority
-        self._give_back = give_back
+        self._release = release
         self._left = False
 
     def slot(self) -> AbstractAsyncContextManager[None]:
-        """Wait for a slot, hold it for the block.
+        """Wait for a slot, and hold it for the block.
 
-        Raises RateLimited where another request takes the place; it is left then.
+        Raises RateLimited if another request evicts this one; the ticket is left then.
         """
         return self._slots.hold(self._priority, self.leave)
 
@@ -60,12 +60,12 @@ class Ticket:
         """Give the place back; safe to call twice."""
         if not self._left:
             self._left = True
-            self._give_back()
+            self._release()
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Waiter:
-    """One that waits. arrival: a number of its own. leave: gives its place back."""
+    """A request that waits. arrival: a unique, increasing number. leave: releases its place."""
 
     priority: int
     arrival: int
@@ -74,17 +74,17 @@ class _Waiter:
 
 
 class _Slots:
-    """A semaphore with priorities. While a slot is free nobody waits."""
+    """A semaphore with priorities. No request waits while a slot is free."""
 
     def __init__(self, free: int) -> None:
         self._free = free
-        # In the order of their turns; who is cancelled takes itself out.
+        # In the order in which they get slots; a cancelled waiter removes itself.
         self._waiting: list[_Waiter] = []
         self._arrivals = count()
 
     @asynccontextmanager
     async def hold(self, priority: int, leave: Callable[[], None]) -> AsyncIterator[None]:
-        """Wait for a slot, hold it for the block. Raises RateLimited for one that is sent away."""
+        """Wait for a slot, and hold it for the block. Raises RateLimited if evicted."""
         if self._free:
             self._free -= 1
         else:
@@ -94,8 +94,8 @@ class _Slots:
         finally:
             self._pass_on()
 
-    def send_away(self, priority: int) -> bool:
-        """Whether one that waits with a higher priority could be made to leave: the last of all."""
+    def evict(self, priority: int) -> bool:
+        """Evict the last request if it waits with a higher priority; whether there was one."""
         last = next((each for each in reversed(self._waiting) if not each.turn.done()), None)
         if last is None or last.priority <= priority:
             return False
@@ -118,7 +118,7 @@ class _Slots:
             raise
 
     def _pass_on(self) -> None:
-        """A slot goes to the next who still waits for one."""
+        """Give a slot to the next waiter, or free it."""
         following = next((each for each in self._waiting if not each.turn.done()), None)
         if following is None:
             self._free += 1

@@ -1,4 +1,4 @@
-"""Which prompts are of one conversation, told by their tokens: a pool of engines goes by it."""
+"""The affinity of a prompt: a key that all turns of a conversation share."""
 
 from array import array
 from hashlib import blake2b
@@ -9,10 +9,10 @@ from harmony.vocab import END, START
 
 
 def conversation_key(prompt: tuple[int, ...]) -> str | None:
-    """A digest of the prompt up to its first user message, that included; None where it has none.
+    """A digest of the prompt up to the end of its first user message; None if it has none.
 
-    All turns of a conversation begin so, as long as its engine's cache is of use to them: with
-    another system or developer message nothing of it could be taken.
+    All turns of a conversation share this prefix. A prompt with another system or developer message
+    has another key, because the engine's cache would not match it either.
     """
     role = tuple(encode(Role.USER))
     try:

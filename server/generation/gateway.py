@@ -1,7 +1,7 @@
-"""From a plan to a running answer: the one path that every request of either API takes.
+"""Starts answers: every request of either API takes this path.
 
-`Gateway.start` refuses what can be refused (429, 400, 503 before anything was sent), then starts
-a run whose producer samples and emits wire events; the caller follows the run.
+`Gateway.start` raises the errors that can be found before sampling (429, 400, 503). It then starts
+a run whose producer samples and emits wire events; the caller reads the run.
 """
 
 import asyncio
@@ -33,10 +33,9 @@ LastEvents = Callable[[], Sequence[WireEvent]]
 class Gateway:
     """The engine, its queue and the runs in progress.
 
-    max_tokens: of an answer whose plan names none; None is the room in the context. guard: whether
-    reasoning that loops is closed, and loops elsewhere are logged. loops: how many were found since
-    the start, by where: `analysis` (closed), `commentary`, `final`, `call`, `header` (all logged
-    only).
+    max_tokens: limit for plans without one; None is the rest of the context. guard: whether to
+    close reasoning that loops and to log other loops. loops: the number of loops by place, since
+    the start: `analysis` (closed), `commentary`, `final`, `call` and `header` (logged only).
     """
 
     def __init__(
@@ -64,9 +63,9 @@ class Gateway:
         background: bool = False,
         last_events: LastEvents = tuple,
     ) -> Run:
-        """Admit and start. Raises APIError for all that can be known before sampling.
+        """Admit the request and start its run. Raises APIError for errors before sampling.
 
-        last_events: asked for when the turn has finished, and emitted with its last ones.
+        last_events: called when the turn has finished; its events follow those of the turn.
         """
         ticket = self.admission.enter(plan.priority)
         try:
@@ -90,17 +89,17 @@ class Gateway:
         run.when_done(ticket.leave)
         return run
 
-    async def start_silent(
+    async def start_empty(
         self, outbound: Outbound, request_id: str, *, journal: Journal | None = None
     ) -> Run:
-        """Start an answer that says nothing and costs nothing. Raises what the journal raises."""
+        """Start an empty answer without sampling. Raises the errors of the journal."""
 
         async def produce(emit: Emit) -> None:
             events = outbound.start()
             try:
                 await emit([*events, *outbound.push(TurnFinished("stop", Usage(0)))])
             except Exception as error:
-                failure = _told(error, request_id)
+                failure = _to_api_error(error, request_id)
                 await emit(outbound.fail(failure))
                 raise failure from error
 
@@ -115,7 +114,7 @@ class Gateway:
             raise engine_down(error) from error
 
     async def prepare(self, plan: TurnPlan | RawPlan, request_id: str) -> Turn:
-        """The plan as the engine is asked. Raises APIError for what it cannot do."""
+        """Prepare the plan for the engine. Raises APIError as `turn.prepare` does."""
         if plan.max_tokens is None:
             plan = replace(plan, max_tokens=self._max_tokens)
         if isinstance(plan, RawPlan):
@@ -133,15 +132,15 @@ class Gateway:
 
 
 def stopped() -> Unavailable:
-    """What an answer fails with that the server ends, and not its client."""
+    """The error of an answer that is cancelled because the server stops."""
     return Unavailable("The server stopped before it was finished.")
 
 
 class _Answer:
     """The producer of one answer's events.
 
-    ending: asked when it is cancelled; True where the server stops. reason: asked then too; the
-    error to end with.
+    Both functions are called when the producer is cancelled: ending returns whether the server
+    stops, reason the error to end with.
     """
 
     def __init__(
@@ -174,13 +173,13 @@ class _Answer:
                 await self._end_early(emit)
             raise
         except Exception as error:
-            failure = _told(error, self._turn.request.request_id)
+            failure = _to_api_error(error, self._turn.request.request_id)
             if not self._finished:
                 await emit(self._outbound.fail(failure))
                 raise failure from error
 
     async def _sample(self, emit: Emit) -> None:
-        """All samplings of the turn: where it resumes, the next begins once the last is closed."""
+        """All samplings of the turn, each after the one before is closed."""
         try:
             while not self._turn.ended:
                 await self._sample_once(emit)
@@ -195,7 +194,7 @@ class _Answer:
                     await emit(events)
                 if turn.ended:
                     await emit([*self._wire_events(turn.finish()), *self._last_events()])
-                    # It is whole, whatever happens to the engine after it.
+                    # The answer is complete: later errors of the engine do not matter.
                     self._finished = True
                     return
                 if turn.resumes:
@@ -203,17 +202,17 @@ class _Answer:
         raise BackendFailed("the engine ended without a finish reason")
 
     async def _end_early(self, emit: Emit) -> None:
-        """Emit the last events of a cancelled answer. Raises APIError where the server ends it.
+        """Emit the last events of a cancelled answer. Raises APIError if the server cancelled it.
 
-        A foreground answer whose API knows cancelled ones is one of them even then.
+        When the server stops, a foreground answer ends as cancelled if its API has that status.
         """
         if (reason := self._reason()) is not None:
             await emit(self._outbound.fail(reason))
             raise reason
         ending = self._ending()
-        told = [] if ending and self._background else self._outbound.cancel()
-        if told or not ending:
-            await emit(told)
+        events = [] if ending and self._background else self._outbound.cancel()
+        if events or not ending:
+            await emit(events)
             return
         failure = stopped()
         await emit(self._outbound.fail(failure))
@@ -226,11 +225,11 @@ class _Answer:
         return events
 
 
-def _told(error: Exception, request_id: str) -> APIError:
+def _to_api_error(error: Exception, request_id: str) -> APIError:
     if not isinstance(error, APIError):
         logger.error("request %s failed", request_id, exc_info=error)
         return ServerFailed("The server had an error while processing the request.")
     if error.status >= 500:
-        # Without the reason, which may quote the prompt; an engine logs what broke in it.
+        # Without the message, which may quote the prompt; the engine logs the cause.
         logger.error("request %s failed with %s", request_id, error.code)
     return error

@@ -1,4 +1,4 @@
-"""What turns a run's turn events into one API's wire events."""
+"""The interface of what turns turn events into the wire events of an API."""
 
 from typing import Protocol
 
@@ -8,24 +8,24 @@ from server.generation.turn_events import TurnEvent
 
 
 class Outbound(Protocol):
-    """One answer's wire events, in order; its methods are pure but for the answer's own state.
+    """One answer's wire events, in order. Its methods change nothing but the answer's own state.
 
-    `start` is called once, `push` for each turn event, and if the run ends before its
-    `TurnFinished`, `fail` or `cancel` once. Folding all events gives the final object.
+    `start` is called once, then `push` for each turn event. If the run ends before
+    `TurnFinished`, `fail` or `cancel` is called once. Folding all events gives the final object.
     """
 
     def start(self) -> list[WireEvent]:
-        """What can be said before the first token."""
+        """The events before the first token."""
         ...
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
-        """What a turn event says on the wire; on `TurnFinished` the terminal events."""
+        """The wire events of a turn event; for `TurnFinished` the terminal events."""
         ...
 
     def fail(self, error: APIError) -> list[WireEvent]:
-        """Close what is open and tell the error."""
+        """Close open items, and report the error."""
         ...
 
     def cancel(self) -> list[WireEvent]:
-        """Close what is open: nobody wants the rest. Empty where the API has no words for it."""
+        """Close open items of a cancelled answer. Empty if the API has no events for this."""
         ...

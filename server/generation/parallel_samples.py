@@ -1,7 +1,6 @@
-"""Several answers to one request: a run for each choice, and one run that merges them.
+"""Several answers to one request (`n`): one run for each, and one run that merges their events.
 
-Each choice is admitted, sampled and cancelled like any other request, so that neither the queue
-nor the engine needs to know of choices. A lone one is spared the merging.
+Each is admitted, sampled and cancelled like any other request. A single answer needs no merging.
 """
 
 import asyncio
@@ -31,12 +30,12 @@ async def start(
 ) -> Run:
     """Admit and start all choices: a plan and an outbound for each, at least one.
 
-    last_events: asked for when all choices have finished, and emitted last. The run fails with the
-    first choice that does. param: the field that asks for so many. Raises APIError for all that
-    can be known before sampling.
+    last_events: called when all choices have finished; its events are the last. The run fails with
+    the first choice that fails. param: the request field with the number of choices. Raises
+    APIError for errors that can be found before sampling.
     """
     if len(plans) > gateway.admission.limit:
-        # Not a 429: however long the client waits, there will be no room.
+        # Not a 429: a retry would not help.
         at_most = f"expected at most {gateway.admission.limit} choices in all"
         raise invalid(param, f"{at_most}, which is what the server can hold")
     if len(plans) == 1:
@@ -62,10 +61,10 @@ async def start(
 
 
 class _Merged:
-    """The producer of all choices' events: each choice's in order, and their first ones first.
+    """The producer of the merged events: the first ones of each choice, then the rest as they come.
 
-    outbound: makes the event of an error that no choice has emitted. reason: asked when it is
-    cancelled; the error to end with, None where nobody wants the rest.
+    outbound: makes the event of an error that no choice has emitted. reason: called when the
+    producer is cancelled; the error to end with, None if no reader needs the rest.
     """
 
     def __init__(
@@ -98,10 +97,10 @@ class _Merged:
 
     async def _merge(self, emit: Emit) -> None:
         async with AsyncExitStack() as stack:
-            opened = [aclosing(run.follow(forgetting=True)) for run in self._runs]
+            opened = [aclosing(run.follow(discard_taken=True)) for run in self._runs]
             followers = [await stack.enter_async_context(each) for each in opened]
             for follower in followers:
-                # The SDK counts choices in the order in which it first sees them.
+                # The SDK numbers choices in the order of their first events.
                 await emit(await anext(follower, ()))
             await self._forward_all(followers, emit)
 

@@ -1,4 +1,4 @@
-"""What a request of either API compiles to: all that one sampling needs, and nothing of HTTP."""
+"""Plans: requests of either API after compilation, independent of HTTP."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -9,9 +9,10 @@ from harmony.messages import Conversation, Effort
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTool:
-    """A tool as the client declared it, under the harmony recipient that calls it.
+    """A tool that the client declared.
 
-    recipient: `functions.NAME`. name, namespace: as the client knows the tool.
+    recipient: the harmony recipient that calls it, `functions.NAME`. name, namespace: those of the
+    client's declaration.
     """
 
     recipient: str
@@ -22,17 +23,17 @@ class DeclaredTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingPlan:
-    """How tokens are drawn and when that ends, whatever the prompt is.
+    """The parameters of a sampling, without its prompt.
 
-    max_tokens: an upper bound on sampled tokens, reasoning included; None is all the context.
+    max_tokens: limit on sampled tokens, reasoning included; None is the rest of the context.
     stop: up to four strings that end the answer; they are not part of it.
-    top_logprobs: None for no logprobs, n >= 0 for the answer's with the n likeliest.
-    grammar: llguidance Lark text that masks the sampling, None where it is free.
-    affinity: requests with the same value share a prompt prefix; None where only the prompt tells.
-    priority: lower is served earlier.
-    own_grammar: whether a part of the grammar is the client's, a regex or Lark.
-    prompt_param: the request's field that holds the prompt, named where that is too long.
-    logprobs_param: the one that asks for logprobs, named where there are none.
+    top_logprobs: None for no logprobs; n >= 0 for logprobs of the answer with n alternatives.
+    grammar: llguidance Lark text that masks the sampling; None for no mask.
+    affinity: requests with the same value share a prompt prefix; None derives it from the prompt.
+    priority: lower values are served first.
+    own_grammar: whether the client wrote a part of the grammar, as a regex or Lark.
+    prompt_param: the request field that holds the prompt, named in errors about its length.
+    logprobs_param: the request field that asks for logprobs, named in errors about them.
     """
 
     sampling: SamplingParams = field(default_factory=SamplingParams)
@@ -50,24 +51,25 @@ class SamplingPlan:
 
 @dataclass(frozen=True, slots=True)
 class RawPlan(SamplingPlan):
-    """One sampling from ids as they are, at least one, of which nothing is read as harmony."""
+    """One sampling from token ids, at least one. Its output is not parsed as harmony."""
 
     prompt: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPlan(SamplingPlan):
-    """One sampling, before it is rendered.
+    """One sampling from a conversation that is not rendered yet.
 
-    Penalties and logit bias act on the final channel only (the server's rule for both APIs), the
-    rest of `sampling` on every token; stop strings and logprobs are the final channel's too.
-    effort: None means that the model is given no analysis channel.
-    answer_grammar: what is left of `grammar` after the final header.
-    reasoned_grammar: what is left of it after `<|start|>assistant` where nothing more may be
-    reasoned; None where it lets nothing be reasoned anyway.
+    Penalties, logit bias, stop strings and logprobs apply to the final channel only, in both APIs.
+    The other fields of `sampling` apply to every token.
+
+    effort: None removes the analysis channel.
+    answer_grammar: the part of `grammar` that follows the final header.
+    reasoned_grammar: the grammar after `<|start|>assistant` once reasoning has ended; None where
+    `grammar` permits no reasoning.
     parallel_calls: `<|call|>` does not end the sampling.
-    prefill: tokens given after `<|start|>assistant`, a part or the whole of the first header.
-    truncate: the oldest turns are dropped from a prompt that is too long.
+    prefill: tokens after `<|start|>assistant`: a part or the whole of the first header.
+    truncate: drop the oldest turns of a prompt that is too long.
     """
 
     conversation: Conversation
@@ -80,10 +82,10 @@ class TurnPlan(SamplingPlan):
     truncate: bool = False
 
     def tool(self, recipient: str) -> DeclaredTool:
-        """The declared tool that a sampled recipient calls.
+        """The declared tool for a sampled recipient.
 
-        One that was never declared is surfaced as a function: under its bare name where it stands
-        in `functions`, else under the whole recipient.
+        An undeclared recipient becomes a function: under its bare name in the namespace
+        `functions`, else under the whole recipient.
         """
         for tool in self.tools:
             if tool.recipient == recipient:

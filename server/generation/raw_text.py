@@ -1,4 +1,4 @@
-"""Sampled tokens as the text that they are, where no harmony is to be read."""
+"""Reads sampled tokens as plain text instead of harmony."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,14 @@ _HEADER = Header(Channel.FINAL)
 class RawText:
     """Reads one sampling as one final message.
 
-    Control tokens are spelled out, but for the stop token that ends it.
+    Control tokens become text, except the stop token at the end.
     """
 
     def __init__(self) -> None:
         self._utf8 = Utf8Decoder()
         self._tokens: list[int] = []
         self._text: list[str] = []
-        self._unsaid = 0
+        self._delta_start = 0
         self._started = False
 
     def push(self, token: int) -> Sequence[Event]:
@@ -29,28 +29,28 @@ class RawText:
 
     def push_many(self, tokens: Sequence[int]) -> Sequence[Event]:
         """The text that more tokens complete."""
-        opened = self._opened()
+        started = self._start_message()
         self._tokens += tokens
         pieces = token_bytes()
-        said = (pieces[i] for i in tokens if i not in STOP_TOKENS and i < VOCAB_SIZE)
-        return [*opened, *self._said(self._utf8.push(b"".join(said)))]
+        text = (pieces[i] for i in tokens if i not in STOP_TOKENS and i < VOCAB_SIZE)
+        return [*started, *self._delta(self._utf8.push(b"".join(text)))]
 
     def finish(self) -> Sequence[Event]:
-        """What a half character leaves, and the end."""
-        events = [*self._opened(), *self._said(self._utf8.finish())]
+        """The text of an incomplete character, if any, and the end of the message."""
+        events = [*self._start_message(), *self._delta(self._utf8.finish())]
         end = self._tokens[-1] if self._tokens and self._tokens[-1] in STOP_TOKENS else None
         return [*events, MessageEnded(0, _HEADER, "".join(self._text), tuple(self._tokens), end)]
 
-    def _opened(self) -> list[Event]:
+    def _start_message(self) -> list[Event]:
         if self._started:
             return []
         self._started = True
         return [MessageStarted(0, _HEADER)]
 
-    def _said(self, text: str) -> list[Event]:
+    def _delta(self, text: str) -> list[Event]:
         if not text:
             return []
         self._text.append(text)
-        span = (self._unsaid, len(self._tokens))
-        self._unsaid = len(self._tokens)
+        span = (self._delta_start, len(self._tokens))
+        self._delta_start = len(self._tokens)
         return [ContentDelta(0, text, span)]

@@ -1,4 +1,4 @@
-"""Loops in what is sampled: the last tokens are one short sequence, over and over.
+"""Finds loops in sampled tokens: a short sequence that repeats.
 
 Measured with `python -m benchmarks.repetition`.
 """
@@ -12,26 +12,26 @@ from harmony.tokenizer import encode_with_control
 from harmony.vocab import MESSAGE
 
 WINDOW = 512
-"""So many tokens have to be a loop."""
+"""The length of a loop, in tokens, from which on it counts."""
 LONGEST_PERIOD = 64
-"""The most tokens that are repeated."""
+"""The longest sequence that is repeated, in tokens."""
 EVERY = 64
-"""Tokens between two looks: a loop is found at most `WINDOW + EVERY - 1` tokens after its start."""
+"""Tokens between two checks: a loop is found within `WINDOW + EVERY - 1` tokens of its start."""
 
 
-_NOWHERE = Header(Channel.FINAL)  # stands for no message
+_NO_MESSAGE = Header(Channel.FINAL)
 
 
 class RepetitionGuard:
-    """Looks at the tokens of one turn, now and then.
+    """Checks the tokens of one turn for loops, every `EVERY` tokens.
 
-    Reasoning that loops is to be closed; a loop elsewhere, where a long row of zeros may be meant,
-    is reported once a message. Messages of reasoning that repeat each other are a loop, too.
+    Reasoning that loops is closed. Loops elsewhere may be intended, such as a long row of zeros:
+    they are reported once for each message. Reasoning messages that repeat each other are a loop.
 
-    report: called with where a loop was found: `analysis`, `commentary`, `final`, `call`, or
-    `header` outside of messages.
-    look: how many tokens of the turn there have to be when `closes` is to be asked next. That
-    depends on no chunks, and costs nothing in between.
+    report: called with the place of a loop: `analysis`, `commentary`, `final`, `call`, or `header`
+    outside of messages.
+    look: the number of the turn's tokens at which `closes` is to be called next. It does not
+    depend on how the tokens are cut into chunks.
     """
 
     def __init__(self, report: Callable[[str], None]) -> None:
@@ -40,9 +40,9 @@ class RepetitionGuard:
         self._reported: Header | None = None
 
     def closes(self, tokens: Sequence[int], header: Header | None) -> bool:
-        """Whether the turn's tokens, `look` of them, end in reasoning that is to be closed.
+        """Whether the turn's tokens, `look` of them, end in reasoning that must be closed.
 
-        header: the open message's, None where none is open.
+        header: that of the open message, None if none is open.
         """
         self.look += EVERY
         window = list(tokens[-WINDOW:])
@@ -50,23 +50,23 @@ class RepetitionGuard:
             return False
         place = _place(header)
         if not _only_reasons(window, place):
-            if self._reported is not (header or _NOWHERE):
-                self._reported = header or _NOWHERE
+            if self._reported is not (header or _NO_MESSAGE):
+                self._reported = header or _NO_MESSAGE
                 self._report(place)
             return False
         if header is None:
-            # Between two messages of reasoning: the next one will be open in a few tokens.
+            # Between two reasoning messages: the next one opens within a few tokens.
             self.look += 1 - EVERY
         return header is not None
 
     def closed(self, count: int) -> None:
-        """The reasoning was closed, and there are `count` tokens now."""
+        """Note that the reasoning was closed, and that the turn has `count` tokens now."""
         self.look = count + WINDOW
         self._report(Channel.ANALYSIS.value)
 
 
 def is_loop(tokens: list[int]) -> bool:
-    """Whether the tokens repeat the first few of them, at most `LONGEST_PERIOD`, to the end."""
+    """Whether the tokens are repetitions of their first ones, at most `LONGEST_PERIOD` of them."""
     last = tokens[-1]
     return any(
         tokens[-1 - period] == last and tokens[period:] == tokens[:-period]
@@ -81,12 +81,12 @@ def _place(header: Header | None) -> str:
 
 
 def _only_reasons(window: list[int], place: str) -> bool:
-    """Whether all messages in the window are reasoning; `place` is where it ends."""
+    """Whether all messages in the window are reasoning. place: that of the window's end."""
     header = _reasoning_header()
-    begun = [at for at, token in enumerate(window) if token == MESSAGE and at >= 2]
-    if any(window[at - 2 : at + 1] != header for at in begun):
+    starts = [at for at, token in enumerate(window) if token == MESSAGE and at >= 2]
+    if any(window[at - 2 : at + 1] != header for at in starts):
         return False
-    return place == Channel.ANALYSIS or (place == "header" and bool(begun))
+    return place == Channel.ANALYSIS or (place == "header" and bool(starts))
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Runs and their subscribers.
+"""Runs and their readers.
 
-A run is a task that appends wire events to its ledger; HTTP streams and whole answers only read
-it. A foreground run dies with its last subscriber, a background run does not. A journal, where
-there is one, gets the events before any subscriber sees them.
+A run is a task that appends wire events to its ledger. HTTP streams and whole answers read the
+ledger. A foreground run is cancelled when its last reader leaves; a background run is not. A
+journal, if there is one, gets the events before any reader.
 """
 
 import asyncio
@@ -29,25 +29,25 @@ Wake = Callable[[], None]
 
 
 class Journal(Protocol):
-    """What keeps a run's events, and says when they may be seen."""
+    """Stores a run's events, and decides when readers get them."""
 
     async def begin(self) -> None:
-        """Called once, before the run starts. What it raises keeps it from starting."""
+        """Called once, before the run starts. If it raises, the run does not start."""
         ...
 
     async def write(self, events: Sequence[WireEvent], show: Show) -> None:
-        """Keep the next events of the run. What it raises ends the run.
+        """Store the next events of the run. An error that it raises ends the run.
 
-        Events that come after it raised tell what went wrong: they are shown, though not kept.
-        show: to be called, now or later, with all events in order as they may be seen.
+        Events after an error describe that error: they are shown, but not stored.
+        show: to be called, now or later, with all events in order; readers get them then.
         """
         ...
 
 
 class Producer(Protocol):
-    """What a run does: emits wire events until it returns.
+    """The work of a run: emits wire events until it returns.
 
-    It is cancelled, at most once, when nobody wants the rest; it may emit its last events then.
+    It is cancelled at most once, when no reader needs the rest; it may emit last events then.
     """
 
     def __call__(self, emit: Emit, /) -> Awaitable[None]:
@@ -58,8 +58,8 @@ class Producer(Protocol):
 class Run:
     """One producer's events, append-only, with any number of readers.
 
-    events: the ledger without what was dropped. error: what ended the run early, None if nothing
-    did. reason: the error with which the server asked the run to end, None if it did not.
+    events: the ledger without dropped events. error: the error that ended the run, None if it did
+    not fail. reason: the error with which the server cancelled the run, None if it did not.
 
     Events are dropped once all readers have taken them, unless a reader needs them again or
     another reader may still come: a run with a journal can be joined until it is done.
@@ -71,19 +71,19 @@ class Run:
         self.events: list[WireEvent] = []
         self.error: APIError | None = None
         self.reason: APIError | None = None
-        self.is_kept = journal is not None
-        """True where a journal gets the events."""
-        self.may_be_joined = self.is_kept
+        self.has_journal = journal is not None
+        """True if a journal gets the events."""
+        self.may_be_joined = self.has_journal
         """True while other readers can come."""
         self._journal = journal
         self.dropped = 0
-        """How many events were dropped; they were the first."""
+        """How many events were dropped from the start of the ledger."""
         self._background = background
         self._readers: dict[Reader, Wake] = {}
         self._cancel_wanted = False
         self._cancelled = False
         # While True a cancel has to wait: a task that is cancelled before its first step never
-        # runs at all, and events that a journal is writing must not be torn off.
+        # runs at all, and a journal must not be interrupted while it writes.
         self._busy = True
         self._task = asyncio.ensure_future(self._run(produce))
         self._task.add_done_callback(lambda _: self._finish())
@@ -94,31 +94,33 @@ class Run:
         return self._task.done()
 
     def cancel(self, reason: APIError | None = None) -> None:
-        """End the run; the producer gets its chance to emit last events. Safe to call twice.
+        """Cancel the run; the producer may emit last events. Safe to call twice.
 
-        reason: the error to end with, None where nobody wants the rest.
+        reason: the error to end with; None if no reader needs the rest.
         """
         self.reason = self.reason or reason
         self._cancel_wanted = True
         self._deliver_cancel()
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once, soon after the run is done (also when it is already)."""
+        """Call `callback` once, soon after the run is done, even if it already is."""
         self._task.add_done_callback(lambda _: callback())
 
     async def wait(self) -> None:
-        """Return when the run is done, however it ended."""
+        """Return when the run is done, even if it failed."""
         await asyncio.wait([self._task])
 
     @contextmanager
-    def read(self, wake: Wake, start: int = 0, *, forgetting: bool = False) -> Iterator["Reader"]:
+    def read(
+        self, wake: Wake, start: int = 0, *, discard_taken: bool = False
+    ) -> Iterator["Reader"]:
         """A reader of the events from position `start` on.
 
         wake: called when there are more, in the step that makes them, and once the run is done.
-        forgetting: the events that were taken are not needed again.
+        discard_taken: the events that were taken are not needed again.
         Leaving it as the last reader cancels a foreground run.
         """
-        reader = Reader(self, start, forgetting=forgetting)
+        reader = Reader(self, start, discard_taken=discard_taken)
         self._readers[reader] = wake
         try:
             yield reader
@@ -128,22 +130,22 @@ class Run:
                 self.cancel()
 
     async def follow(
-        self, start: int = 0, *, forgetting: bool = False
+        self, start: int = 0, *, discard_taken: bool = False
     ) -> AsyncGenerator[Sequence[WireEvent], None]:
-        """All events from position `start` on, in batches of what has come since the last.
+        """All events from position `start` on, each batch with those since the last one.
 
-        forgetting: as in `read`. Closing the generator leaves the run, as a reader does.
+        discard_taken: as in `read`. Closing the generator removes this reader.
         """
-        news = asyncio.Event()
-        with self.read(news.set, start, forgetting=forgetting) as reader:
+        has_events = asyncio.Event()
+        with self.read(has_events.set, start, discard_taken=discard_taken) as reader:
             while True:
-                news.clear()
+                has_events.clear()
                 if batch := reader.take():
                     yield batch
                 elif self.done:
                     return
                 else:
-                    await news.wait()
+                    await has_events.wait()
 
     async def _run(self, produce: Producer) -> None:
         self._busy = False
@@ -151,7 +153,7 @@ class Run:
         try:
             await produce(self._emit)
         except asyncio.CancelledError:
-            # Raised on, it would hold the task, and the task it, until a garbage collection.
+            # Raising it again would make a reference cycle with the task.
             if not self._cancelled:
                 raise
         except APIError as error:
@@ -188,17 +190,17 @@ class Run:
             wake()
 
     def _finish(self) -> None:
-        # The journal holds all events too.
+        # The journal has references to all events.
         self._journal = None
         self.may_be_joined = False
         self._wake()
         if self._readers:
-            self.drop_taken()
+            self.discard_taken_events()
 
-    def hand_over(self, reader: "Reader", most: int | None) -> Sequence[WireEvent] | None:
-        """All events to a reader that is the only one there can be, and None to any other.
+    def take_all(self, reader: "Reader", most: int | None) -> Sequence[WireEvent] | None:
+        """All events for `reader` if it is the only reader and takes from the start; else None.
 
-        That is the usual case: no list is copied.
+        This is the common case; it copies no list.
         """
         events = self.events
         if not events:
@@ -213,33 +215,33 @@ class Run:
         self.dropped = reader.position = self.dropped + len(events)
         return events
 
-    def drop_taken(self) -> None:
-        """Drop the events that no reader needs. To be called where no other reader can come."""
-        kept_from = self.dropped + len(self.events)
+    def discard_taken_events(self) -> None:
+        """Drop the events that no reader needs. Call it only if no other reader can join."""
+        needed_from = self.dropped + len(self.events)
         for reader in self._readers:
-            if not reader.forgetting:
+            if not reader.discard_taken:
                 return
-            kept_from = min(kept_from, reader.position)
-        if kept_from > self.dropped:
-            del self.events[: kept_from - self.dropped]
-            self.dropped = kept_from
+            needed_from = min(needed_from, reader.position)
+        if needed_from > self.dropped:
+            del self.events[: needed_from - self.dropped]
+            self.dropped = needed_from
 
 
 def _without_frames(error: APIError) -> APIError:
-    """The error alone: its traceback would keep all that the producer made, and the run itself."""
+    """The error without its traceback, which references the run and all that the producer made."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
     return error
 
 
 class Reader:
-    """A place in a run's events; `Run.read` makes it.
+    """A read position in a run's events; made by `Run.read`.
 
-    position: of the event that is taken next. forgetting: taken events are not needed again.
+    position: that of the next event. discard_taken: taken events are not needed again.
     """
 
-    def __init__(self, run: Run, start: int, *, forgetting: bool) -> None:
+    def __init__(self, run: Run, start: int, *, discard_taken: bool) -> None:
         self.position = start
-        self.forgetting = forgetting
+        self.discard_taken = discard_taken
         self._run = run
 
     @property
@@ -249,46 +251,46 @@ class Reader:
 
     @property
     def is_late(self) -> bool:
-        """True if events that it has not taken were dropped."""
+        """True if events were dropped before it took them."""
         return self.position < self._run.dropped
 
     def take(self, most: int | None = None) -> Sequence[WireEvent]:
-        """What has come since the last time, at most `most` events; empty where nothing has."""
+        """The events since the last call, at most `most` of them; empty if there are none."""
         run = self._run
-        drops = self.forgetting and not run.may_be_joined
-        if drops and (all_events := run.hand_over(self, most)) is not None:
+        drops = self.discard_taken and not run.may_be_joined
+        if drops and (all_events := run.take_all(self, most)) is not None:
             return all_events
         begin = max(0, self.position - run.dropped)
         taken = run.events[begin : None if most is None else begin + most]
         self.position += len(taken)
         if drops:
-            run.drop_taken()
+            run.discard_taken_events()
         return taken
 
     def skip(self) -> None:
-        """Never take another event."""
+        """Take no further event."""
         self.position = sys.maxsize
         if not self._run.may_be_joined:
-            self._run.drop_taken()
+            self._run.discard_taken_events()
 
 
 class Runs:
-    """All runs of this process by their requests' ids, so that each can be found and ended."""
+    """All runs of this process, by request id."""
 
     def __init__(self) -> None:
         self._ids: dict[Run, str] = {}
-        self._some_kept = asyncio.Event()
+        self._any_journaled = asyncio.Event()
         self.ending = False
-        """True once all runs are ended because the server is."""
+        """True once the server stops and has cancelled all runs."""
 
     @property
-    def kept_ids(self) -> list[str]:
-        """Of what still runs and has a journal."""
-        return [request_id for run, request_id in self._ids.items() if run.is_kept]
+    def journaled_ids(self) -> list[str]:
+        """The request ids of the runs that have a journal and are not done."""
+        return [request_id for run, request_id in self._ids.items() if run.has_journal]
 
-    async def some_kept(self) -> None:
-        """Return when something runs here that has a journal."""
-        await self._some_kept.wait()
+    async def wait_for_journaled(self) -> None:
+        """Return when there is a run that has a journal."""
+        await self._any_journaled.wait()
 
     def start(
         self,
@@ -298,39 +300,39 @@ class Runs:
         journal: Journal | None = None,
         background: bool = False,
     ) -> Run:
-        """Start a run; it is remembered until it is done."""
+        """Start a run and register it until it is done."""
         run = Run(produce, journal=journal, background=background)
         self._ids[run] = request_id
-        if run.is_kept:
-            self._some_kept.set()
+        if run.has_journal:
+            self._any_journaled.set()
         run.when_done(partial(self._forget, run))
         return run
 
     def find(self, request_id: str) -> Run | None:
-        """The run, None where it is done or not of this process."""
+        """The run; None if it is done or runs in another process."""
         return next((run for run, name in self._ids.items() if name == request_id), None)
 
     def reason(self, request_id: str) -> APIError | None:
-        """The error with which the server asked the run to end, None if it did not."""
+        """The error with which the server cancelled the run, None if it did not."""
         run = self.find(request_id)
         return None if run is None else run.reason
 
     def cancel(self) -> None:
-        """Cancel what still runs, since the server stops."""
+        """Cancel all runs, because the server stops."""
         self.ending = True
         for run in self._ids:
             run.cancel()
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for it."""
+        """Cancel all runs and wait for them."""
         self.cancel()
         await self.wait()
 
     async def wait(self) -> None:
-        """Return when all that runs now is done."""
+        """Return when all current runs are done."""
         await asyncio.gather(*(run.wait() for run in self._ids))
 
     def _forget(self, run: Run) -> None:
         del self._ids[run]
-        if run.is_kept and not any(other.is_kept for other in self._ids):
-            self._some_kept.clear()
+        if run.has_journal and not any(other.has_journal for other in self._ids):
+            self._any_journaled.clear()

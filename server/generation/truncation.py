@@ -1,4 +1,4 @@
-"""Fitting a conversation into a context: its oldest turns go first, each as a whole."""
+"""Truncates conversations: drops whole turns, the oldest first, until the prompt fits."""
 
 import sys
 from bisect import bisect_left
@@ -9,11 +9,11 @@ from harmony.render import render
 
 
 def render_within(conversation: Conversation, limit: int, most: int = sys.maxsize) -> list[int]:
-    """The prompt with as few of the oldest turns left out as it takes to have `limit` tokens.
+    """The prompt without as many of the oldest turns as needed to have at most `limit` tokens.
 
-    A turn is a user's message and all that follows until the next one: calls keep their results.
-    What comes before the first turn stays, and so does the last turn, even if it is too long.
-    Of a prompt that has more than `most` ids, the first `most` + 1 or more are given.
+    A turn is a user's message and all messages until the next one, so calls and their results stay
+    together. Messages before the first turn are kept, and so is the last turn, even if it is too
+    long. Of a prompt with more than `most` ids, only the first `most` + 1 or more are returned.
     """
     whole = render(conversation, most)
     starts = _turns(conversation)
@@ -23,7 +23,7 @@ def render_within(conversation: Conversation, limit: int, most: int = sys.maxsiz
     def fits(dropped: int) -> bool:
         return len(render(_from_turn(conversation, starts, dropped), limit)) <= limit
 
-    # The more turns go, the shorter the prompt: search for the first that fits.
+    # The prompt gets shorter with each dropped turn, so a binary search finds the number.
     dropped = bisect_left(range(len(starts) - 1), True, lo=1, key=fits)
     return render(_from_turn(conversation, starts, min(dropped, len(starts) - 1)), most)
 

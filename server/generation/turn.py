@@ -1,8 +1,8 @@
-"""One turn: render, generate, read.
+"""One turn: render the prompt, sample, read the tokens.
 
-`prepare` refuses all that can be refused before a token is sampled. A turn is one sampling, unless
-what was read asks for another: then that one is given up, tokens of the server's are put after what
-was sampled, and the next sampling goes on from there.
+`prepare` raises all errors that can be found before sampling. A turn is one sampling, unless its
+reasoning loops: then the server ends that sampling, inserts tokens after the sampled ones, and
+starts another sampling from there.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -36,19 +36,19 @@ from server.generation.truncation import render_within
 from server.generation.turn_events import TokenParser, TurnEvent, TurnFinished, TurnReader
 
 LEAST_ROOM = 8
-"""The part of the context that a truncated prompt leaves for the answer is one of so many."""
+"""A truncated prompt leaves at least one part of the context in `LEAST_ROOM` for the answer."""
 
 _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
 _NEXT_MESSAGE = (END, *ASSISTANT)
 
 
 class Turn:
-    """A prepared turn: what the engine is asked, and what its chunks say.
+    """A prepared turn: the engine's request, and the events of its chunks.
 
-    request: the sampling's, the first at first. ended: why, once `read` has seen the last chunk
-    that is wanted. resumes: whether the turn goes on with another sampling: what comes of this one
-    is not wanted, and `chunks` has to be asked again.
-    guard: closes reasoning that loops; None where nothing does.
+    request: that of the current sampling. ended: the reason, once `read` has seen the last chunk;
+    None before. resumes: whether another sampling follows; the rest of the current one must be
+    dropped, and `chunks` called again.
+    guard: closes reasoning that loops; None disables that.
     """
 
     def __init__(
@@ -94,23 +94,26 @@ class Turn:
     def _take(self, chunk: GenerationChunk) -> list[TurnEvent]:
         self._tokens += chunk.token_ids
         if self._inserted and chunk.cached_tokens is not None:
-            # Only what the first sampling had cached is of the turn's own prompt.
+            # Later samplings find the turn's own tokens in the cache, which are not its prompt.
             chunk = replace(chunk, cached_tokens=None)
         events = self._reader.push(chunk)
         self.ended = "stop" if self._reader.stopped else chunk.finish_reason
         return events
 
     def _close_reasoning(self, guard: RepetitionGuard) -> list[TurnEvent]:
-        """End the open message and have the next one sampled, where anything can follow."""
+        """End the open message and sample the next one, if there is room and the grammar permits.
+
+        Otherwise change nothing.
+        """
         first, plan = self._first, self._plan
         grammar = plan.reasoned_grammar if isinstance(plan, TurnPlan) else None
         tokens = (*self._tokens, *_NEXT_MESSAGE)
         room = self._backend.info.context_length - len(first.prompt_token_ids) - len(tokens)
-        left = min(first.max_tokens - len(self._tokens) + self._inserted, room)
-        if self.ended or left < 1 or (first.grammar is not None and grammar is None):
+        max_tokens = min(first.max_tokens - len(self._tokens) + self._inserted, room)
+        if self.ended or max_tokens < 1 or (first.grammar is not None and grammar is None):
             return []
         self.resumes = True
-        self.request = replace(first.after(tokens, max_tokens=left), grammar=grammar)
+        self.request = replace(first.after(tokens, max_tokens=max_tokens), grammar=grammar)
         self._tokens += _NEXT_MESSAGE
         self._inserted += len(_NEXT_MESSAGE)
         guard.closed(len(self._tokens))
@@ -126,7 +129,7 @@ class Turn:
         return [*others, whole]
 
     def api_error(self, error: BackendError) -> APIError:
-        """What the engine raised, for the client."""
+        """The client's error for an error of the engine."""
         plan = self._plan
         return from_backend(
             error,
@@ -142,11 +145,11 @@ async def prepare(
     request_id: str,
     report_loop: Callable[[str], None] | None = None,
 ) -> Turn:
-    """Render the plan's prompt and fit it to the engine.
+    """Render the plan's prompt and make the engine's request.
 
-    report_loop: as `RepetitionGuard` has it; None closes no reasoning.
-    Raises ContextLengthExceeded when the prompt leaves no room for a token, InvalidRequest when
-    the engine lacks what the plan needs.
+    report_loop: as in `RepetitionGuard`; None disables the guard.
+    Raises ContextLengthExceeded if the prompt leaves no room for a token, InvalidRequest if the
+    engine lacks a feature that the plan needs.
     """
     features = backend.info.features
     leaky = plan.answer_grammar is not None and "structure" not in features
@@ -164,18 +167,18 @@ async def prepare(
 
 
 async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:
-    """Fit the plan's ids to the engine. Raises as `prepare` does."""
+    """Make the engine's request from the plan's ids. Raises the errors of `prepare`."""
     request = _fit(plan, plan.prompt, backend.info, request_id)
     return Turn(plan, RawText(), backend, request)
 
 
 def prompt(plan: TurnPlan) -> tuple[int, ...]:
-    """The ids that the plan's sampling goes on from, however many they are."""
+    """The plan's prompt as token ids, whatever its length."""
     return (*render(plan.conversation), *plan.prefill)
 
 
 def prompt_length(plan: TurnPlan) -> int:
-    """How many ids the plan's sampling goes on from, also where the context is shorter."""
+    """The length of the plan's prompt in tokens, even if it exceeds the context."""
     return length(plan.conversation) + len(plan.prefill)
 
 
@@ -194,14 +197,14 @@ def _is_short(plan: TurnPlan) -> bool:
 
 
 def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:
-    """The ids to go on from; where the plan says so, without oldest turns that leave no room.
+    """The prompt's ids; if the plan truncates, without the oldest turns that do not fit.
 
-    Of a prompt that is too long for the context, only as many as show that.
+    Rendering ends soon after the context is exceeded.
     """
     if not plan.truncate:
         return (*render(plan.conversation, context_length), *plan.prefill)
-    wanted = context_length if plan.max_tokens is None else plan.max_tokens
-    limit = context_length - min(wanted, context_length // LEAST_ROOM) - len(plan.prefill)
+    max_tokens = context_length if plan.max_tokens is None else plan.max_tokens
+    limit = context_length - min(max_tokens, context_length // LEAST_ROOM) - len(plan.prefill)
     return (*render_within(plan.conversation, limit, context_length), *plan.prefill)
 
 
@@ -237,12 +240,12 @@ def _fit(
 def _scope_to_final(
     plan: TurnPlan, *, split: bool
 ) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
-    """What holds for every token, and the phases in which the plan's own sampling does.
+    """The parameters for every token, and the phases in which the plan's own parameters apply.
 
-    split: whether the answer needs a phase, and with it a grammar, of its own anyway.
+    split: whether the answer needs a phase in any case, for its grammar.
     """
     scoped = plan.sampling
-    free = replace(
+    unscoped = replace(
         scoped,
         presence_penalty=0.0,
         frequency_penalty=0.0,
@@ -250,24 +253,24 @@ def _scope_to_final(
         logit_bias={},
     )
     prefill, headers = plan.prefill, final_headers()
-    if (scoped == free and not split) or any(
+    if (scoped == unscoped and not split) or any(
         prefill[-len(header) :] == header for header in headers
     ):
         return scoped, ()
-    # A header that the prompt has begun is sampled only from there on.
+    # The prefill may end inside a header: only the rest of that header is sampled.
     begin = tuple(
-        header[given:]
+        header[prefilled:]
         for header in headers
-        for given in range(len(header))
-        if prefill[len(prefill) - given :] == header[:given]
+        for prefilled in range(len(header))
+        if prefill[len(prefill) - prefilled :] == header[:prefilled]
     )
-    return free, (SamplingPhase(begin, _AFTER_FINAL, scoped, plan.answer_grammar),)
+    return unscoped, (SamplingPhase(begin, _AFTER_FINAL, scoped, plan.answer_grammar),)
 
 
 def _refuse_unsupported(plan: SamplingPlan, info: BackendInfo, *, scoped: bool) -> None:
-    """Raises Unsupported with the name of an option that the engine cannot follow.
+    """Raises Unsupported with the name of an option that the engine does not support.
 
-    scoped: penalties and logit bias have to begin half-way.
+    scoped: penalties and logit bias apply to a phase only.
     """
     sampling = plan.sampling
     phases = {"phases"} if scoped else set()

@@ -1,4 +1,4 @@
-"""Reads one completion as it is sampled: tokens in; text, messages and usage out."""
+"""The events of a turn: sampled tokens in; text, messages and usage out."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,18 +20,10 @@ class Usage:
     reasoning: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MessageOpened:
-    """A message's header is known; `index` counts the turn's messages from 0."""
-
-    index: int
-    header: Header
-
-
-# Not frozen, though nobody changes one: each token makes one, which would take three times as long.
+# Not frozen: one is made for each token, and freezing takes three times as long.
 @dataclass(slots=True)
 class TextDelta:
-    """More text of an open message, with its tokens' logprobs where the plan asked for them."""
+    """More text of an open message, with its tokens' logprobs if the plan requests them."""
 
     index: int
     text: str
@@ -40,9 +32,10 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class MessageClosed:
-    """A message is whole, or was cut off by the token budget (`complete` is False).
+    """A message has ended, and can be added to the conversation.
 
-    `message.tokens` is set where the sampled ids can be replayed as they were.
+    Unlike harmony's `MessageEnded`, it ends before a stop string. `complete` is False if the token
+    limit cut the message off. `message.tokens` has the sampled ids if they can be replayed.
     """
 
     index: int
@@ -54,10 +47,10 @@ class MessageClosed:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The last event of a sampling. `length` means that the token budget cut it off.
+    """The last event of a turn. The reason `length` means that the token limit cut it off.
 
-    prompt_token_ids, token_ids: the prompt, and all that followed it: what the engine sampled, and
-    what the server put between.
+    prompt_token_ids: the rendered prompt. token_ids: the tokens after it, both sampled by the
+    engine and inserted by the server.
     """
 
     reason: FinishReason
@@ -66,11 +59,11 @@ class TurnFinished:
     token_ids: tuple[int, ...] = ()
 
 
-TurnEvent = MessageOpened | TextDelta | MessageClosed | TurnFinished
+TurnEvent = MessageStarted | TextDelta | MessageClosed | TurnFinished
 
 
 class TokenParser(Protocol):
-    """What tells messages from sampled ids; `harmony.parser.Parser` says how."""
+    """Reads messages from sampled ids, as `harmony.parser.Parser` does."""
 
     def push(self, token: int) -> Sequence[Event]: ...
 
@@ -80,11 +73,11 @@ class TokenParser(Protocol):
 
 
 class TurnReader:
-    """Folds one generation's chunks into turn events.
+    """Turns the chunks of a sampling into turn events.
 
     prompt_tokens: the prompt's length, for usage. stop: strings that end the final channel.
-    `stopped` turns True when one of them came: the rest of the generation is not wanted.
-    `header` is the open message's, None where none is open.
+    `stopped` becomes True after a stop string; later chunks are not needed. `header` is that of
+    the open message, None if none is open.
     """
 
     def __init__(self, parser: TokenParser, prompt_tokens: int, stop: tuple[str, ...] = ()) -> None:
@@ -110,16 +103,16 @@ class TurnReader:
         return self._read(event for token in chunk.token_ids for event in self._parser.push(token))
 
     def insert(self, tokens: Sequence[int], repair: Repair) -> list[TurnEvent]:
-        """The events of tokens that the server puts in; `repair` says why they end a message.
+        """The events of tokens that the server inserts; `repair` is added to messages they end.
 
-        They are no sampled tokens: usage does not count them, and their logprobs are nobody's.
+        Usage does not count these tokens, and no event has their logprobs.
         """
         if self._logprobs:
             self._logprobs += [TokenLogprobs(token, 0.0) for token in tokens]
         return self._read(_repaired(event, repair) for event in self._parser.push_many(tokens))
 
     def finish(self, reason: FinishReason) -> list[TurnEvent]:
-        """The events that the generation's end completes; `TurnFinished` is the last."""
+        """The events that the end of the sampling completes; `TurnFinished` is the last."""
         events = [] if self.stopped else self._read(self._parser.finish())
         usage = Usage(self._prompt_tokens, self._cached, self._sampled, self._reasoning)
         return [*events, TurnFinished("stop" if self.stopped else reason, usage)]
@@ -133,7 +126,7 @@ class TurnReader:
                 case MessageStarted(index, header):
                     self._message = _OpenMessage(index, header, self._stop)
                     self.header = header
-                    events.append(MessageOpened(index, header))
+                    events.append(event)
                 case MessageEnded():
                     events += self._ended(event)
             if self.stopped:
@@ -165,15 +158,15 @@ def _repaired(event: Event, repair: Repair) -> Event:
 
 
 class _OpenMessage:
-    """The message that is being sampled: what was sent of it, and what is still held back.
+    """The message that is being sampled: the text that was sent, and text that waits.
 
-    may_stop: whether a stop string may end it; else nothing is held back, and `push` is not to be
+    may_stop: whether a stop string may end it. If not, no text waits, and `push` must not be
     called.
     """
 
     def __init__(self, index: int, header: Header, stop: tuple[str, ...]) -> None:
-        answers = header.channel is Channel.FINAL and header.recipient is None
-        self.may_stop = answers and bool(stop)
+        is_answer = header.channel is Channel.FINAL and header.recipient is None
+        self.may_stop = is_answer and bool(stop)
         self._index = index
         self._header = header
         self._stops = StopStrings(stop)
@@ -188,7 +181,7 @@ class _OpenMessage:
         return self._stops.push(delta.text)
 
     def flush(self) -> str:
-        """What was held back: no stop string came."""
+        """The text that waited for the rest of a stop string."""
         return self._stops.flush()
 
     def send(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[TurnEvent]:
@@ -201,16 +194,17 @@ class _OpenMessage:
         return [TextDelta(self._index, text, tuple(logprobs[first:last]))]
 
     def close(self, event: MessageEnded) -> MessageClosed:
-        """The message as the parser read it, with its ids where they are worth repeating."""
+        """The message as the parser read it, with its ids if they can be replayed."""
         replayable = event.complete and not event.repairs
-        message = self._said(event.content, event.tokens if replayable else None)
+        message = self._to_message(event.content, event.tokens if replayable else None)
         return MessageClosed(self._index, self._header, message, event.complete, event.repairs)
 
     def close_at_stop(self) -> MessageClosed:
         """The message up to the stop string."""
-        return MessageClosed(self._index, self._header, self._said("".join(self._sent)), True)
+        message = self._to_message("".join(self._sent))
+        return MessageClosed(self._index, self._header, message, True)
 
-    def _said(self, content: str, tokens: tuple[int, ...] | None = None) -> Message:
+    def _to_message(self, content: str, tokens: tuple[int, ...] | None = None) -> Message:
         return Message(
             author=Author(Role.ASSISTANT),
             content=content,

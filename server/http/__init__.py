@@ -1,1 +1,1 @@
-"""Connections and their limits, authentication, reading bodies, and writing answers and streams."""
+"""HTTP: connections and limits, authentication, reading bodies, writing answers and streams."""

@@ -1,4 +1,4 @@
-"""Whether a request may go on, decided by its line and headers alone: before any of its body."""
+"""Access control by the request line and the headers, before the body is read."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,18 +14,18 @@ from server.http.authentication import PRINCIPAL, check_key
 
 
 class Access:
-    """Lets no body be read but for a route, by a client whose key is known.
+    """Middleware that lets only requests with a valid key, to a route, have their bodies read.
 
-    open_to_all: the endpoints that need no key; all others do. The principal is left in the
-    request's state, for `server.http.authentication.authenticate`.
+    public_endpoints: the endpoints that need no key. The principal is stored in the request's
+    state, for `server.http.authentication.authenticate`.
 
-    What no route takes, such as an unknown path or a wrong method, goes on without its body: the
-    application answers it as it does, and nothing that it is made of can read what the client sent.
+    A request that matches no route, because of its path or its method, is passed on without its
+    body, for the application's own answer.
     """
 
-    def __init__(self, app: ASGIApp, open_to_all: frozenset[Callable[..., Any]]) -> None:
+    def __init__(self, app: ASGIApp, public_endpoints: frozenset[Callable[..., Any]]) -> None:
         self._app = app
-        self._open_to_all = open_to_all
+        self._public_endpoints = public_endpoints
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -34,10 +34,10 @@ class Access:
             return
         endpoint = _endpoint(scope)
         if endpoint is None:
-            without = receive if scope["type"] == "websocket" else _without_body()
-            await self._app(scope, without, send)
+            receive_empty = receive if scope["type"] == "websocket" else _empty_body()
+            await self._app(scope, receive_empty, send)
             return
-        if endpoint not in self._open_to_all:
+        if endpoint not in self._public_endpoints:
             connection = HTTPConnection(scope)
             try:
                 scope.setdefault("state", {})[PRINCIPAL] = check_key(connection)
@@ -48,7 +48,7 @@ class Access:
 
 
 def _endpoint(scope: Scope) -> Any:
-    """The endpoint that the application will call; None where no route takes the request."""
+    """The endpoint that the application will call; None if no route matches."""
     for route in scope["app"].router.routes:
         match, child_scope = route.matches(scope)
         if match is Match.FULL:
@@ -64,8 +64,8 @@ async def _refuse(error: AuthenticationFailed, scope: Scope, receive: Receive, s
         await response(scope, receive, send)
 
 
-def _without_body() -> Receive:
-    """What a request without a body receives, and then that its client has left."""
+def _empty_body() -> Receive:
+    """Receives an empty body, and then a disconnect."""
     messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""A run's answer over HTTP: a stream of its events, or their fold."""
+"""HTTP responses: JSON, errors, and the answer of a run as a stream or as a whole."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ from server.errors import APIError
 from server.generation.runs import Encode, Run, WireEvent
 from server.http import sse
 from server.http.backlog import MAX_UNREAD, Stored
-from server.http.disconnect import left
+from server.http.disconnect import wait_for_disconnect
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
 
 CLIENT_CLOSED_REQUEST = 499
-"""The status of an answer that nobody gets, as proxies log it."""
+"""The status of an answer whose client has disconnected, as proxies log it."""
 
 
 def json_response(body: Any, status: int = 200) -> Response:
@@ -27,7 +27,7 @@ def json_response(body: Any, status: int = 200) -> Response:
 
 
 def error_response(error: APIError) -> Response:
-    """The error as a client gets it: OpenAI's body, the status, and what headers belong to it."""
+    """The response for an error: OpenAI's body, the status, and its headers."""
     response = json_response(error.body(), error.status)
     response.headers.update(error.headers)
     return response
@@ -43,11 +43,11 @@ async def respond(
     limit: int = MAX_UNREAD,
     stored: Stored | None = None,
 ) -> Response:
-    """The answer that the client asked for.
+    """The answer of a run: a stream of its events if `stream`, else their fold.
 
-    Raises the run's APIError when a whole answer was asked for and the run failed. A client that
-    disconnects takes its run with it. The run is left in the request's state, since an answer's
-    status does not tell how a stream ended. limit, stored: as in RunStream.
+    Raises the run's APIError if it failed and `stream` is False. A foreground run is cancelled when
+    its client disconnects. The run is stored in the request's state, because the status of a
+    stream does not show how it ended. limit, stored: as in RunStream.
     """
     request.state.run = run
     if stream:
@@ -61,7 +61,7 @@ async def respond(
 
 async def _finish_unless_disconnected(run: Run, request: Request) -> bool:
     finish = asyncio.ensure_future(_drain(run))
-    disconnect = asyncio.ensure_future(left(request.receive))
+    disconnect = asyncio.ensure_future(wait_for_disconnect(request.receive))
     try:
         await asyncio.wait({finish, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         return finish.done()

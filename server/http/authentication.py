@@ -1,4 +1,4 @@
-"""Who is asking: the API key decides, and owns what it made."""
+"""Authentication by API key. Stored objects belong to the key that created them."""
 
 import hashlib
 import hmac
@@ -12,7 +12,7 @@ from server.errors import AuthenticationFailed
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The owner of what a request stores: a digest of its key, never the key itself."""
+    """The owner of a request's stored objects: a digest of its key, never the key itself."""
 
     id: str
 
@@ -20,13 +20,13 @@ class Principal:
 ANYONE = Principal("anyone")
 
 PRINCIPAL = "principal"
-"""Where a request's state has its owner."""
+"""The key of the request's principal in its state."""
 
 
 def authenticate(connection: HTTPConnection) -> Principal:
-    """The request's owner, whose key was checked before anything of the request was read.
+    """The request's owner, as `server.http.access` has determined it.
 
-    Raises KeyError for a request that came past that check (server.http.access).
+    Raises KeyError for a request that has not passed that middleware.
     """
     principal: Principal = connection.scope["state"][PRINCIPAL]
     return principal
@@ -35,28 +35,28 @@ def authenticate(connection: HTTPConnection) -> Principal:
 def check_key(connection: HTTPConnection) -> Principal:
     """The owner of the key in the request's headers.
 
-    Raises AuthenticationFailed where keys are configured and none matches. Without configured keys
-    all requests have one owner.
+    Raises AuthenticationFailed if keys are configured and none matches. Without configured keys
+    all requests have the same owner.
     """
     keys = context_of(connection).settings.api_key
     if not keys:
         return ANYONE
-    scheme, _, given = connection.headers.get("authorization", "").partition(" ")
-    given = given.strip()
-    if scheme.lower() != "bearer" or not given:
+    scheme, _, credentials = connection.headers.get("authorization", "").partition(" ")
+    credentials = credentials.strip()
+    if scheme.lower() != "bearer" or not credentials:
         raise AuthenticationFailed(
             "You didn't provide an API key. Send it as `Authorization: Bearer YOUR_KEY`."
         )
-    # Starlette reads a header's bytes as Latin-1; this gives back what the client sent.
-    digest = _digest(given.encode("latin-1"))
-    # A sum, not any(): all keys are compared, so that the time taken says nothing of them.
+    # Starlette decodes headers as Latin-1; this restores the client's bytes.
+    digest = _digest(credentials.encode("latin-1"))
+    # A sum, not any(): all keys are compared, so that the time does not depend on them.
     if not sum(hmac.compare_digest(digest, _digest(_key_bytes(key))) for key in keys):
         raise AuthenticationFailed("Incorrect API key provided.")
     return Principal(digest[:32])
 
 
 def _key_bytes(key: str) -> bytes:
-    """The key as it was given: a variable that is no UTF-8 reaches Python with surrogates."""
+    """The key's bytes. An environment variable that is not UTF-8 has surrogates in Python."""
     return key.encode("utf-8", "surrogateescape")
 
 

@@ -1,9 +1,9 @@
-"""What waits for one reader of a run: encoded events, of a limited size.
+"""The buffer of encoded events between a run and one client, of a limited size.
 
-While a client does not read, its events are taken from the run as they come, encoded, and kept.
-Over the limit they are dropped if the store has them: when the client reads on, the rest is read
-back from the store. An answer that is not stored ends with an error, which frees its slot; what
-waits of it can still be read.
+While a client does not read, its events are taken from the run, encoded, and buffered. Above the
+limit they are dropped if the store has them, and the rest is read from the store once the client
+reads again. An answer that is not stored ends with an error, which frees its slot; the client can
+still read the buffered events.
 """
 
 import logging
@@ -19,20 +19,20 @@ logger = logging.getLogger(__name__)
 
 Batches = AsyncGenerator[Sequence[WireEvent], None]
 Stored = Callable[[int], Batches]
-"""The stored events of a run from a position on."""
+"""Reads the stored events of a run from a position on."""
 
 MAX_UNREAD = 8 * 1024 * 1024
 EVENTS_AT_ONCE = 256
-"""Events that are encoded in one step of the event loop, in less than a millisecond."""
+"""Events that are encoded in one step of the event loop: less than a millisecond."""
 BYTES_AT_ONCE = 64 * 1024
-"""Size of a write: the transport holds it in memory until the client has read it."""
+"""Bytes of one write. The transport has it in memory until the client has read it."""
 
 
 class _Block:
-    """Encoded events as one object.
+    """Encoded events in one object.
 
-    As objects of their own they would take a fifth more, in memory that is seldom given back to
-    the operating system.
+    As separate objects they would take a fifth more memory, in small blocks that are seldom
+    returned to the operating system.
     """
 
     def __init__(self, events: Sequence[bytes]) -> None:
@@ -50,9 +50,9 @@ class _Block:
 
 
 class Backlog:
-    """A run's events for one client, in order. `reading` makes it.
+    """A run's events for one client, in order; made by `open_backlog`.
 
-    limit: bytes of encoded events that may wait. stored: None where the store has no events.
+    limit: bytes of encoded events that may wait. stored: None if the store has no events.
     """
 
     def __init__(
@@ -69,42 +69,42 @@ class Backlog:
         self._size = 0
         self._failure: Exception | None = None
         self.has_more = False
-        """True if `take` left something to take."""
-        self.cut_off: int | None = None
-        """Position from which on the events are to be read from the store; None if nowhere."""
+        """True if more events can be taken after `take`."""
+        self.resume_at: int | None = None
+        """Position from which on events must be read from the store; None while not needed."""
         if reader.is_late:
             self._cut_off()
 
     def take(self) -> Sequence[bytes]:
-        """The next events, encoded; empty where none has come. Raises what encoding does."""
+        """The next events, encoded; empty if there are none. Raises errors of the encoding."""
         if self._failure is not None:
             raise self._failure
         if self._size:
             return self._take_waiting()
         taken = self._reader.take(EVENTS_AT_ONCE)
         if len(taken) == 1:
-            # The usual case, made cheap.
+            # The common case, optimized.
             self.has_more = False
             return (self._encode(taken[0]),)
         self.has_more = len(taken) == EVENTS_AT_ONCE
         return [*map(self._encode, taken)]
 
     def hold(self) -> None:
-        """Keep what has come for a client that does not read now. `take` raises what this meets."""
+        """Buffer new events for a client that does not read now. `take` raises errors of this."""
         try:
             for event in self._reader.take(EVENTS_AT_ONCE):
                 self._append(self._encode(event))
         except Exception as error:
             self._failure = error
-        # A run that is done keeps its events only for those who have not taken them.
+        # A run that is done has its events only as long as a reader needs them.
         if self._size > self._limit or (self._run.done and self._reader.waiting):
             self._overflow()
 
     def rest(self) -> Batches:
-        """The stored events of a reader that was cut off."""
+        """The events from `resume_at` on, from the store."""
         assert self._stored is not None
-        assert self.cut_off is not None
-        return self._stored(self.cut_off)
+        assert self.resume_at is not None
+        return self._stored(self.resume_at)
 
     def _append(self, encoded: bytes) -> None:
         self._last.append(encoded)
@@ -138,13 +138,13 @@ class Backlog:
 
     def _cut_off(self) -> None:
         waiting = len(self._last) + sum(map(len, self._blocks))
-        self.cut_off = self._reader.position - waiting
+        self.resume_at = self._reader.position - waiting
         self._drop_waiting()
         self._reader.skip()
 
 
 @contextmanager
-def reading(
+def open_backlog(
     run: Run,
     encode: Encode,
     wake: Wake,
@@ -153,6 +153,9 @@ def reading(
     limit: int = MAX_UNREAD,
     stored: Stored | None = None,
 ) -> Iterator[Backlog]:
-    """The events from position `start` on; leaving it leaves the run. wake: as in `Run.read`."""
-    with run.read(wake, start, forgetting=True) as reader:
+    """The backlog of the events from position `start` on; a reader of the run until it is left.
+
+    wake: as in `Run.read`. limit, stored: as in Backlog.
+    """
+    with run.read(wake, start, discard_taken=True) as reader:
         yield Backlog(run, reader, encode, limit, stored)

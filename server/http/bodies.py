@@ -1,4 +1,4 @@
-"""How a request's body is read: once it is asked for, whole, decoded and within bounds."""
+"""Reads request bodies on demand: whole, decompressed and within limits."""
 
 import asyncio
 
@@ -10,27 +10,27 @@ from server.errors import APIError, BodyTooLarge
 from server.http import decompression
 from server.http.budget import Budget, Lease
 from server.http.decompression import Decoder
-from server.http.freed import Freed, trimmer
+from server.http.freed import MemoryTrimmer, malloc_trim
 
 SLICE = 1024 * 1024
 """Bytes that are decoded at a time."""
 
 DECODERS = 2
-"""Bodies that are decoded at once. Each has a window of up to 8 MB beside what is charged."""
+"""Bodies that are decoded at once. Each has a window of up to 8 MB that is not charged."""
 
 LEASE = "body_lease"
-"""Where the request's state has the Lease of its body."""
+"""The key of the body's Lease in the request's state."""
 
 
 class Bodies:
-    """Gives the application each body in one message, decoded.
+    """Middleware that gives the application each body in one message, decoded.
 
-    Nothing is read before the application receives. What is read is charged to `budget` as it
-    arrives and as it is decoded, and until the request is answered: what was parsed from a body
-    lives that long. `limit` is the most bytes of a body, encoded and decoded.
+    Nothing is read before the application receives. Bytes are charged to `budget` as they arrive
+    and as they are decoded, until the request is answered: parsed values live that long. `limit`
+    is the most bytes of a body, both encoded and decoded.
 
-    To receive raises BodyTooLarge, BodyMemoryExhausted, UnsupportedEncoding, or InvalidRequest for
-    a body that cannot be decoded; what comes after that is as if the client had left.
+    `receive` raises BodyTooLarge, BodyMemoryExhausted, UnsupportedEncoding, or InvalidRequest for
+    a body that cannot be decoded. After an error it returns a disconnect.
     """
 
     def __init__(self, app: ASGIApp, limit: int, budget: Budget) -> None:
@@ -38,7 +38,7 @@ class Bodies:
         self._limit = limit
         self._budget = budget
         self._decoders = asyncio.Semaphore(DECODERS)
-        self._freed = Freed(trimmer())
+        self._trimmer = MemoryTrimmer(malloc_trim())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -52,11 +52,11 @@ class Bodies:
             await self._app(scope, body.receive, send)
         finally:
             lease.end()
-            self._freed.note(lease.most)
+            self._trimmer.note(lease.most)
 
 
 class _Body:
-    """One request's body on its way in."""
+    """The body of one request while it is read."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class _Body:
         self._lease = lease
         self._limit = limit
         self._decoders = decoders
-        named = headers.get("content-encoding", "").strip().lower()
-        self._encoding = named.removeprefix("x-") or "identity"
-        declared = headers.get("content-length", "")
-        self._promised = int(declared) if declared.isdecimal() else 0
+        encoding = headers.get("content-encoding", "").strip().lower()
+        self._encoding = encoding.removeprefix("x-") or "identity"
+        length = headers.get("content-length", "")
+        self._declared_size = int(length) if length.isdecimal() else 0
         self._delivered = False
         self._refused = False
 
@@ -88,7 +88,7 @@ class _Body:
         except APIError as error:
             self._refused = True
             self._lease.release()
-            # The frames of its traceback hold what was read, as long as the answer is sent.
+            # The frames of its traceback reference the body until the answer is sent.
             error.__context__ = None
             raise error.with_traceback(None) from None
         self._delivered = True
@@ -97,11 +97,11 @@ class _Body:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def _read(self) -> bytes | None:
-        """The body; None where the client left before it was sent."""
+        """The body; None if the client disconnected before its end."""
         if self._encoding != "identity":
             decompression.check(self._encoding)
-        self._refuse_over_limit(self._promised)
-        self._lease.require(self._promised)
+        self._refuse_over_limit(self._declared_size)
+        self._lease.require(self._declared_size)
         pieces = []
         size = 0
         more = True
@@ -124,13 +124,13 @@ class _Body:
         return await self._decoded(decoder, size)
 
     async def _decoded(self, decoder: Decoder, encoded: int) -> bytes:
-        """What the decoder gives. encoded: bytes that are charged for what it decodes."""
+        """The decoded body. encoded: bytes that are charged for the encoded body."""
         pieces = []
         slice_ = min(SLICE, self._limit + 1)
         size = 0
         async with self._decoders:
             while True:
-                # Charged before there is memory for it.
+                # Charged before the memory is allocated.
                 self._lease.charge(slice_)
                 piece = await asyncio.to_thread(decoder.read, slice_)
                 self._lease.refund(slice_ - len(piece))
@@ -143,7 +143,7 @@ class _Body:
         return self._joined(pieces, size)
 
     def _joined(self, pieces: list[bytes], size: int) -> bytes:
-        """The pieces in one, which takes the memory of both for a moment; they are forgotten."""
+        """The pieces joined; clears `pieces`. For a moment both are in memory, and charged."""
         if len(pieces) != 1:
             self._lease.charge(size)
             pieces[:] = [b"".join(pieces)]
@@ -156,7 +156,7 @@ class _Body:
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """A request's whole body; None where the client left before it was sent."""
+    """A request's whole body; None if the client disconnected before its end."""
     pieces = []
     more = True
     while more:
@@ -169,9 +169,9 @@ async def read_body(receive: Receive) -> bytes | None:
 
 
 async def take_body(request: Request) -> bytes:
-    """A request's body, which can be taken once: the request does not keep it, as `body()` does.
+    """A request's body. It can be taken once: unlike `Request.body`, this stores no reference.
 
-    Raises ClientDisconnect where the client left before it was sent.
+    Raises ClientDisconnect if the client disconnected before its end.
     """
     body = await read_body(request.receive)
     if body is None:

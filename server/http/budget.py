@@ -1,7 +1,7 @@
-"""The memory of all request bodies together.
+"""Limits the memory of all request bodies together.
 
-Each body is bounded by a limit of its own; without a bound on their sum, many at once take as much
-memory as their clients like.
+Each body has a limit of its own. Without a limit on their sum, many concurrent requests could take
+any amount of memory.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from server.errors import BodyMemoryExhausted
 
 
 class Budget:
-    """How many bytes of bodies this process may have in memory at once."""
+    """The number of body bytes that this process may have in memory at once."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -29,38 +29,38 @@ class Lease:
         self._budget = budget
         self._charged = 0
         self.most = 0
-        """The most bytes that it had charged at a time."""
+        """The most bytes that were charged at a time."""
         self._work: asyncio.Future[None] | None = None
 
     def require(self, size: int) -> None:
-        """Raises BodyMemoryExhausted unless `size` bytes could be charged now."""
+        """Raises BodyMemoryExhausted unless `size` bytes can be charged now."""
         if size > self._budget.free:
             raise BodyMemoryExhausted(
                 "The server has too many large request bodies in memory. Try again in a moment."
             )
 
     def charge(self, size: int) -> None:
-        """Add `size` bytes. Raises BodyMemoryExhausted, and adds nothing, where they do not fit."""
+        """Charge `size` bytes. Raises BodyMemoryExhausted, and charges nothing, if too many."""
         self.require(size)
         self._budget.used += size
         self._charged += size
         self.most = max(self.most, self._charged)
 
     def refund(self, size: int) -> None:
-        """Take back `size` of the bytes that were charged."""
+        """Release `size` of the charged bytes."""
         self._budget.used -= size
         self._charged -= size
 
     def release(self) -> None:
-        """Take back all that was charged."""
+        """Release all charged bytes."""
         self.refund(self._charged)
 
-    def outlast(self, work: "asyncio.Future[None]") -> None:
-        """Release no sooner than `work` is done: it uses the body longer than its client waits."""
+    def extend_until(self, work: "asyncio.Future[None]") -> None:
+        """Release only after `work`, which needs the body even if the client disconnects."""
         self._work = work
 
     def end(self) -> None:
-        """The request has ended: release, at once or when the work that outlasts it is done."""
+        """The request has ended: release now, or after the work of `extend_until`."""
         if self._work is None:
             self.release()
         else:

@@ -1,4 +1,4 @@
-"""Compressed request bodies, decoded a slice at a time.
+"""Decodes compressed request bodies, a slice at a time.
 
 Source: RFC 9110, 8.4 (Content-Encoding), and RFC 9659, which bounds zstd's window to 8 MB.
 """
@@ -16,24 +16,24 @@ from server.errors import BodyTooLarge, InvalidRequest, UnsupportedEncoding
 ZSTD_WINDOW = 8 * 1024 * 1024
 
 MAX_RATIO = 200
-"""Bytes that each encoded byte may decode to, beyond FREE_BYTES.
+"""The most decoded bytes for each encoded byte, above FREE_BYTES.
 
-Prose, code and logs reach 2 to 60, 500 similar tools 120, an agent's history that repeats a file
-100 with gzip and 400 with zstd, and a bomb 1,000 with gzip and 30,000 with zstd.
+Prose, code and logs reach 2 to 60; 500 similar tools 120; an agent's history that repeats a file
+100 with gzip and 400 with zstd; a decompression bomb 1,000 with gzip and 30,000 with zstd.
 """
 
 FREE_BYTES = 4 * 1024 * 1024
 """Decoded bytes to which the ratio does not apply.
 
-131,072 tokens, the longest context of gpt-oss, are about 600 KB of English: a repetitive text that
-can be served passes, whatever its ratio.
+131,072 tokens, the longest context of gpt-oss, are about 600 KB of English text, so repetitive
+texts that fit into the context pass.
 """
 
 
 class Decoder:
     """The decoded form of one compressed body.
 
-    limit: the most decoded bytes. Raises UnsupportedEncoding where `encoding` is not known here.
+    limit: the most decoded bytes. Raises UnsupportedEncoding for an unknown `encoding`.
     """
 
     def __init__(self, body: bytes, encoding: str, limit: int) -> None:
@@ -45,10 +45,10 @@ class Decoder:
         self._decoded = 0
 
     def read(self, size: int) -> bytes:
-        """The next bytes, `size` at most; none at the end.
+        """The next bytes, at most `size`; empty at the end.
 
-        Raises InvalidRequest for a broken body, and BodyTooLarge as soon as it is over the limit
-        or decodes to more than MAX_RATIO times its size.
+        Raises InvalidRequest for a body that cannot be decoded, and BodyTooLarge as soon as it
+        exceeds the limit or MAX_RATIO times its size.
         """
         try:
             piece = self._reader.read(size)
@@ -68,12 +68,12 @@ class Decoder:
         return piece
 
     def close(self) -> None:
-        """Forget the body."""
+        """Release the body."""
         self._reader.close()
 
 
 def check(encoding: str) -> None:
-    """Raises UnsupportedEncoding for one that is not known here."""
+    """Raises UnsupportedEncoding for an unknown encoding."""
     if encoding not in _OPENERS:
         raise UnsupportedEncoding(tuple(_OPENERS))
 

@@ -1,9 +1,9 @@
-"""Whether a client is still there."""
+"""Waits for a client to disconnect."""
 
 from starlette.types import Receive
 
 
-async def left(receive: Receive) -> None:
-    """Return when the client has left. What it sends until then is passed over."""
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Return when the client has disconnected. Messages before that are dropped."""
     while (await receive())["type"] != "http.disconnect":
         continue

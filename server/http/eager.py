@@ -1,47 +1,50 @@
-"""Work that is begun without a task; as eager tasks (Python 3.12) do.
+"""Runs a coroutine without a task until it has to wait, as eager tasks (Python 3.12) do.
 
-It runs in the task of whoever begins it until it has to wait: it must have no time limit or cancel
-scope of its own, which would be that task's.
+Until then it runs in the caller's task. It must therefore not use timeouts or cancel scopes, which
+would apply to that task.
 """
 
 from collections.abc import Awaitable, Generator
 from typing import Any
 
 
-class Begun:
-    """What began and has to wait. To be awaited once, by a task, which goes on with it."""
+class Suspended:
+    """Work that has to wait. Await it once, in a task, to run the rest of it.
 
-    def __init__(self, steps: Generator[Any, Any, None], waited_for: Any) -> None:
+    steps: the coroutine's iterator. awaited: the future that it waits for.
+    """
+
+    def __init__(self, steps: Generator[Any, Any, None], awaited: Any) -> None:
         self._steps = steps
-        self._waited_for = waited_for
+        self._awaited = awaited
 
     def __await__(self) -> Generator[Any, Any, None]:
         try:
-            yield self._waited_for
+            yield self._awaited
         except GeneratorExit:
             self._steps.close()
             raise
         except BaseException as error:
             try:
-                waited_for = self._steps.throw(error)
+                awaited = self._steps.throw(error)
             except StopIteration:
                 return
-            yield from Begun(self._steps, waited_for).__await__()
+            yield from Suspended(self._steps, awaited).__await__()
         else:
             yield from self._steps
 
     def close(self) -> None:
-        """Give up work that no task goes on with."""
+        """Close the work if no task has awaited it."""
         self._steps.close()
 
 
-def begin(work: Awaitable[None]) -> Begun | None:
-    """Do the work up to where it has to wait; None where it never has to.
+def run_until_suspended(work: Awaitable[None]) -> Suspended | None:
+    """Run the work until it has to wait. Returns None if it ends without waiting.
 
-    Raises what the work raises until then.
+    Raises the errors that the work raises until then.
     """
     steps = work.__await__()
     try:
-        return Begun(steps, next(steps))
+        return Suspended(steps, next(steps))
     except StopIteration:
         return None

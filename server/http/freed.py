@@ -1,8 +1,8 @@
-"""Memory of large bodies, given back to the system after they were freed.
+"""Returns the memory of freed large bodies to the operating system.
 
-glibc keeps what is freed for the next one who asks, in an arena for each thread: hundreds of
-megabytes, if many large bodies came at once. To have it map large blocks apart (M_MMAP_THRESHOLD)
-would give them back too, but slow down engines in this process, whose tensors are as large.
+glibc keeps freed memory for reuse, in an arena for each thread: hundreds of megabytes after many
+large concurrent bodies. The alternative, a lower M_MMAP_THRESHOLD, would slow down engines in this
+process, whose tensors are as large.
 
 Source: malloc_trim(3).
 """
@@ -12,13 +12,13 @@ import ctypes
 from collections.abc import Callable
 
 LARGE = 1024 * 1024
-"""Bytes of a body that is worth it."""
+"""Bytes of a body from which on memory is trimmed."""
 
 DELAY = 1.0
-"""Seconds from the end of a large body to the trim, which all that end meanwhile share."""
+"""Seconds from the end of a large body to the trim. Bodies that end in between share it."""
 
 
-def trimmer() -> Callable[[int], int] | None:
+def malloc_trim() -> Callable[[int], int] | None:
     """glibc's malloc_trim; None with another C library."""
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
@@ -27,20 +27,20 @@ def trimmer() -> Callable[[int], int] | None:
     return trim
 
 
-class Freed:
-    """Has freed memory given back, at most once in DELAY seconds."""
+class MemoryTrimmer:
+    """Trims freed memory, at most once in DELAY seconds. trim: None disables it."""
 
     def __init__(self, trim: Callable[[int], object] | None) -> None:
         self._trim = trim
-        self._due = False
+        self._scheduled = False
 
     def note(self, size: int) -> None:
-        """A body of `size` bytes is no longer used."""
-        if size >= LARGE and self._trim is not None and not self._due:
-            self._due = True
-            asyncio.get_running_loop().call_later(DELAY, self._give_back, self._trim)
+        """Note that a body of `size` bytes was freed."""
+        if size >= LARGE and self._trim is not None and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_later(DELAY, self._start_trim, self._trim)
 
-    def _give_back(self, trim: Callable[[int], object]) -> None:
-        self._due = False
-        # It takes milliseconds, without the GIL.
+    def _start_trim(self, trim: Callable[[int], object]) -> None:
+        self._scheduled = False
+        # It takes milliseconds, and releases the GIL.
         asyncio.get_running_loop().run_in_executor(None, trim, 0)

@@ -1,13 +1,13 @@
-"""Retries that are answered once: requests with an `Idempotency-Key`.
+"""Idempotent retries: requests with the same `Idempotency-Key` get the same answer.
 
-The first request with a key is answered as any other, except that it outlives its client. A retry
-with the same key, owner, path and body gets that answer from its first byte, also while it is still
-being made. Answers are kept in this process's memory; of the request, a digest.
+The first request with a key is answered as any other, but continues if its client disconnects. A
+retry with the same key, owner, path and body gets that answer from its first byte, even while it
+is still being made. Answers, and digests of their requests, are stored in this process's memory.
 
 Sources: draft-ietf-httpapi-idempotency-key-header, and
-https://docs.stripe.com/api/idempotent_requests for `Idempotent-Replayed` and what is kept, which
-is no answer that may be better the next time, such as a stream that ended with an error. A key
-that comes with another body is a 422, as the draft says: SDKs take a 409 for a reason to retry.
+https://docs.stripe.com/api/idempotent_requests for `Idempotent-Replayed` and for the answers that
+are stored: none that a retry may improve, such as a stream that ended with an error. A key that is
+used again with another body is a 422, as in the draft, because SDKs retry a 409.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from server.http.answers import error_response
 from server.http.authentication import PRINCIPAL
 from server.http.bodies import LEASE, read_body
 from server.http.budget import Lease
-from server.http.disconnect import left
+from server.http.disconnect import wait_for_disconnect
 from server.http.sse import SEND_BODY
 
 logger = logging.getLogger(__name__)
@@ -33,19 +33,19 @@ logger = logging.getLogger(__name__)
 CAPACITY = 64 * 1024 * 1024
 MAX_ENTRIES = 16_384
 OVERHEAD = 1024
-"""Bytes that an answer takes beside its body."""
+"""Bytes that an answer takes in addition to its body."""
 MAX_KEY = 255
 LARGE = 256 * 1024
-_NOT_KEPT = frozenset({401, 403, 429, 499})
+_NOT_STORED = frozenset({401, 403, 429, 499})
 
 _Key = tuple[str, str, str]
 
 
 class Idempotency:
-    """Answers each POST with a key once, for an owner that is known.
+    """Middleware that makes one answer for each key of a POST and owner.
 
-    capacity: bytes of answers that are kept, max_entries: their number; what was least recently
-    used is forgotten first.
+    capacity: bytes of stored answers. max_entries: their number. The least recently used answers
+    are removed first.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Idempotency:
         self._capacity = capacity
         self._max_entries = max_entries
         self._running: dict[_Key, _Answer] = {}
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._complete: OrderedDict[_Key, _CompleteAnswer] = OrderedDict()
         self._size = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,19 +79,19 @@ class Idempotency:
         if known is None:
             answer = self._begin(key, _Answer(digest, self._app, scope, body), scope["state"])
             if lease is not None:
-                lease.outlast(answer.task)
+                lease.extend_until(answer.task)
         elif lease is not None:
             lease.release()
         del body
         await (known or answer).send(receive, send, replayed=known is not None)
 
-    def _known(self, key: _Key, digest: bytes) -> "_Answer | _Kept | None":
-        """The answer to an earlier request. Raises KeyReused where that had another body."""
-        known = self._running.get(key) or self._kept.get(key)
+    def _known(self, key: _Key, digest: bytes) -> "_Answer | _CompleteAnswer | None":
+        """The answer to an earlier request. Raises KeyReused if that had another body."""
+        known = self._running.get(key) or self._complete.get(key)
         if known is not None and known.digest != digest:
             raise KeyReused("This Idempotency-Key was used with another request body.")
-        if key in self._kept:
-            self._kept.move_to_end(key)
+        if key in self._complete:
+            self._complete.move_to_end(key)
         return known
 
     def _begin(self, key: _Key, answer: "_Answer", state: dict[str, Any]) -> "_Answer":
@@ -103,19 +103,19 @@ class Idempotency:
         del self._running[key]
         run = state.get("run")
         failed = run is not None and run.error is not None
-        whole = answer.whole()
-        if whole is None or failed:
+        complete = answer.complete()
+        if complete is None or failed:
             return
-        self._kept[key] = whole
-        self._size += whole.size
-        while self._size > self._capacity or len(self._kept) > self._max_entries:
-            _, forgotten = self._kept.popitem(last=False)
-            self._size -= forgotten.size
+        self._complete[key] = complete
+        self._size += complete.size
+        while self._size > self._capacity or len(self._complete) > self._max_entries:
+            _, removed = self._complete.popitem(last=False)
+            self._size -= removed.size
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """An answer that has ended, for those who ask again. Of its request, a digest."""
+class _CompleteAnswer:
+    """A complete answer, for retries. digest: that of the request's body."""
 
     digest: bytes
     start: Message
@@ -123,17 +123,17 @@ class _Kept:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in memory."""
+        """Bytes in memory."""
         return OVERHEAD + len(self.body)
 
     async def send(self, _: Receive, send: Send, *, replayed: bool) -> None:
-        """Send it in one piece."""
+        """Send the answer with one body message."""
         await send(_marked(self.start, replayed=replayed))
         await send({"type": "http.response.body", "body": self.body})
 
 
 class _Answer:
-    """What the application sends for one request, as it comes, for all who ask for it."""
+    """The application's answer to one request, sent to all clients that request it."""
 
     def __init__(self, digest: bytes, app: ASGIApp, scope: Scope, body: bytes) -> None:
         self.digest = digest
@@ -145,10 +145,10 @@ class _Answer:
         self.task = asyncio.ensure_future(app(scope, self._receive, self._record))
         self.task.add_done_callback(lambda _: self._wake())
 
-    def whole(self) -> _Kept | None:
-        """Of one that has ended: what a retry gets too; None where it may get a better one.
+    def complete(self) -> _CompleteAnswer | None:
+        """The complete answer, its messages joined; None if a retry should make a new answer.
 
-        Its many small messages become one.
+        Call it after the end of the task.
         """
         if self.task.cancelled():
             return None
@@ -159,16 +159,16 @@ class _Answer:
         if not self._messages:
             return None
         start, *parts = self._messages
-        if start["status"] >= 500 or start["status"] in _NOT_KEPT:
+        if start["status"] >= 500 or start["status"] in _NOT_STORED:
             return None
         body = b"".join(part.get("body", b"") for part in parts)
-        # A copy: orjson's bytes take 4 KiB, however few they are.
-        return _Kept(self.digest, start, bytes(memoryview(body)))
+        # A copy, because bytes from orjson take at least 4 KiB.
+        return _CompleteAnswer(self.digest, start, bytes(memoryview(body)))
 
     async def send(self, receive: Receive, send: Send, *, replayed: bool) -> None:
-        """Send it as it comes. Who leaves is no longer sent anything. Raises what broke it."""
+        """Send the messages as they come, until the client disconnects. Raises the task's error."""
         writing = asyncio.ensure_future(self._write(send, replayed=replayed))
-        leaving = asyncio.ensure_future(left(receive))
+        leaving = asyncio.ensure_future(wait_for_disconnect(receive))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if writing.done():
@@ -179,26 +179,26 @@ class _Answer:
             await asyncio.wait({writing, leaving})
 
     async def _write(self, send: Send, *, replayed: bool) -> None:
-        news = asyncio.Event()
-        self._readers.add(news)
+        has_messages = asyncio.Event()
+        self._readers.add(has_messages)
         messages = self._messages
         sent = 0
         try:
             while sent < len(messages) or not self.task.done():
-                news.clear()
+                has_messages.clear()
                 if sent == len(messages):
-                    await news.wait()
+                    await has_messages.wait()
                     continue
                 await send(_marked(messages[sent], replayed=replayed))
                 sent += 1
             self.task.result()
         finally:
-            self._readers.discard(news)
+            self._readers.discard(has_messages)
 
     async def _receive(self) -> Message:
         if self._request:
             return self._request.pop()
-        # Nobody hangs up on an answer that others may still ask for.
+        # The application sees no disconnect, because a retry may still request the answer.
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -207,12 +207,12 @@ class _Answer:
         self._wake()
 
     def _wake(self) -> None:
-        for news in self._readers:
-            news.set()
+        for has_messages in self._readers:
+            has_messages.set()
 
 
 async def _digest(body: bytes) -> bytes:
-    """On a thread where it takes longer than starting one."""
+    """The body's SHA-256, computed on a thread for a large body."""
     if len(body) <= LARGE:
         return hashlib.sha256(body).digest()
     return (await asyncio.to_thread(hashlib.sha256, body)).digest()
@@ -221,14 +221,14 @@ async def _digest(body: bytes) -> bytes:
 def _key(scope: Scope) -> _Key | None:
     if scope["type"] != "http" or scope["method"] != "POST":
         return None
-    given = Headers(scope=scope).get("idempotency-key")
+    key = Headers(scope=scope).get("idempotency-key")
     principal = scope.get("state", {}).get(PRINCIPAL)
-    # Without a principal, no route takes the request, or one that is open to all.
-    return None if given is None or principal is None else (principal.id, scope["path"], given)
+    # Without a principal, the request matches no route or a public endpoint.
+    return None if key is None or principal is None else (principal.id, scope["path"], key)
 
 
 def _marked(message: Message, *, replayed: bool) -> Message:
-    """A copy, since whoever sends it may change its headers."""
+    """A copy of the message, because `send` may change its headers; marked if replayed."""
     if message["type"] != "http.response.start":
         return message
     marked = {**message, "headers": list(message.get("headers", ()))}

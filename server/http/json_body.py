@@ -1,4 +1,4 @@
-"""A request's body: JSON that fits a schema, or a 400 that names the field."""
+"""Parses request bodies: JSON that fits a schema, or a 400 that names the field."""
 
 from functools import partial
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from server.http.bodies import take_body
 M = TypeVar("M", bound=BaseModel)
 
 LARGE = 1 << 18
-"""Bytes; a longer body is read on a thread."""
+"""Bytes; a longer body is parsed on a thread."""
 
 
 async def parse(request: Request, schema: type[M]) -> M:
@@ -34,28 +34,28 @@ async def _parse(text: bytes, schema: type[M]) -> M:
 
 
 async def read_json(text: bytes) -> Any:
-    """`text` as JSON, read on a thread where it is large. Raises as `load` does."""
+    """`text` as JSON, parsed on a thread if it is large. Raises the errors of `load`."""
     return await threads.run(partial(load, text), small=len(text) <= LARGE)
 
 
 def load(text: bytes) -> Any:
-    """`text` as JSON; lone surrogates, which a cut emoji leaves, become U+FFFD.
+    """`text` as JSON; lone surrogates, as in a truncated emoji, become U+FFFD.
 
-    Raises InvalidRequest when it is no JSON, or over a limit of `server.schemas.limits`.
+    Raises InvalidRequest if it is not JSON, or exceeds a limit of `server.schemas.limits`.
     """
     json_scan.check(text)
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if not json_scan.has_escapes(text):
-            raise _no_json(error) from None
+            raise _invalid_json(error) from None
     try:
-        return orjson.loads(json_scan.mended(text))
+        return orjson.loads(json_scan.replace_lone_surrogates(text))
     except orjson.JSONDecodeError as error:
-        raise _no_json(error) from None
+        raise _invalid_json(error) from None
 
 
-def _no_json(error: orjson.JSONDecodeError) -> InvalidRequest:
+def _invalid_json(error: orjson.JSONDecodeError) -> InvalidRequest:
     return InvalidRequest(
         f"We could not parse the JSON body of your request: {error}", code="invalid_json"
     )
@@ -64,8 +64,8 @@ def _no_json(error: orjson.JSONDecodeError) -> InvalidRequest:
 def validate(value: Any, schema: type[M]) -> M:
     """`value` as `schema`. Raises InvalidRequest with the dotted `param` of the first error.
 
-    The schema bounds the size of arrays and objects before it looks at their members: pydantic
-    builds an error for each wrong one.
+    The schemas limit the size of arrays and objects before they check members, because pydantic
+    makes an error for each invalid member.
     """
     try:
         return schema.model_validate(value)
@@ -73,11 +73,12 @@ def validate(value: Any, schema: type[M]) -> M:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         param = ".".join(str(part) for part in first["loc"]) or None
         where = f" for '{param}'" if param else ""
-        problem = _IN_JSONS_WORDS.get(first["type"], first["msg"])
+        problem = _JSON_MESSAGES.get(first["type"], first["msg"])
         raise InvalidRequest(f"Invalid value{where}: {problem}.", param=param) from None
 
 
-_IN_JSONS_WORDS = {
+# Messages for errors that pydantic describes with Python's types.
+_JSON_MESSAGES = {
     "dict_type": "Input should be an object",
     "model_type": "Input should be an object",
     "list_type": "Input should be an array",

@@ -1,8 +1,8 @@
-"""What a JSON text holds, found in its bytes before anything of it is built.
+"""Checks the size of a JSON document in its bytes, before it is parsed.
 
-One call of a JSON parser does not let other threads run, and an empty object of two bytes takes 64
-in memory. The text is therefore checked first, in slices between which other threads run: the
-numbers of values, of containers, of levels, and of bytes that take more memory than they have.
+A JSON parser holds the GIL for the whole call, and an empty object of two bytes takes 64 bytes in
+memory. The text is therefore checked first, in slices between which other threads can run: the
+numbers of values, containers and levels, and the bytes of strings that are not ASCII.
 """
 
 import re
@@ -19,14 +19,14 @@ from server.schemas.limits import (
 )
 
 SLICE = 1 << 16
-"""Bytes that are looked at in some 2 ms at most."""
+"""Bytes that are checked in at most about 2 ms."""
 
 _MARKS = b"[]{},:"
 _NO_MARKS = bytes(set(range(256)) - set(_MARKS))
-# As signed bytes: 1 for a level more, -1 for a level less.
+# As signed bytes: 1 opens a level, -1 closes one.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 
-_PAIR, _PLACEHOLDER = b"\\\\", b"\xff\xff"  # as long, and in no UTF-8
+_PAIR, _PLACEHOLDER = b"\\\\", b"\xff\xff"  # of the same length, and never in UTF-8
 _HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _LONE_HIGH = re.compile(_HIGH + rb"(?!" + _LOW + rb")")
@@ -37,24 +37,24 @@ _REPLACEMENT = rb"\\uFFFD"
 
 
 def check(text: bytes) -> None:
-    """Pass a JSON text that is within the limits. What is no JSON may pass, too.
+    """Check a JSON text against the limits. Invalid JSON may pass.
 
-    Raises InvalidRequest that names the limit. Takes some 10 ms for each MB of small values; texts
-    over 256 KiB are to be checked on a thread.
+    Raises InvalidRequest that names the exceeded limit. Takes about 10 ms for each MB of small
+    values; check texts over 256 KiB on a thread.
     """
-    if _may_be_over(text):
+    if _may_exceed_limits(text):
         scan = _Scan()
         for piece in _slices(text):
             scan.read(piece)
 
 
-def mended(text: bytes) -> bytes:
-    """A JSON text whose lone surrogates, which a cut emoji leaves, are U+FFFD."""
+def replace_lone_surrogates(text: bytes) -> bytes:
+    """The JSON text with lone surrogates, as in a truncated emoji, replaced by U+FFFD."""
     parts = []
     start = 0
     while start < len(text):
         piece = text[start : start + SLICE]
-        # Now each backslash begins an escape. What has the placeholder already is no JSON.
+        # Now each backslash begins an escape. A text that contains the placeholder is not JSON.
         plain = piece if _PLACEHOLDER in piece else piece.replace(_PAIR, _PLACEHOLDER)
         if len(piece) == SLICE:
             plain = plain[: _whole_escapes(plain)]
@@ -65,13 +65,13 @@ def mended(text: bytes) -> bytes:
 
 
 def has_escapes(text: bytes) -> bool:
-    """Whether the text has escapes of code units, which may be surrogates."""
+    r"""Whether the text has `\u` escapes, which may be surrogates."""
     starts = range(0, len(text), SLICE)
     return any(text.find(b"\\u", start, start + SLICE + 1) >= 0 for start in starts)
 
 
 def _whole_escapes(text: bytes) -> int:
-    """Where to cut so that no escape, and no pair of surrogates, is parted; never at 0."""
+    """Where to cut without splitting an escape or a pair of surrogates; never 0."""
     cut = text.rfind(b"\\", len(text) - _ESCAPE_BYTES + 1)
     if cut < 0:
         cut = len(text)
@@ -79,8 +79,8 @@ def _whole_escapes(text: bytes) -> int:
     return high if _HIGH_AT_END.match(text, high, cut) else cut
 
 
-def _may_be_over(text: bytes) -> bool:
-    """Whether the text may be over a limit: strings hold brackets and commas, too."""
+def _may_exceed_limits(text: bytes) -> bool:
+    """Whether the text may exceed a limit. An upper bound: it counts marks in strings too."""
     pieces = [text] if len(text) <= SLICE else _slices(text)
     values = names = containers = 0
     for piece in pieces:
@@ -95,7 +95,7 @@ def _may_be_over(text: bytes) -> bool:
 
 
 def _slices(text: bytes) -> Iterator[bytes]:
-    """The text in pieces that end in no escape."""
+    """The text in pieces that do not end inside an escape."""
     start = 0
     while start < len(text):
         piece = text[start : start + SLICE]
@@ -106,7 +106,7 @@ def _slices(text: bytes) -> Iterator[bytes]:
 
 
 class _Scan:
-    """What was found so far. wide: bytes of strings that have characters beyond ASCII."""
+    """The counts so far. wide: bytes of strings that have characters beyond ASCII."""
 
     def __init__(self) -> None:
         self._inside = False
@@ -119,20 +119,20 @@ class _Scan:
         self._open_is_wide = False
 
     def read(self, piece: bytes) -> None:
-        """Go on. Raises InvalidRequest."""
+        """Count the next piece. Raises InvalidRequest."""
         if b"\\" in piece:
             piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
         pieces = piece.split(b'"')
         if _is_wide(piece) or self._open_is_wide or len(pieces) < 3:
             self._measure(pieces)
-        else:  # many short strings of ASCII: only the last may become a wide one
+        else:  # many short ASCII strings: only the last may continue, and become wide
             self._open = len(pieces[-1])
         others = pieces[self._inside :: 2]
         self._inside ^= len(pieces) % 2 == 0
         self._count(b"".join(others).translate(None, _NO_MARKS))
 
     def _measure(self, pieces: Sequence[bytes]) -> None:
-        """Add the bytes of the strings that are wide; one may go on in the next piece."""
+        """Add the bytes of wide strings; the last string may continue in the next piece."""
         for number, string in enumerate(pieces):
             if number:  # after a quote
                 self._wide += self._open if self._open_is_wide else 0

@@ -1,4 +1,4 @@
-"""How many connections there may be, in all and from one address, and what each may send."""
+"""Limits on connections, in total and per address, and on what each may send."""
 
 import ipaddress
 import logging
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 logger = logging.getLogger(__name__)
 
 LOG_SECONDS = 10.0
-"""Between two lines in the log about connections that are refused."""
+"""The least time between two log lines about refused connections."""
 
 IPV6_PREFIX = 64
-"""Bits of an IPv6 address that count: a host is usually given all addresses of such a prefix."""
+"""Bits of an IPv6 address that identify a host, which usually gets a whole prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on connections, requests and their headers; times are in seconds.
+    """Limits on connections, requests and their headers; times are in seconds.
 
-    connections: open at once, WebSockets included. connections_per_address: of them from one
+    connections: open at once, WebSockets included. connections_per_address: open at once from one
     IPv4 address or one /64 prefix of IPv6. requests: processed at once; health checks are exempt.
-    head_bytes and head_fields: of the request line and the headers together. head_seconds: from
-    the first byte (or the connection's start) to the end of the headers. body_seconds: without
-    any byte of the body. unread_seconds: for the rest of a body after its answer was sent.
-    closing_seconds: for the client to read why its connection is closed. pipelined: requests that
-    wait on a connection while another one is answered.
+    head_bytes, head_fields: size of the request line and the headers together. head_seconds: from
+    the first byte (or the connection's start) to the end of the headers. body_seconds: time
+    without any byte of the body. unread_seconds: time for the rest of a body after its answer was
+    sent. closing_seconds: time for the client to read the error before its connection is closed.
+    pipelined: requests that wait on a connection while another one is answered.
     """
 
     connections: int = 4096
@@ -51,13 +51,13 @@ class Connections:
 
     @property
     def open(self) -> int:
-        """How many there are."""
+        """The number of open connections."""
         return self._open
 
     def enter(self, host: str | None) -> bool:
-        """Count a connection from `host`; False, and not counted, where there are too many.
+        """Count a connection from `host`. Returns False, and does not count it, over a limit.
 
-        None is a client without an address (a Unix socket): only the total is bounded.
+        host: None for a client without an address (a Unix socket), which counts in total only.
         """
         address = address_of(host)
         if self._open >= self._limits.connections:
@@ -72,7 +72,7 @@ class Connections:
         return True
 
     def leave(self, host: str | None) -> None:
-        """A counted connection from `host` has closed."""
+        """Note that a counted connection from `host` has closed."""
         self._open -= 1
         address = address_of(host)
         if address is not None:
@@ -88,7 +88,7 @@ class Connections:
 
 
 def address_of(host: str | None) -> str | None:
-    """What connections of `host` are counted by: the IPv4 address, or the prefix of IPv6."""
+    """The address by which connections of `host` are counted: IPv4, or the prefix of IPv6."""
     if host is None or ":" not in host:
         return host
     address = ipaddress.IPv6Address(host.partition("%")[0])

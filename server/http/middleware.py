@@ -1,4 +1,4 @@
-"""What surrounds every request: its id and its line in the log."""
+"""Middleware around every request: its id and its log line."""
 
 import logging
 import time
@@ -16,12 +16,13 @@ logger = logging.getLogger(__name__)
 
 
 class RequestId:
-    """Gives every answer an `x-request-id`, and every error OpenAI's body: a crash is a 500.
+    """Adds an `x-request-id` to every answer, and OpenAI's body to every error.
 
-    direct: whether the events of a stream may go past what is inside; False where that may look at
-    the bodies of answers.
-    A request is logged when it ends, under the same id and without its query, which may hold
-    secrets.
+    Other exceptions become a 500. Each request is logged at its end with the same id, and without
+    its query, which may hold secrets.
+
+    direct: whether the events of a stream bypass inner middleware; False if that may read the
+    bodies of answers.
     """
 
     def __init__(self, app: ASGIApp, *, direct: bool = True) -> None:
@@ -52,7 +53,7 @@ class RequestId:
             await self._app(scope, receive, send_with_id)
         except Exception as error:
             if status is not None:
-                # Too late for an answer: the ASGI server logs the error and breaks the connection.
+                # The headers were sent: the ASGI server logs the error and closes the connection.
                 raise
             answer = error
             if not isinstance(answer, APIError):
@@ -60,7 +61,7 @@ class RequestId:
                 answer = ServerFailed("The server had an error while processing your request.")
             await error_response(answer)(scope, receive, send_with_id)
         finally:
-            # It holds the scope: garbage that only a collection would find.
+            # It references the scope: a cycle that only a garbage collection would free.
             state.pop(SEND_BODY, None)
             logger.info(
                 "%s %s %s %.3fs %s",

@@ -1,8 +1,8 @@
-"""Which web pages may send requests, and under which names the server answers.
+"""Checks which web pages may send requests, and which host names the server answers for.
 
-A browser sends requests of any page to any server, and leaves it to the server to look at where
-they come from. A page whose own name is made to resolve to this server (DNS rebinding) is of the
-same origin as the server, for the browser; what gives it away is the name in `Host`.
+A browser sends requests of any page to any server; the server has to check their origin. If the
+name of a page resolves to this server (DNS rebinding), the browser treats both as one origin; only
+the name in `Host` shows the difference.
 
 Sources: RFC 6455, 10.2; the Fetch standard, "Origin"; W3C, Fetch Metadata Request Headers;
 RFC 9110, 15.5.20 (421).
@@ -15,18 +15,18 @@ from server.errors import APIError, Forbidden, Misdirected
 from server.http.answers import json_response
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "*.localhost")
-"""Names of the machine itself, which no page of another one can have."""
+"""Names of the local machine, which pages of other machines cannot have."""
 
 ANY = "*"
 
 
 class Origins:
-    """Refuses requests of other sites' pages (403), and of unknown hosts (421).
+    """Middleware that refuses requests of other origins (403), and for unknown hosts (421).
 
-    cors_origin: origins that may call, `*` for any. allowed_host: names, with a port or without,
-    beside those of LOOPBACK_NAMES and the address that the connection came in on; `*.name` stands
-    for all that end so, `*` for any. With None, `Host` is not looked at: where a key is needed,
-    a page that has none can do nothing.
+    cors_origin: allowed origins, `*` for any. allowed_host: host names, with or without a port, in
+    addition to LOOPBACK_NAMES and the connection's local address; `*.name` allows subdomains, `*`
+    any name. None disables the check of `Host`: if a key is required, a page without one can do
+    nothing.
     """
 
     def __init__(
@@ -70,10 +70,11 @@ class Origins:
         return any(".".join(("*", *parts[i:])) in self._names for i in range(1, len(parts)))
 
     def _granted(self, scope: Scope, headers: Headers) -> bool:
-        """Whether the request is of no page, of this server's, of one that may call, or harmless.
+        """Whether the origin may send this request.
 
-        Harmless are a preflight, which only asks, and a link to this server, which a person
-        followed: the page that has it sees nothing of the answer.
+        Allowed are requests of no page, of this server's own origin, and of `cors_origin`.
+        Preflights are allowed because they only ask for permission, and links to this server
+        because the page with the link cannot read the answer.
         """
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         if ANY in self._origins or origin in self._origins or site in ("same-origin", "none"):
@@ -91,14 +92,14 @@ def _without_port(host: str) -> str:
 
 
 def _local_address(scope: Scope) -> str | None:
-    """The address that the connection came in on; None for a Unix socket's."""
+    """The local address of the connection; None for a Unix socket."""
     server = scope.get("server")
-    # An IPv4 client's, where an IPv6 socket takes both.
+    # An IPv6 socket that accepts IPv4 too has mapped addresses.
     return str(server[0]).removeprefix("::ffff:") if server else None
 
 
 def _authority(origin: str) -> str | None:
-    """The host and port of a page's origin; None for one that has none, as `null`."""
+    """The host and port of an origin; None if it has none, such as `null`."""
     scheme, colon, authority = origin.partition("://")
     return authority if colon and scheme in ("http", "https") else None
 

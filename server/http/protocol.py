@@ -1,8 +1,8 @@
-"""HTTP/1.1 connections: uvicorn's protocol, with the bounds that it has no settings for.
+"""HTTP/1.1 connections: uvicorn's protocol, with limits that uvicorn lacks.
 
-Bounded are the request line and headers (431), the time to their end and without a byte of the
-body (408), the connections (503 as they open), the requests processed at once (503) and those that
-wait on a connection. An answer is never cut off by any of these times.
+The limits are: the size of the request line and headers (431), the time to their end and between
+bytes of the body (408), open connections (503), requests processed at once (503), and requests
+that wait on a connection. No time limit ends an answer that has started.
 
 Sources: RFC 9112 (3.2 for `Host`, 9.6 for closing), RFC 6585 (431), RFC 9110 (408, 503).
 """
@@ -29,13 +29,13 @@ from server.http.refusal import Refuse, encoded, refusal
 from server.http.writing import WriteDeadline
 
 WITHOUT_HOST = ("0.9", "1.0")
-"""Versions of HTTP in which a request may lack `Host`."""
+"""HTTP versions in which `Host` is optional."""
 
-SPREAD = 0.1
-"""The share by which a deadline may be later: many that began together do not end together."""
+JITTER = 0.1
+"""The share by which deadlines are randomly extended, so that they do not expire together."""
 
 HEALTH_CHECKS = frozenset({"/health", "/ready"})
-"""Paths that are served however many requests are processed: a busy server is healthy."""
+"""Paths that are exempt from the limit on requests: a busy server is healthy."""
 
 
 class Config(uvicorn.Config):
@@ -47,8 +47,8 @@ class Config(uvicorn.Config):
         self.open_connections = Connections(limits)
 
 
-class Awaited(Enum):
-    """What a connection's client has to send before its deadline."""
+class Pending(Enum):
+    """What the client has to send before the connection's deadline."""
 
     HEAD = auto()
     BODY = auto()
@@ -57,7 +57,7 @@ class Awaited(Enum):
 
 
 class Protocol(WriteDeadline, HttpToolsProtocol):
-    """A connection. Its deadline is set anew for each part of a request, not for each byte."""
+    """A connection. Each part of a request has a deadline, which single bytes do not extend."""
 
     config: Config
 
@@ -79,7 +79,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         self._idle_bytes = 0
         self._progress = 0.0
         self._was_paused = False
-        self._awaited: Awaited | None = None
+        self._pending: Pending | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._active: RequestResponseCycle | None = None
         self._reason: APIError | None = None
@@ -87,7 +87,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Await a request, or refuse the connection where there are too many."""
+        """Wait for a request, or refuse the connection if there are too many."""
         client = get_remote_addr(transport)
         self._entered = self.config.open_connections.enter(client and client[0])
         if not self._entered:
@@ -96,10 +96,10 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
             transport.close()
             return
         super().connection_made(transport)
-        self._await(Awaited.HEAD)
+        self._await(Pending.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the application, also of a request that others wait behind."""
+        """Notify the application of the disconnect, for pipelined requests too."""
         if not self._entered:
             return
         self.config.open_connections.leave(self.client and self.client[0])
@@ -117,7 +117,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         self._active = None
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection to a WebSocket, which is counted on."""
+        """Pass the connection to a WebSocket. It still counts as open."""
         if self._answering():
             self._refuse(InvalidRequest("An earlier request on this connection is not answered."))
         elif len(self.tasks) >= self._limits.requests:
@@ -128,13 +128,13 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
             super().handle_websocket_upgrade()
             socket = self.transport.get_protocol()
             if isinstance(socket, Socket) and not socket.handshake_initiated:
-                # What the other parser did not take; it leaves the connection open.
+                # The WebSocket's parser rejected the request, and left the connection open.
                 socket.refuse(InvalidRequest("The WebSocket handshake cannot be parsed."))
 
     # What arrives
 
     def data_received(self, data: bytes) -> None:
-        """Parse `data`; of a head no more than it may have."""
+        """Parse `data`, and refuse a head that exceeds its limit."""
         while data and not self._ended:
             room = len(data) if self._in_body else self._limits.head_bytes - self._head_bytes
             if room <= 0:
@@ -149,18 +149,18 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         was_in_head, was_in_body, messages = self._in_head, self._in_body, self._messages
         self._idle_bytes += len(piece)
         self._parse(piece)
-        begun = self._messages - messages
+        started = self._messages - messages
         if self._in_head:
-            if was_in_head and not begun:
+            if was_in_head and not started:
                 self._head_bytes += len(piece)
             else:
-                # Behind other messages it is not known where in the piece this one begins.
-                self._head_bytes = 0 if was_in_head or was_in_body or begun > 1 else len(piece)
+                # After other messages in the piece, the start of this one is unknown.
+                self._head_bytes = 0 if was_in_head or was_in_body or started > 1 else len(piece)
         else:
             self._head_bytes = 0
         idle = was_in_body and self._in_body and self._idle_bytes > self._limits.head_bytes
         if idle and not self._ended:
-            # Trailers or the extensions of chunks; the parser keeps the former.
+            # Trailers or chunk extensions; the parser buffers trailers.
             self._refuse(HeadersTooLarge("The body's trailers or chunk extensions are too large."))
 
     def _parse(self, piece: bytes) -> None:
@@ -168,14 +168,14 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except HttpParserUpgrade:
-            # Any other upgrade than to a WebSocket is not made; the request is served as it is.
+            # Upgrades to other protocols than WebSocket are ignored.
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
         except HttpParserError:
             self._refuse(self._reason or InvalidRequest("Invalid HTTP request received."))
 
     def on_message_begin(self) -> None:
-        """The parser has seen the first byte of a request."""
+        """Called by the parser at the first byte of a request."""
         super().on_message_begin()
         self._in_head = True
         self._messages += 1
@@ -187,14 +187,14 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the request, or raise the APIError that refuses it."""
+        """Start the request. Raises APIError to refuse it."""
         self._in_head, self._in_body = False, True
         self._idle_bytes = 0
         self._progress, self._was_paused = self.loop.time(), False
         self._check_head()
         super().on_headers_complete()
         if not self.parser.should_upgrade():
-            # Trailers come to `on_header`, too, and must not become headers.
+            # Trailers are passed to `on_header` too, and must not become headers.
             self.headers = []
         if len(self.pipeline) > self._limits.pipelined:
             self._fail(InvalidRequest("Too many requests wait on this connection."))
@@ -218,7 +218,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         self._was_paused = self.flow.read_paused
 
     def on_message_complete(self) -> None:
-        """The request's last byte has come."""
+        """The request is complete."""
         self._in_body = False
         self._idle_bytes = 0
         super().on_message_complete()
@@ -233,16 +233,16 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or await one, but not the rest of a body for ever."""
+        """Start the next request or wait for one, with a deadline for the rest of the body."""
         self._active = None
         super().on_response_complete()
         if self._answering():
             self._progress = self.loop.time()
         elif self._in_body and not self.transport.is_closing():
             self._unset_keepalive_if_required()
-            # Who was not asked to continue may send another request instead of the body.
-            unasked = self.expect_100_continue
-            self._await(Awaited.UNREAD, self._limits.closing_seconds if unasked else None)
+            # Without a `100 Continue`, the client may send another request instead of the body.
+            not_continued = self.expect_100_continue
+            self._await(Pending.UNREAD, self._limits.closing_seconds if not_continued else None)
         elif self._in_head:
             self._unset_keepalive_if_required()
 
@@ -252,64 +252,64 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
     # Deadlines
 
     def _set_deadline(self) -> None:
-        awaited: Awaited | None
+        pending: Pending | None
         if not self._answering():
-            # Also where bytes came that belong to no request, such as empty lines.
-            awaited = Awaited.UNREAD if self._in_body else Awaited.HEAD
+            # Even after bytes that belong to no request, such as empty lines.
+            pending = Pending.UNREAD if self._in_body else Pending.HEAD
         elif self._in_body:
-            awaited = Awaited.BODY
+            pending = Pending.BODY
         else:
-            awaited = Awaited.HEAD if self._in_head else None
-        if awaited is not self._awaited:
-            self._await(awaited)
+            pending = Pending.HEAD if self._in_head else None
+        if pending is not self._pending:
+            self._await(pending)
 
-    def _await(self, awaited: Awaited | None, seconds: float | None = None) -> None:
-        """Begin a deadline, in place of the one before. seconds: where not all of its time."""
+    def _await(self, pending: Pending | None, seconds: float | None = None) -> None:
+        """Replace the deadline. seconds: the time, by default that of the limits."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        self._awaited = awaited
-        if awaited is not None:
-            seconds = self._seconds(awaited) if seconds is None else seconds
-            seconds *= 1 + SPREAD * random.random()
+        self._pending = pending
+        if pending is not None:
+            seconds = self._seconds(pending) if seconds is None else seconds
+            seconds *= 1 + JITTER * random.random()
             self._deadline = self.loop.call_later(seconds, self._expire)
 
-    def _seconds(self, awaited: Awaited) -> float:
-        match awaited:
-            case Awaited.HEAD:
+    def _seconds(self, pending: Pending) -> float:
+        match pending:
+            case Pending.HEAD:
                 return self._limits.head_seconds
-            case Awaited.BODY:
+            case Pending.BODY:
                 return self._limits.body_seconds
-            case Awaited.UNREAD:
+            case Pending.UNREAD:
                 return self._limits.unread_seconds
 
     def _expire(self) -> None:
         self._deadline = None
-        match self._awaited:
-            case Awaited.HEAD if self._answering():
-                self._await(Awaited.HEAD)
-            case Awaited.HEAD if self._in_head:
+        match self._pending:
+            case Pending.HEAD if self._answering():
+                self._await(Pending.HEAD)
+            case Pending.HEAD if self._in_head:
                 seconds = self._limits.head_seconds
                 self._refuse(RequestTimeout(f"The headers took more than {seconds:g} s."))
-            case Awaited.BODY:
+            case Pending.BODY:
                 self._expire_body()
             case _:
                 self.transport.close()
 
     def _expire_body(self) -> None:
         seconds = self._limits.body_seconds
-        left = self._progress + seconds - self.loop.time()
-        if self._was_paused or self._body_is_not_awaited():
-            # Nobody took what the client sends, or may send.
+        remaining = self._progress + seconds - self.loop.time()
+        if self._was_paused or self._body_is_not_read():
+            # The server did not read, so the client is not late.
             self._was_paused = self.flow.read_paused
-            self._await(Awaited.BODY)
-        elif left > 0:
-            self._await(Awaited.BODY, left)
+            self._await(Pending.BODY)
+        elif remaining > 0:
+            self._await(Pending.BODY, remaining)
         else:
             self._refuse(RequestTimeout(f"Nothing of the body came for {seconds:g} s."))
 
-    def _body_is_not_awaited(self) -> bool:
-        """Whether the server reads no body now, or has already begun to answer."""
+    def _body_is_not_read(self) -> bool:
+        """Whether the server does not read the body now, or has started its answer."""
         cycle = self.cycle
         return (
             self.flow.read_paused
@@ -321,25 +321,25 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
     # Refusals
 
     def _fail(self, error: APIError) -> None:
-        """Make the parser stop. Raises `error`, which then is the answer."""
+        """Stop the parser. Raises `error`, which becomes the answer."""
         self._reason = error
         raise error
 
     def _refuse(self, error: APIError) -> None:
-        """Answer with `error` and close, once the client has had time to read it.
+        """Answer with `error`, and close the connection after the client had time to read it.
 
-        Data that came in after a close would reset the connection, and the answer with it. In the
-        middle of an earlier request's answer no other one can be sent.
+        Data that arrives after a close would reset the connection before the client has the
+        answer. While an earlier answer is being sent, the connection is closed without this one.
         """
         self._ended = True
         self._await(None)
         self._unset_keepalive_if_required()
-        begun = any(
+        has_started = any(
             cycle is not None and cycle.response_started and not cycle.response_complete
             for cycle in (self._active, self.cycle)
         )
         self._disconnect()
-        if begun or self.transport.is_closing():
+        if has_started or self.transport.is_closing():
             self.transport.close()
             return
         self.transport.write(self._encoded(error))
@@ -358,7 +358,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
 
 
 class Closing(asyncio.Protocol):
-    """A refused connection: drops what still comes, until the client closes or `seconds` pass."""
+    """A refused connection: drops all data until the client closes it or `seconds` have passed."""
 
     def __init__(self, refused: Protocol, seconds: float) -> None:
         self._refused = refused
@@ -372,12 +372,12 @@ class Closing(asyncio.Protocol):
 
 
 class Socket(WriteDeadline, WebSocketsSansIOProtocol):
-    """A WebSocket that is not closed as soon as the server stops, but by the application."""
+    """A WebSocket that the application closes when the server stops, not uvicorn."""
 
     config: Config
 
     def handle_connect(self, event: Request) -> None:
-        """Begin the handshake, or answer one that is not valid in OpenAI's body."""
+        """Start the handshake, or answer an invalid one with OpenAI's error body."""
         try:
             self.conn.process_request(event)
         except InvalidHandshake as error:
@@ -394,12 +394,12 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count the connection no more."""
+        """The connection is closed, and no longer counts as open."""
         self.config.open_connections.leave(self.client and self.client[0])
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Close what no client has been accepted on."""
+        """Close the connection if its handshake is not complete."""
         if not self.handshake_complete:
             super().shutdown()
 

@@ -1,4 +1,4 @@
-"""Errors that are answered before the application sees a request, in OpenAI's body."""
+"""Error responses that are sent without the application, in OpenAI's body."""
 
 import logging
 import uuid
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def refusal(error: APIError) -> Response:
-    """The answer for `error`; it has an `x-request-id`, which is logged, and closes."""
+    """The response for `error`, which closes the connection. Its `x-request-id` is logged."""
     request_id = f"req_{uuid.uuid4().hex}"
     logger.info("refused with %d (%s) %s", error.status, error.code, request_id)
     return Response(
@@ -26,7 +26,7 @@ def refusal(error: APIError) -> Response:
 
 
 def encoded(response: Response, default_headers: list[tuple[bytes, bytes]]) -> bytes:
-    """A whole answer as the bytes of HTTP/1.1. default_headers: the server's own, as the date."""
+    """A response as HTTP/1.1 bytes. default_headers: those of the server, such as the date."""
     headers = (*default_headers, *response.raw_headers)
     lines = b"".join(b"%s: %s\r\n" % header for header in headers)
     return b"%s%s\r\n%s" % (STATUS_LINE[response.status_code], lines, bytes(response.body))

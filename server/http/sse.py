@@ -1,4 +1,4 @@
-"""Server-sent events: what has piled up while the socket was busy goes out in one write."""
+"""Server-sent events: streams of a run's events, with those that are ready in one write."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -8,18 +8,18 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from server.generation.runs import Encode, Run
-from server.http.backlog import MAX_UNREAD, Backlog, Batches, Stored, reading
-from server.http.disconnect import left
-from server.http.eager import Begun, begin
+from server.http.backlog import MAX_UNREAD, Backlog, Batches, Stored, open_backlog
+from server.http.disconnect import wait_for_disconnect
+from server.http.eager import Suspended, run_until_suspended
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
 PING_SECONDS = 15.0
 
 SEND_BODY = "send_body"
-"""Where the request's state has the `send` for what follows the answer's head.
+"""The key of the `send` for body messages in the request's state.
 
-Most of what wraps `send` looks at heads alone. What looks at bodies puts its own here.
+Most middleware wraps `send` only to change headers. Middleware that reads bodies replaces this one.
 """
 
 _HEADERS = (
@@ -31,11 +31,11 @@ _HEADERS = (
 
 
 class RunStream(Response):
-    """A run's events from position `start` on, then `[DONE]`; each is written as it is made.
+    """A stream of a run's events from position `start` on, then `[DONE]`.
 
-    limit: bytes of events that may wait for the client. stored: the same events in the store, None
-    if they are not there. A comment every PING_SECONDS keeps the connection open. Who leaves it
-    leaves the run.
+    limit: bytes of events that may wait for the client. stored: reads the same events from the
+    store; None if they are not stored. A comment every PING_SECONDS keeps the connection open.
+    The stream is a reader of the run until it ends or the client disconnects.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RunStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
-        leaving = asyncio.ensure_future(left(receive))
+        leaving = asyncio.ensure_future(wait_for_disconnect(receive))
         send_body = scope.get("state", {}).get(SEND_BODY, send)
         writer = _Writer(self._run, send_body, leaving)
         head = {
@@ -67,7 +67,7 @@ class RunStream(Response):
             "headers": self.raw_headers,
         }
         try:
-            with reading(
+            with open_backlog(
                 self._run,
                 self._encode,
                 writer.push,
@@ -76,7 +76,7 @@ class RunStream(Response):
                 stored=self._stored,
             ) as backlog:
                 await writer.write_all(send, head, backlog)
-                if backlog.cut_off is not None and not leaving.done():
+                if backlog.resume_at is not None and not leaving.done():
                     await self._write_rest(backlog, scope, send_body, leaving)
                     return
             if not leaving.done():
@@ -87,7 +87,7 @@ class RunStream(Response):
     async def _write_rest(
         self, backlog: Backlog, scope: Scope, send: Send, leaving: "asyncio.Future[None]"
     ) -> None:
-        """Go on from the store. The run is not left before: it may still be sampling."""
+        """Send the rest from the store, still as a reader of the run, which may be sampling."""
 
         async def receive() -> Message:
             await asyncio.wait({leaving})
@@ -101,10 +101,10 @@ class RunStream(Response):
 
 
 class _Writer:
-    """Writes a run's events to one client. send: for them; their head has one of its own.
+    """Writes a run's events to one client. send: for body messages.
 
-    As long as the client takes them at once, the run's own task writes them: no other has to be
-    woken for each stream and token.
+    As long as the client reads fast enough, the run's own task writes the events, so that no other
+    task has to be woken for each stream and token.
     """
 
     def __init__(self, run: Run, send: Send, leaving: "asyncio.Future[None]") -> None:
@@ -112,17 +112,18 @@ class _Writer:
         self._send = send
         self._leaving = leaving
         self._backlog: Backlog
-        self._blocked: Begun | None = None
+        self._blocked: Suspended | None = None
         self._failure: BaseException | None = None
-        self._called = asyncio.Event()
+        self._attention = asyncio.Event()
 
     async def write_all(self, send: Send, head: Message, backlog: Backlog) -> None:
-        """Return when all is written, the rest is to be read from the store, or the client left.
+        """Write the head, with `send`, and the events.
 
-        Raises what writing does.
+        Returns when all is written, the rest must be read from the store, or the client has
+        disconnected. Raises errors of writing.
         """
         self._backlog = backlog
-        self._leaving.add_done_callback(lambda _: self._called.set())
+        self._leaving.add_done_callback(lambda _: self._attention.set())
         self._ping_later()
         try:
             self._write(send, head)
@@ -134,13 +135,13 @@ class _Writer:
                 self._blocked.close()
 
     async def _attend(self) -> None:
-        """Do what the run's task cannot: wait for the client, fail, and end."""
+        """Do what the run's task must not: wait for the client, raise errors, and end."""
         while not self._leaving.done():
             if self._failure is not None:
                 raise self._failure
             if self._blocked is not None:
                 await self._go_on(self._blocked)
-            elif self._backlog.cut_off is not None:
+            elif self._backlog.resume_at is not None:
                 return
             elif self._backlog.has_more:
                 await asyncio.sleep(0)
@@ -148,10 +149,10 @@ class _Writer:
             elif self._run.done:
                 return
             else:
-                await self._called.wait()
-                self._called.clear()
+                await self._attention.wait()
+                self._attention.clear()
 
-    async def _go_on(self, blocked: Begun) -> None:
+    async def _go_on(self, blocked: Suspended) -> None:
         writing = asyncio.ensure_future(blocked)
         try:
             await asyncio.wait({writing, self._leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -164,7 +165,7 @@ class _Writer:
             await asyncio.wait({writing})
 
     def push(self, comment: bytes = b"") -> None:
-        """Write what has come since the last time, or hold it while the client does not read."""
+        """Write new events, or buffer them while the client does not read."""
         try:
             if self._blocked is not None:
                 self._backlog.hold()
@@ -174,18 +175,18 @@ class _Writer:
                     message = {"type": "http.response.body", "body": body, "more_body": True}
                     self._write(self._send, message)
                 if not body or self._backlog.has_more:
-                    # Called without news: the run may be done.
-                    self._called.set()
+                    # Called without new events: the run may be done.
+                    self._attention.set()
         except Exception as error:
             self._failure = error
         if self._blocked is not None or self._failure is not None:
-            self._called.set()
+            self._attention.set()
 
     def _write(self, send: Send, message: Message) -> None:
         try:
-            self._blocked = begin(send(message))
+            self._blocked = run_until_suspended(send(message))
         except (Exception, asyncio.CancelledError) as error:
-            # It is this client's alone: the run and its other readers go on.
+            # The error is this client's: the run and its other readers continue.
             self._failure = error
 
     def _ping_later(self) -> None:
@@ -197,7 +198,7 @@ class _Writer:
 
 
 def stream_batches(events: Batches, encode: Encode) -> Response:
-    """The events, then `[DONE]`; leaving it closes the generator."""
+    """A stream of the events, then `[DONE]`. The generator is closed if the client disconnects."""
     return EventSourceResponse(_write(events, encode), sep="\n")
 
 

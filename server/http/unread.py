@@ -1,8 +1,8 @@
-"""Connections whose request was answered before its body had come.
+"""Closes connections whose request was answered before its body was read.
 
-An ASGI server discards the rest of such a body, however long it is, to read the next request. Here
-the connection is closed instead, a moment after the answer: closing at once could destroy the
-answer on its way, as the client is still sending.
+An ASGI server discards the rest of such a body, whatever its length, to read the next request. This
+middleware closes the connection instead, shortly after the answer: an immediate close while the
+client still sends could reset the connection before the client has the answer.
 
 Source: RFC 9112, 9.6 (Tear-down), and RFC 9110, 10.1.1 (Expect).
 """
@@ -14,20 +14,20 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SMALL_BODY = 64 * 1024
-"""Declared bytes that may be discarded to go on using the connection."""
+"""Declared bytes of a body that may be discarded to reuse the connection."""
 
 LINGER_BYTES = 32 * 1024 * 1024
 """Bytes that are discarded before the connection is closed."""
 
 LINGER_SECONDS = 5.0
-"""How long that may take."""
+"""How long bytes are discarded before the connection is closed."""
 
 LINGERING = 4
-"""Connections whose bodies are discarded at once; others wait, or they would stall the rest."""
+"""Connections whose bodies are discarded at the same time, so that others are not slowed down."""
 
 
 class UnreadBody:
-    """Closes the connection after an answer that came before the request's body."""
+    """Middleware that closes the connection after an answer that precedes the request's body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -62,7 +62,7 @@ class _Exchange:
             self._closing = not self._read
             await self._send(_with_close(message) if self._closing else message)
         elif self._closing and not message.get("more_body", False):
-            # The client has the whole answer; what is still to come is its end.
+            # The client has the whole answer, except its end.
             await self._send({**message, "more_body": True})
             with suppress(TimeoutError):
                 async with asyncio.timeout(LINGER_SECONDS), self._turns:
@@ -80,8 +80,8 @@ class _Exchange:
 def _may_be_long(headers: Headers) -> bool:
     """Whether reading the body to its end could take long.
 
-    A client that waits for a `100 Continue` may send its body or not: after another answer, nobody
-    knows where its next request begins.
+    A client that waits for a `100 Continue` may or may not send its body: after another answer, the
+    start of its next request is unknown.
     """
     declared = headers.get("content-length", "0")
     small = declared.isdecimal() and len(declared) < 10 and int(declared) <= SMALL_BODY

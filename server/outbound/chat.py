@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harmony.events import Header
+from harmony.events import Header, MessageStarted
 from harmony.messages import Channel, Message
 from server.errors import APIError
 from server.generation.plan import TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
     MessageClosed,
-    MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -108,7 +107,7 @@ class ChatOutbound:
         match event:
             case TextDelta():
                 return self._text_chunks(event)
-            case MessageOpened():
+            case MessageStarted():
                 return self._open_message(event.header)
             case MessageClosed():
                 return self._close_message(event.header, event.message)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from adapters.base import TokenLogprobs
+from harmony.events import MessageStarted
 from harmony.vocab import token_bytes
 from server.errors import APIError
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
     MessageClosed,
-    MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -52,7 +52,7 @@ class LegacyCompletionOutbound:
         match event:
             case TextDelta():
                 return [self._text_chunk(event)]
-            case MessageOpened() | MessageClosed():
+            case MessageStarted() | MessageClosed():
                 return []
             case TurnFinished():
                 return [self._finish(event)]

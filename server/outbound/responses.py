@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from harmony.events import MessageStarted
 from harmony.messages import Message
 from server.errors import APIError, InvalidRequest, RateLimited
 from server.generation.plan import TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
     MessageClosed,
-    MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -110,14 +110,14 @@ class ResponsesOutbound:
             case TextDelta():
                 assert self._open_item is not None
                 return self._open_item.delta(event.text, event.logprobs)
-            case MessageOpened():
+            case MessageStarted():
                 return self._begin_item(event)
             case MessageClosed():
                 return self._close_message(event)
             case TurnFinished():
                 return self._finish(event)
 
-    def _begin_item(self, event: MessageOpened) -> list[WireEvent]:
+    def _begin_item(self, event: MessageStarted) -> list[WireEvent]:
         header = event.header
         tool = None if header.recipient is None else self._plan.tool(header.recipient)
         self._open_item = output_item(

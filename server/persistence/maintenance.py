@@ -97,7 +97,7 @@ class Maintenance:
     async def heartbeat(self) -> None:
         """Report this gateway's runs as alive; cancel those that are marked."""
         try:
-            cancelled = await self._store.heartbeat(self._runs.kept_ids)
+            cancelled = await self._store.heartbeat(self._runs.journaled_ids)
         except BaseException:
             self._contact.failed()
             raise
@@ -124,7 +124,7 @@ class Maintenance:
         """
         if self._contact.seconds < SILENT_SECONDS:
             return
-        for stored in await self._store.take_over_orphans(SILENT_SECONDS, self._runs.kept_ids):
+        for stored in await self._store.take_over_orphans(SILENT_SECONDS, self._runs.journaled_ids):
             await self._fail(stored)
 
     async def sweep(self) -> None:
@@ -136,7 +136,7 @@ class Maintenance:
         """Cancel marked runs between heartbeats."""
         with self._store.listen(CANCELS) as changes:
             while True:
-                await self._runs.some_kept()
+                await self._runs.wait_for_journaled()
                 await changes.wait()
                 await _run_logged(self.cancel_marked)
 

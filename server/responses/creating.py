@@ -97,7 +97,5 @@ async def create(
             plan, outbound, response["id"], journal=journal_if_stored, background=background
         )
     else:
-        run = await context.gateway.start_silent(
-            outbound, response["id"], journal=journal_if_stored
-        )
+        run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
     return StartedResponse(response, run, started, outbound.messages_by_item_id)

@@ -35,7 +35,7 @@ from server.errors import (
 )
 from server.generation.runs import WireEvent
 from server.http import json_body
-from server.http.backlog import reading
+from server.http.backlog import open_backlog
 from server.http.budget import Lease
 from server.outbound.fold import DEFINING_EVENTS, fold
 from server.persistence.following import stream_stored
@@ -186,14 +186,14 @@ class Connection:
         run, context = started.run, self._context
         stored = partial(stream_stored, context.store, self._owner, started.response["id"])
         has_events = asyncio.Event()
-        with reading(
+        with open_backlog(
             run,
             encode,
             wake,
             limit=context.settings.max_unread,
-            stored=stored if run.is_kept else None,
+            stored=stored if run.has_journal else None,
         ) as backlog:
-            while backlog.cut_off is None:
+            while backlog.resume_at is None:
                 has_events.clear()
                 if events := backlog.take():
                     for event in events:

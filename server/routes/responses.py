@@ -44,5 +44,5 @@ async def create_response(request: Request) -> Response:
         encode=named,
         fold=fold,
         limit=context.settings.max_unread,
-        stored=stored if started.run.is_kept else None,
+        stored=stored if started.run.has_journal else None,
     )

@@ -1,1 +1,1 @@
-"""What operators see of the server: whether it can take requests."""
+"""Reports the server's state to operators: whether it can take requests."""

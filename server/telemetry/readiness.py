@@ -1,4 +1,4 @@
-"""Whether this server can take requests: its engine and its store are asked, in bounded time."""
+"""Readiness: checks of the engine and the store, in bounded time."""
 
 import asyncio
 import logging
@@ -12,16 +12,16 @@ from server.store.responses.base import Store, StoreUnavailable
 logger = logging.getLogger(__name__)
 
 FRESH_SECONDS = 1.0
-"""How long a check's result is used again. `/ready` asks for no key: it must cost little."""
+"""How long the result of a check is reused. `/ready` needs no key, so it must be cheap."""
 
 CHECK_SECONDS = 3.0
-"""How long an answer waits for a check; a longer one goes on for the answers after it."""
+"""How long a request waits for a check. A slower check continues for later requests."""
 
 Check = Callable[[], Awaitable[str | None]]
 
 
 class Readiness:
-    """Checks of the engine and the store, shared by all who ask at once."""
+    """Checks of the engine and the store, shared by concurrent requests."""
 
     def __init__(self, backend: Backend, store: Store) -> None:
         self._backend = backend
@@ -32,9 +32,10 @@ class Readiness:
         }
 
     async def reasons(self) -> Sequence[str]:
-        """Why no request can be taken; empty where one can. Names no address and no file."""
-        found = await asyncio.gather(*(check.result() for check in self._checks.values()))
-        return [f"{part}: {why}" for part, why in zip(self._checks, found, strict=True) if why]
+        """Why the server cannot take requests; empty if it can. Names no address and no file."""
+        results = await asyncio.gather(*(check.result() for check in self._checks.values()))
+        pairs = zip(self._checks, results, strict=True)
+        return [f"{part}: {reason}" for part, reason in pairs if reason]
 
     async def _check_engine(self) -> str | None:
         try:
@@ -52,7 +53,7 @@ class Readiness:
 
 
 class _Latest:
-    """The latest result of a check, made anew when it is asked for and no longer fresh."""
+    """The latest result of a check, renewed on demand once it is older than `FRESH_SECONDS`."""
 
     def __init__(self, check: Check) -> None:
         self._check = check
@@ -60,7 +61,7 @@ class _Latest:
         self._made = 0.0
 
     async def result(self) -> str | None:
-        """What the check returned, or that it takes too long."""
+        """The result of the check, or a reason that says that it takes too long."""
         task = self._task
         if task is None or (task.done() and time.monotonic() - self._made > FRESH_SECONDS):
             task = self._task = asyncio.create_task(self._make())

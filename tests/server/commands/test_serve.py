@@ -27,9 +27,9 @@ from server.commands.serve import (
     CannotServe,
     Progress,
     Server,
-    _allow_open_files,
     _bind,
     _listen,
+    _raise_open_file_limit,
     _url,
     serve,
 )
@@ -245,9 +245,9 @@ def test_as_many_files_may_be_open_as_connections_need(
     limits = []
     monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 3000))
     monkeypatch.setattr("resource.setrlimit", lambda _, pair: limits.append(pair))
-    _allow_open_files(1000)
+    _raise_open_file_limit(1000)
     assert (limits, caplog.records) == ([(2024, 3000)], [])
-    _allow_open_files(4096)
+    _raise_open_file_limit(4096)
     assert limits[1:] == [(3000, 3000)]
     assert "at most 3000 files may be open" in caplog.text
 
@@ -256,7 +256,7 @@ def test_a_limit_on_open_files_is_never_lowered(monkeypatch: pytest.MonkeyPatch)
     for pair in ((5000, 5000), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)):
         monkeypatch.setattr("resource.getrlimit", lambda _, pair=pair: pair)
         monkeypatch.setattr("resource.setrlimit", lambda *_: pytest.fail("it was set"))
-        _allow_open_files(1000)
+        _raise_open_file_limit(1000)
 
 
 def test_an_engine_that_cannot_start_is_one_line(start: Start) -> None:
@@ -535,7 +535,7 @@ def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None
     engine = Mortal()
     monkeypatch.setattr("server.commands.serve.open_backend", lambda *_: engine)
     monkeypatch.setattr("server.commands.serve.open_store", lambda _: MemoryStore())
-    for name in ("_log_to_stderr", "_spare_the_collector", "signal.signal"):
+    for name in ("_log_to_stderr", "_reduce_garbage_collections", "signal.signal"):
         monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
     for name in ("WATCH_SECONDS", "DEAD_SECONDS"):
         monkeypatch.setattr(f"server.commands.serve.{name}", 0.01)

@@ -178,7 +178,7 @@ async def test_an_answer_without_a_token_that_cannot_be_kept_fails(
             await super().write(events, show)
 
     gate = gateway(await start_engine(ANSWER))
-    run = await gate.start_silent(Told(), "r", journal=Full())
+    run = await gate.start_empty(Told(), "r", journal=Full())
     await settled(run)
     assert kinds(run) == ["failed"]
     assert isinstance(run.error, Unavailable)

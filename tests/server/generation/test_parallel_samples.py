@@ -22,23 +22,23 @@ class Turn:
         self.outbound = outbound
         self.last_events = last_events
         self.cancelled = False
-        self._told: asyncio.Queue[TurnEvent | APIError] = asyncio.Queue()
+        self._queue: asyncio.Queue[TurnEvent | APIError] = asyncio.Queue()
 
     def say(self, *texts: str) -> None:
         for text in texts:
-            self._told.put_nowait(TextDelta(0, text))
+            self._queue.put_nowait(TextDelta(0, text))
 
     def finish(self) -> None:
-        self._told.put_nowait(TurnFinished("stop", Usage(1)))
+        self._queue.put_nowait(TurnFinished("stop", Usage(1)))
 
     def fail(self, error: APIError) -> None:
-        self._told.put_nowait(error)
+        self._queue.put_nowait(error)
 
     async def __call__(self, emit: Emit) -> None:
         try:
             await emit(self.outbound.start())
             while True:
-                event = await self._told.get()
+                event = await self._queue.get()
                 if isinstance(event, APIError):
                     await emit(self.outbound.fail(event))
                     raise event
@@ -84,14 +84,14 @@ class Outbound:
         self._index = index
 
     def start(self) -> list[WireEvent]:
-        return [{"said": (self._index, "start")}]
+        return [{"text": (self._index, "start")}]
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
-        said = event.text if isinstance(event, TextDelta) else "finish"
-        return [{"said": (self._index, said)}]
+        texts = event.text if isinstance(event, TextDelta) else "finish"
+        return [{"text": (self._index, texts)}]
 
     def fail(self, error: APIError) -> list[WireEvent]:
-        return [{"said": (self._index, "fail")}]
+        return [{"text": (self._index, "fail")}]
 
     def cancel(self) -> list[WireEvent]:
         return []
@@ -101,11 +101,11 @@ class Kept:
     """A journal in memory."""
 
     def __init__(self) -> None:
-        self.begun = 0
+        self.begin_count = 0
         self.events: list[WireEvent] = []
 
     async def begin(self) -> None:
-        self.begun += 1
+        self.begin_count += 1
 
     async def write(self, events: Sequence[WireEvent], show: Show) -> None:
         await asyncio.sleep(0)
@@ -117,12 +117,12 @@ async def begin(gateway: Any, count: int, journal: Journal | None = None) -> Run
     plans: Any = [None] * count
     outbounds = [Outbound(index) for index in range(count)]
     return await parallel_samples.start(
-        gateway, plans, outbounds, "id", lambda: [{"said": "last"}], journal=journal
+        gateway, plans, outbounds, "id", lambda: [{"text": "last"}], journal=journal
     )
 
 
 async def read(run: Run) -> list[Any]:
-    return [event["said"] async for batch in run.follow() for event in batch]
+    return [event["text"] async for batch in run.follow() for event in batch]
 
 
 async def settle() -> None:
@@ -137,10 +137,10 @@ async def test_the_last_events_come_when_all_choices_have_finished(count: int) -
     for turn in reversed(gateway.turns):
         turn.say("a", "b")
         turn.finish()
-    said = await read(run)
-    assert said[-1] == "last"
+    texts = await read(run)
+    assert texts[-1] == "last"
     for index in range(count):
-        own = [text for each, text in said[:-1] if each == index]
+        own = [text for each, text in texts[:-1] if each == index]
         assert own == ["start", "a", "b", "finish"]
 
 
@@ -152,9 +152,9 @@ async def test_choices_appear_in_their_order_whichever_is_first() -> None:
     await settle()
     for turn in gateway.turns:
         turn.finish()
-    said = await reading
-    assert [index for index, text in said[:-1] if text == "start"] == [0, 1, 2]
-    assert said.index((2, "quick")) < said.index((0, "finish"))
+    texts = await reading
+    assert [index for index, text in texts[:-1] if text == "start"] == [0, 1, 2]
+    assert texts.index((2, "quick")) < texts.index((0, "finish"))
 
 
 async def test_the_first_failure_ends_all() -> None:
@@ -163,8 +163,8 @@ async def test_the_first_failure_ends_all() -> None:
     reading = asyncio.ensure_future(read(run))
     await settle()
     gateway.turns[1].fail(ServerFailed("broken"))
-    said = await reading
-    assert said[-1] == (1, "fail")
+    texts = await reading
+    assert texts[-1] == (1, "fail")
     assert run.error is not None
     assert run.error.message == "broken"
     await settle()
@@ -240,7 +240,7 @@ async def test_a_journal_keeps_what_is_shown(count: int) -> None:
     for turn in gateway.turns:
         turn.say("a", "b", "c")
         turn.finish()
-    said = await read(run)
-    assert journal.begun == 1
-    assert [event["said"] for event in journal.events] == said
-    assert len(said) == 5 * count + 1
+    texts = await read(run)
+    assert journal.begin_count == 1
+    assert [event["text"] for event in journal.events] == texts
+    assert len(texts) == 5 * count + 1

@@ -20,11 +20,11 @@ def text(events: list[Event]) -> str:
 
 
 def test_control_tokens_are_spelled_out_but_for_the_last() -> None:
-    said = "<|channel|>final<|message|>Yes"
-    *_, ended = events = read([*encode_with_control(said), RETURN])
-    assert text(events) == said
+    source = "<|channel|>final<|message|>Yes"
+    *_, ended = events = read([*encode_with_control(source), RETURN])
+    assert text(events) == source
     assert isinstance(ended, MessageEnded)
-    assert ended.content == said
+    assert ended.content == source
     assert ended.end == RETURN
 
 

@@ -20,27 +20,27 @@ class Source:
 
     def __init__(self) -> None:
         self.cancelled = False
-        self._told: asyncio.Queue[Sequence[WireEvent] | Exception | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Sequence[WireEvent] | Exception | None] = asyncio.Queue()
 
     async def __call__(self, emit: Emit) -> None:
         try:
-            while (told := await self._told.get()) is not None:
-                if isinstance(told, Exception):
-                    raise told
-                await emit(told)
+            while (item := await self._queue.get()) is not None:
+                if isinstance(item, Exception):
+                    raise item
+                await emit(item)
         except asyncio.CancelledError:
             self.cancelled = True
             await emit(events(-1))
             raise
 
     def say(self, *numbers: int) -> None:
-        self._told.put_nowait(events(*numbers))
+        self._queue.put_nowait(events(*numbers))
 
     def fail(self, error: Exception) -> None:
-        self._told.put_nowait(error)
+        self._queue.put_nowait(error)
 
     def end(self) -> None:
-        self._told.put_nowait(None)
+        self._queue.put_nowait(None)
 
 
 class SlowJournal:
@@ -363,7 +363,7 @@ async def test_a_reader_takes_what_has_come_since_the_last_time(
 
 async def test_a_run_keeps_nothing_of_what_a_forgetting_reader_takes(source: Source) -> None:
     run = Run(source)
-    with run.read(lambda: None, forgetting=True) as reader:
+    with run.read(lambda: None, discard_taken=True) as reader:
         for number in range(2):
             source.say(number)
             await settle()
@@ -375,7 +375,7 @@ async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(sourc
     run = Run(source)
     source.say(0, 1)
     await settle()
-    with run.read(lambda: None, 1, forgetting=True) as reader:
+    with run.read(lambda: None, 1, discard_taken=True) as reader:
         assert reader.take() == events(1)
         source.say(2)
         await settle()
@@ -385,7 +385,7 @@ async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(sourc
 
 @pytest.mark.parametrize("ended", [False, True])
 async def test_a_run_that_failed_keeps_nothing_of_its_producer(ended: bool) -> None:
-    """Without a garbage collection, as long as the run is kept and when it is not."""
+    """Without a garbage collection, as long as the run is journaled and when it is not."""
 
     class Failing:
         async def __call__(self, emit: Emit) -> None:
@@ -456,33 +456,33 @@ async def test_runs_are_found_by_their_requests_while_they_last(source: Source) 
 async def test_only_runs_with_a_journal_are_told_as_kept() -> None:
     runs = Runs()
     sources = [Source(), Source()]
-    kept = runs.start(sources[0], "kept", journal=SlowJournal())
+    journaled = runs.start(sources[0], "journaled", journal=SlowJournal())
     other = runs.start(sources[1], "other")
-    assert runs.kept_ids == ["kept"]
+    assert runs.journaled_ids == ["journaled"]
     for source in sources:
         source.end()
-    await asyncio.gather(kept.wait(), other.wait())
+    await asyncio.gather(journaled.wait(), other.wait())
     await settle()
-    assert runs.kept_ids == []
+    assert runs.journaled_ids == []
 
 
 async def test_who_waits_for_a_kept_run_goes_on_while_there_is_one() -> None:
     runs = Runs()
     sources = [Source() for _ in range(3)]
-    runs.start(sources[0], "not kept")
-    waiting = asyncio.create_task(runs.some_kept())
+    runs.start(sources[0], "not journaled")
+    waiting = asyncio.create_task(runs.wait_for_journaled())
     await settle()
     assert not waiting.done()
-    kept = [runs.start(one, "kept", journal=SlowJournal()) for one in sources[1:]]
+    journaled = [runs.start(one, "journaled", journal=SlowJournal()) for one in sources[1:]]
     await waiting
     sources[1].end()
-    await kept[0].wait()
+    await journaled[0].wait()
     await settle()
-    await runs.some_kept()
+    await runs.wait_for_journaled()
     sources[2].end()
-    await kept[1].wait()
+    await journaled[1].wait()
     await settle()
-    waiting = asyncio.create_task(runs.some_kept())
+    waiting = asyncio.create_task(runs.wait_for_journaled())
     await settle()
     assert not waiting.done()
     waiting.cancel()

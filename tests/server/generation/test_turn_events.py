@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
-from harmony.events import Header, Repair
+from harmony.events import Header, MessageStarted, Repair
 from harmony.messages import Author, Channel, Message, Role
 from harmony.parser import Parser
 from harmony.tokenizer import decode, encode_with_control
 from server.generation.turn_events import (
     MessageClosed,
-    MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -56,13 +55,13 @@ def read(
 ) -> list[TurnEvent]:
     """All events of a completion; as a turn does, it reads no further than a stop string."""
     token_ids = encode_with_control(completion) if isinstance(completion, str) else completion
-    wanted = reader(stop)
+    turn_reader = reader(stop)
     events: list[TurnEvent] = []
     for chunk in chunks(token_ids, size, logprobs=logprobs):
-        events += wanted.push(chunk)
-        if wanted.stopped:
+        events += turn_reader.push(chunk)
+        if turn_reader.stopped:
             break
-    return [*events, *wanted.finish(reason)]
+    return [*events, *turn_reader.finish(reason)]
 
 
 def text(events: Sequence[TurnEvent], index: int) -> str:
@@ -81,7 +80,7 @@ def usage(events: Sequence[TurnEvent]) -> Usage:
     return finished.usage
 
 
-def said(events: Sequence[TurnEvent]) -> list[tuple[float, ...]]:
+def logprobs_of(events: Sequence[TurnEvent]) -> list[tuple[float, ...]]:
     """The logprobs of each delta."""
     return [
         tuple(entry.logprob for entry in event.logprobs)
@@ -103,7 +102,7 @@ def test_a_message_is_opened_told_and_closed() -> None:
         tokens=(*encode_with_control("<|start|>assistant"), *tokens),
     )
     assert read(tokens) == [
-        MessageOpened(0, header),
+        MessageStarted(0, header),
         TextDelta(0, "Hi"),
         TextDelta(0, " there"),
         MessageClosed(0, header, message, complete=True),
@@ -223,7 +222,7 @@ def header_tokens(header: str) -> int:
 def test_each_text_has_the_logprobs_of_its_own_tokens() -> None:
     events = read(f"{ANSWER}one two three<|return|>", logprobs=True)
     first = -header_tokens(ANSWER)
-    assert said(events) == [(first,), (first - 1,), (first - 2,)]
+    assert logprobs_of(events) == [(first,), (first - 1,), (first - 2,)]
 
 
 def test_logprobs_do_not_depend_on_the_chunks() -> None:
@@ -237,7 +236,9 @@ def test_a_character_of_several_tokens_has_all_their_logprobs() -> None:
     count = len(tokens) - header_tokens(ANSWER) - 1
     assert count > 1
     first = header_tokens(ANSWER)
-    assert said(read(tokens, logprobs=True)) == [tuple(-float(first + n) for n in range(count))]
+    assert logprobs_of(read(tokens, logprobs=True)) == [
+        tuple(-float(first + n) for n in range(count))
+    ]
 
 
 def test_text_that_was_held_back_brings_its_logprobs_once() -> None:
@@ -248,24 +249,24 @@ def test_text_that_was_held_back_brings_its_logprobs_once() -> None:
         " two ",
         "three",
     ]
-    assert said(events) == [(first,), (first - 1, first - 2), ()]
+    assert logprobs_of(events) == [(first,), (first - 1, first - 2), ()]
 
 
 def test_text_that_was_held_back_to_the_end_brings_no_other_logprobs() -> None:
     first = -header_tokens(ANSWER)
     events = read(f"{THINK}{ANSWER}one two<|return|>", stop=(" two x",), logprobs=True)
     first -= header_tokens(THINK)
-    assert said(events)[-2:] == [(first,), (first - 1,)]
+    assert logprobs_of(events)[-2:] == [(first,), (first - 1,)]
 
 
 def test_tokens_of_a_stop_string_have_no_logprobs_in_the_answer() -> None:
     first = -header_tokens(ANSWER)
     events = read(f"{ANSWER}one two three<|return|>", stop=(" two",), logprobs=True)
-    assert said(events) == [(first,)]
+    assert logprobs_of(events) == [(first,)]
 
 
 def test_without_logprobs_there_are_none() -> None:
-    assert set(said(read(f"{ANSWER}one two<|return|>"))) == {()}
+    assert set(logprobs_of(read(f"{ANSWER}one two<|return|>"))) == {()}
 
 
 # Usage
@@ -296,10 +297,10 @@ def test_all_reasoning_is_counted_when_a_stop_string_ends_the_answer() -> None:
 
 @pytest.mark.parametrize("order", [(7, None), (None, 7), (7, 0)])
 def test_cached_tokens_are_told_by_any_chunk(order: tuple[int | None, ...]) -> None:
-    wanted = reader()
+    turn_reader = reader()
     for cached in order:
-        wanted.push(GenerationChunk((), cached_tokens=cached))
-    (finished,) = wanted.finish("stop")
+        turn_reader.push(GenerationChunk((), cached_tokens=cached))
+    (finished,) = turn_reader.finish("stop")
     assert usage([finished]).cached == 7
 
 

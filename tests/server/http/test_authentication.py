@@ -31,9 +31,9 @@ def test_without_keys_everybody_is_the_same_owner(header: str | None) -> None:
     assert check_key(connection(header)) is ANYONE
 
 
-@pytest.mark.parametrize("given", ["first", "second"])
-def test_any_of_several_keys_is_let_in(given: str) -> None:
-    check_key(connection(f"Bearer {given}", "first", "second"))
+@pytest.mark.parametrize("token", ["first", "second"])
+def test_any_of_several_keys_is_let_in(token: str) -> None:
+    check_key(connection(f"Bearer {token}", "first", "second"))
 
 
 @pytest.mark.parametrize("header", ["bearer key", "BEARER key", "Bearer  key "])
@@ -48,26 +48,26 @@ def test_without_a_key_the_answer_says_how_to_send_one(header: str | None) -> No
 
 
 @pytest.mark.parametrize(
-    "given", ["ke", "keyy", "KEY", "other", "key key", "k\N{LATIN SMALL LETTER E WITH ACUTE}y"]
+    "token", ["ke", "keyy", "KEY", "other", "key key", "k\N{LATIN SMALL LETTER E WITH ACUTE}y"]
 )
-def test_a_wrong_key_is_refused_and_not_repeated(given: str) -> None:
+def test_a_wrong_key_is_refused_and_not_repeated(token: str) -> None:
     with pytest.raises(AuthenticationFailed) as refusal:
-        check_key(connection(f"Bearer {given}", "key"))
+        check_key(connection(f"Bearer {token}", "key"))
     assert refusal.value.message == "Incorrect API key provided."
 
 
 @pytest.mark.parametrize("key", ["schlüssel", "鍵", "\udcff"])
 def test_a_key_may_hold_any_bytes(key: str) -> None:
-    given = b"Bearer " + key.encode("utf-8", "surrogateescape")
-    check_key(connection(given, key))
+    token = b"Bearer " + key.encode("utf-8", "surrogateescape")
+    check_key(connection(token, key))
 
 
 def test_a_route_gets_the_owner_that_was_checked() -> None:
-    asked = connection("Bearer key", "key")
+    request = connection("Bearer key", "key")
     with pytest.raises(KeyError):
-        authenticate(asked)
-    asked.scope["state"] = {PRINCIPAL: check_key(asked)}
-    assert authenticate(asked) == check_key(asked)
+        authenticate(request)
+    request.scope["state"] = {PRINCIPAL: check_key(request)}
+    assert authenticate(request) == check_key(request)
 
 
 def test_an_owner_is_its_key_and_does_not_show_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 from server.errors import ClientTooSlow
 from server.generation.runs import Emit, Run, WireEvent
 from server.http import backlog
-from server.http.backlog import Backlog, reading
+from server.http.backlog import Backlog, open_backlog
 
 
 def encode(event: WireEvent) -> bytes:
@@ -65,7 +65,7 @@ def take_all(waiting: Backlog) -> list[bytes]:
 @pytest.mark.usefixtures("in_blocks")
 async def test_events_come_in_their_order_whether_they_waited_or_not(source: Source) -> None:
     run = Run(source)
-    with reading(run, encode, lambda: None) as waiting:
+    with open_backlog(run, encode, lambda: None) as waiting:
         for first in range(0, 80, 8):
             await source.say(*range(first, first + 4))
             waiting.hold()
@@ -78,7 +78,7 @@ async def test_events_come_in_their_order_whether_they_waited_or_not(source: Sou
 @pytest.mark.usefixtures("in_blocks")
 async def test_a_block_is_taken_at_a_time(source: Source) -> None:
     run = Run(source)
-    with reading(run, encode, lambda: None) as waiting:
+    with open_backlog(run, encode, lambda: None) as waiting:
         await source.say(*range(7))
         waiting.hold()
         sizes = [len(waiting.take()) for _ in range(4)]
@@ -91,27 +91,27 @@ async def test_what_is_stored_is_read_from_the_first_event_that_was_not_taken(
     source: Source, taken: int
 ) -> None:
     run = Run(source)
-    with reading(run, encode, lambda: None, limit=20, stored=stored) as waiting:
+    with open_backlog(run, encode, lambda: None, limit=20, stored=stored) as waiting:
         await source.say(*range(10))
         waiting.hold()
         for _ in range(taken):
             waiting.take()
-        assert waiting.cut_off is None
+        assert waiting.resume_at is None
         await source.say(*range(10, 20))
         waiting.hold()
-        assert waiting.cut_off == 3 * taken
+        assert waiting.resume_at == 3 * taken
         assert waiting.take() == []
         assert [batch async for batch in waiting.rest()] == [[{"n": 3 * taken}]]
         await source.say(20)
         waiting.hold()
         assert waiting.take() == []
-        assert waiting.cut_off == 3 * taken
+        assert waiting.resume_at == 3 * taken
         assert run.events == []
 
 
 async def test_what_is_not_stored_ends_its_run_once(source: Source) -> None:
     run = Run(source)
-    with reading(run, encode, lambda: None, limit=4) as waiting:
+    with open_backlog(run, encode, lambda: None, limit=4) as waiting:
         await source.say(1, 2)
         waiting.hold()
         assert run.reason is None
@@ -122,12 +122,12 @@ async def test_what_is_not_stored_ends_its_run_once(source: Source) -> None:
         waiting.hold()
         assert run.reason is reason
         assert take_all(waiting) == encoded(1, 2, 3)
-        assert waiting.cut_off is None
+        assert waiting.resume_at is None
 
 
 async def test_what_cannot_be_encoded_is_raised_to_the_client_alone(source: Source) -> None:
     run = Run(source)
-    with reading(run, encode, lambda: None) as waiting:
+    with open_backlog(run, encode, lambda: None) as waiting:
         await source.say(1, "bad", 2)
         waiting.hold()
         with pytest.raises(ValueError, match="no JSON"):
@@ -140,11 +140,11 @@ async def test_a_run_that_is_done_keeps_no_events_for_who_is_far_behind(
 ) -> None:
     monkeypatch.setattr(backlog, "EVENTS_AT_ONCE", 5)
     run = Run(source, background=True)
-    with reading(run, encode, lambda: None, stored=stored) as waiting:
+    with open_backlog(run, encode, lambda: None, stored=stored) as waiting:
         await source.say(*range(30))
         run.cancel()
         await run.wait()
         waiting.hold()
-        assert waiting.cut_off == 0
+        assert waiting.resume_at == 0
         await asyncio.sleep(0)
         assert run.events == []

@@ -46,7 +46,7 @@ async def test_a_request_that_ends_releases_its_lease_with_the_work_that_outlast
     lease = Lease(budget)
     work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     lease.charge(10)
-    lease.outlast(work)
+    lease.extend_until(work)
     lease.end()
     assert budget.used == 10
     work.set_result(None)

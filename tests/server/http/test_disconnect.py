@@ -34,7 +34,7 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("the condition never held")
+    raise AssertionError("the condition is still false")
 
 
 class Server:

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from server.http import freed
-from server.http.freed import LARGE, Freed
+from server.http.freed import LARGE, MemoryTrimmer
 
 
 class Trims:
@@ -27,7 +27,7 @@ async def test_large_bodies_that_end_together_share_a_trim(
 ) -> None:
     monkeypatch.setattr(freed, "DELAY", 0)
     trims = Trims()
-    memory = Freed(trims)
+    memory = MemoryTrimmer(trims)
     for expected in (1, 2):
         for _ in range(10):
             memory.note(LARGE)
@@ -39,7 +39,7 @@ async def test_large_bodies_that_end_together_share_a_trim(
 async def test_small_bodies_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freed, "DELAY", 0)
     trims = Trims()
-    memory = Freed(trims)
+    memory = MemoryTrimmer(trims)
     memory.note(LARGE - 1)
     memory.note(LARGE)
     await trims.done.wait()
@@ -47,7 +47,7 @@ async def test_small_bodies_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_without_such_a_function_nothing_is_done() -> None:
-    Freed(None).note(LARGE)
+    MemoryTrimmer(None).note(LARGE)
 
 
 @pytest.mark.parametrize("problem", [AttributeError, OSError, TypeError])
@@ -58,11 +58,11 @@ def test_other_c_libraries_have_none(
         raise problem
 
     monkeypatch.setattr(ctypes, "CDLL", load)
-    assert freed.trimmer() is None
+    assert freed.malloc_trim() is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's own")
 def test_glibc_has_it() -> None:
-    trim = freed.trimmer()
+    trim = freed.malloc_trim()
     assert trim is not None
     assert trim(0) in (0, 1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from server.errors import InvalidRequest
 from server.http import json_scan
-from server.http.json_scan import check, has_escapes, mended
+from server.http.json_scan import check, has_escapes, replace_lone_surrogates
 from server.schemas import limits
 
 TEXTS = st.text(st.sampled_from('ab"\\[]{},:\n\N{GRINNING FACE}é')) | st.text(max_size=5)
@@ -68,7 +68,7 @@ def test_values_names_and_levels_are_counted_exactly(size: int, value: Any) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_scan, "SLICE", size)
         # A scan that is not needed does not say more than that the text is within the limits.
-        patch.setattr(json_scan, "_may_be_over", lambda text: True)
+        patch.setattr(json_scan, "_may_exceed_limits", lambda text: True)
         for limit, count in counted.items():
             assert not over(patch, text, **{limit: count}), limit
             assert over(patch, text, **{limit: count - 1}) or count == 0, limit
@@ -84,7 +84,7 @@ def test_strings_beyond_ascii_are_measured(size: int, texts: list[str], ascii_on
     wide = sum(len(each) for each in short if b"\\u" in each or not each.isascii())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_scan, "SLICE", size)
-        patch.setattr(json_scan, "_may_be_over", lambda text: True)
+        patch.setattr(json_scan, "_may_exceed_limits", lambda text: True)
         assert not over(patch, text, MAX_WIDE_BYTES=wide + size)
         if wide > size:
             assert over(patch, text, MAX_WIDE_BYTES=wide - size)
@@ -158,15 +158,15 @@ def test_lone_surrogates_are_replaced_and_nothing_else_is(size: int, pieces: lis
     text = f'"{"".join(pieces)}"'.encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_scan, "SLICE", size)
-        result = mended(text)
+        result = replace_lone_surrogates(text)
     assert json.loads(result) == read(text)
     assert len(result) == len(text)
 
 
 def test_bytes_that_are_no_json_stay_so() -> None:
     for text in (b'"\xff\xff\\ud800"', b"\\" * 5, b"\xff\\\\"):
-        assert (b"\xff" in text) == (b"\xff" in mended(text))
-        assert len(mended(text)) == len(text)
+        assert (b"\xff" in text) == (b"\xff" in replace_lone_surrogates(text))
+        assert len(replace_lone_surrogates(text)) == len(text)
 
 
 def test_escapes_are_found_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:

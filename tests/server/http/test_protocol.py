@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
 from server.http.limits import Limits
-from server.http.protocol import Awaited, Config, Protocol
+from server.http.protocol import Config, Pending, Protocol
 
 AGES = 3600.0
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\n"
@@ -34,7 +34,7 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("the condition never held")
+    raise AssertionError("the condition is still false")
 
 
 class App:
@@ -53,7 +53,7 @@ class App:
         started = {"type": "http.response.start", "status": 200, "headers": []}
         if scope["path"] == "/stream":
             await send(started)
-            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+            await send({"type": "http.response.body", "body": b"started", "more_body": True})
         if scope["path"] in ("/stream", "/later"):
             await self.go_on.wait()
         if scope["path"] == "/watch":
@@ -153,12 +153,12 @@ class Served:
         """All that a connection is answered which sends `data`."""
         return await (await self.connect(data)).rest()
 
-    async def connection(self, awaited: Awaited = Awaited.HEAD) -> Protocol:
+    async def connection(self, awaited: Pending = Pending.HEAD) -> Protocol:
         """The server's side of the only connection, once it awaits this of its client."""
 
         def waiting() -> list[Protocol]:
             connections: Any = self.state.connections
-            return [one for one in connections if one._awaited is awaited]
+            return [one for one in connections if one._pending is awaited]
 
         await until(lambda: waiting() != [])
         (connection,) = waiting()
@@ -201,7 +201,7 @@ async def until_expired(connection: Protocol, times: int = 2) -> None:
 def hurry(connection: Protocol) -> None:
     """Give the client little time from now on: no stall of this process can be its fault."""
     connection._limits = SHORT
-    connection._await(connection._awaited)
+    connection._await(connection._pending)
 
 
 # The head
@@ -361,7 +361,7 @@ async def test_a_body_that_does_not_go_on_is_a_408() -> None:
 async def test_a_body_that_goes_on_has_all_the_time_it_needs() -> None:
     async with serve(Limits()) as served:
         client = await served.connect(head(b"/echo", b"Content-Length: 2"))
-        connection = await served.connection(Awaited.BODY)
+        connection = await served.connection(Pending.BODY)
         connection._progress += AGES
         hurry(connection)
         await until_expired(connection, 1)
@@ -373,7 +373,7 @@ async def test_a_body_that_nobody_reads_is_not_late() -> None:
     async with serve(SHORT_BODY) as served:
         client = await served.connect(head(b"/later", b"Content-Length: 3000000"))
         client.send(b"a" * 3_000_000)
-        connection = await served.connection(Awaited.BODY)
+        connection = await served.connection(Pending.BODY)
         await until(lambda: connection.flow.read_paused)
         await until_expired(connection)
         connection._limits = Limits()
@@ -384,7 +384,7 @@ async def test_a_body_that_nobody_reads_is_not_late() -> None:
 async def test_a_body_that_was_read_just_now_is_not_late() -> None:
     async with serve(Limits()) as served:
         await served.connect(head(b"/echo", b"Content-Length: 2"))
-        connection = await served.connection(Awaited.BODY)
+        connection = await served.connection(Pending.BODY)
         connection._was_paused = True
         hurry(connection)
         await until_expired(connection, 1)
@@ -395,7 +395,7 @@ async def test_a_client_that_is_not_asked_to_continue_is_not_late() -> None:
     async with serve(SHORT_BODY) as served:
         lines = (b"Content-Length: 2", b"Expect: 100-continue")
         client = await served.connect(head(b"/later", *lines))
-        connection = await served.connection(Awaited.BODY)
+        connection = await served.connection(Pending.BODY)
         await until_expired(connection)
         connection._limits = Limits()
         served.app.go_on.set()
@@ -437,7 +437,7 @@ CHUNKED = head(b"/echo", b"Transfer-Encoding: chunked")
 async def test_what_is_beside_a_body_is_bounded(endless: bytes) -> None:
     async with serve(Limits(head_bytes=1000)) as served:
         client = await served.connect(CHUNKED)
-        await served.connection(Awaited.BODY)
+        await served.connection(Pending.BODY)
         client.send(endless)
         answer = await client.rest()
         assert answer.status == 431
@@ -457,7 +457,7 @@ async def test_trailers_are_no_headers() -> None:
 async def test_no_deadline_cuts_off_an_answer() -> None:
     async with serve(Limits()) as served:
         client = await served.connect(head(b"/stream") + b"POST / HT")
-        await client.read(b"begun\r\n")
+        await client.read(b"started\r\n")
         connection = await served.connection()
         hurry(connection)
         await until_expired(connection)
@@ -469,8 +469,8 @@ async def test_no_deadline_cuts_off_an_answer() -> None:
 async def test_no_deadline_cuts_off_an_answer_that_begins_before_the_bodys_end() -> None:
     async with serve(SHORT_BODY) as served:
         client = await served.connect(head(b"/stream", b"Content-Length: 2"))
-        await client.read(b"begun\r\n")
-        connection = await served.connection(Awaited.BODY)
+        await client.read(b"started\r\n")
+        connection = await served.connection(Pending.BODY)
         await until_expired(connection)
         connection._limits = Limits()
         served.app.go_on.set()
@@ -482,7 +482,7 @@ async def test_no_deadline_cuts_off_an_answer_that_begins_before_the_bodys_end()
 async def test_in_the_middle_of_an_answer_stands_no_other(data: bytes) -> None:
     async with serve(Limits()) as served:
         client = await served.connect(head(b"/stream"))
-        await client.read(b"begun\r\n")
+        await client.read(b"started\r\n")
         client.send(data)
         assert (await client.rest()).data == b""
 
@@ -504,7 +504,7 @@ async def test_a_body_of_a_request_that_waits_is_not_late() -> None:
     async with serve(SHORT_BODY) as served:
         waiting = head(b"/echo", b"Content-Length: 2")
         client = await served.connect(head(b"/later") + waiting)
-        connection = await served.connection(Awaited.BODY)
+        connection = await served.connection(Pending.BODY)
         await until_expired(connection)
         connection._limits = Limits()
         served.app.go_on.set()

@@ -185,16 +185,16 @@ async def test_what_has_piled_up_goes_out_in_one_write(client: Client) -> None:
     assert client.bodies == [ONE + TWO, DONE]
 
 
-@pytest.mark.parametrize(("start", "told"), [(0, ONE + TWO), (1, TWO), (2, b""), (9, b"")])
+@pytest.mark.parametrize(("start", "body"), [(0, ONE + TWO), (1, TWO), (2, b""), (9, b"")])
 @pytest.mark.parametrize("late", [False, True])
 async def test_a_stream_may_start_at_any_event(
-    client: Client, start: int, told: bytes, late: bool
+    client: Client, start: int, body: bytes, late: bool
 ) -> None:
     run = Run(two)
     if late:
         await run.wait()
     await client.get(run, start=start)
-    assert client.body == told + DONE
+    assert client.body == body + DONE
 
 
 async def test_an_event_is_with_the_client_before_the_run_goes_on(client: Client) -> None:
@@ -245,22 +245,22 @@ async def test_who_takes_a_write_late_gets_the_rest_in_one(full: Client) -> None
 
 
 async def test_who_went_on_to_read_is_written_to_by_the_run_again(full: Client) -> None:
-    told: asyncio.Queue[int] = asyncio.Queue()
+    numbers: asyncio.Queue[int] = asyncio.Queue()
 
     async def produce(emit: Emit) -> None:
         for _ in range(2):
-            number = await told.get()
+            number = await numbers.get()
             await emit([{"n": number}])
             had.append(full.body)
 
     had: list[bytes] = []
     streaming = asyncio.create_task(full.get(Run(produce)))
     await settle()
-    told.put_nowait(1)
+    numbers.put_nowait(1)
     await full.got_body.wait()
     full.reads.set()
     await settle()
-    told.put_nowait(2)
+    numbers.put_nowait(2)
     await streaming
     assert had == [ONE, ONE + TWO]
     assert full.bodies == [ONE, TWO, DONE]
@@ -344,9 +344,9 @@ async def test_an_answer_that_is_not_stored_ends_with_an_error(full: Client) -> 
     full.reads.set()
     await streaming
     events = full.body.removesuffix(DONE).split(b"\n\n")[:-1]
-    *told, last = (orjson.loads(event.removeprefix(b"data: ")) for event in events)
-    assert told == [{"n": number} for number in range(len(told))]
-    assert 10 <= len(told) < 15
+    *others, last = (orjson.loads(event.removeprefix(b"data: ")) for event in events)
+    assert others == [{"n": number} for number in range(len(others))]
+    assert 10 <= len(others) < 15
     assert last["error"]["code"] == "client_too_slow"
     assert isinstance(answer.run.error, ClientTooSlow)
 

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from server.http import writing
 from server.http.limits import Limits
 from server.http.protocol import Config
-from server.http.writing import LOOKS, WriteDeadline
+from server.http.writing import CHECKS, WriteDeadline
 
 CHUNK = b"x" * 65_536
 HANDSHAKE = (
@@ -61,7 +61,7 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("the condition never held")
+    raise AssertionError("the condition is still false")
 
 
 @asynccontextmanager
@@ -130,28 +130,28 @@ class Slow(WriteDeadline):
 
     def look(self, times: int) -> None:
         for _ in range(times):
-            self._look()
+            self._check()
 
     @property
     def watches(self) -> bool:
-        return self._next_look is not None
+        return self._next_check is not None
 
 
 async def test_who_reads_little_is_not_disconnected() -> None:
     connection = Slow()
     connection.pause_writing()
     for _ in range(3):
-        connection.look(LOOKS - 1)
+        connection.look(CHECKS - 1)
         connection.transport.unsent -= 1
     assert not connection.transport.aborted
-    connection.look(LOOKS + 1)
+    connection.look(CHECKS + 1)
     assert connection.transport.aborted
 
 
 async def test_what_is_written_meanwhile_is_no_progress() -> None:
     connection = Slow()
     connection.pause_writing()
-    for _ in range(LOOKS):
+    for _ in range(CHECKS):
         connection.transport.unsent += 10
         connection.look(1)
     assert connection.transport.aborted

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from adapters.base import TokenLogprobs
-from harmony.events import Header
+from harmony.events import Header, MessageStarted
 from harmony.messages import Author, Channel, Conversation, Message, Role
 from harmony.tokenizer import encode
 from server.errors import ServerFailed
@@ -16,7 +16,6 @@ from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
     MessageClosed,
-    MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -47,7 +46,7 @@ SQL = Header(Channel.COMMENTARY, "functions.sql")
 def message(index: int, header: Header, *texts: str) -> list[TurnEvent]:
     closed = Message(Author(Role.ASSISTANT), "".join(texts), header.channel, header.recipient)
     return [
-        MessageOpened(index, header),
+        MessageStarted(index, header),
         *(TextDelta(index, text) for text in texts),
         MessageClosed(index, header, closed, True),
     ]
@@ -215,11 +214,11 @@ def logprobs(text: str) -> tuple[TokenLogprobs, ...]:
 def test_logprobs_are_shown_for_the_answer_alone() -> None:
     plan = TurnPlan(Conversation(()), top_logprobs=1)
     events: list[TurnEvent] = [
-        MessageOpened(0, ANALYSIS),
+        MessageStarted(0, ANALYSIS),
         TextDelta(0, "Hm", logprobs("Hm")),
-        MessageOpened(1, PREAMBLE),
+        MessageStarted(1, PREAMBLE),
         TextDelta(1, "Ah", logprobs("Ah")),
-        MessageOpened(2, FINAL),
+        MessageStarted(2, FINAL),
         TextDelta(2, "Yes", logprobs("Yes")),
         TextDelta(2, "!", logprobs("!")),
         TurnFinished("stop", USAGE),

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from adapters.base import TokenLogprobs
-from harmony.events import Header
+from harmony.events import Header, MessageStarted
 from harmony.messages import Channel, Conversation
 from server.errors import ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
-from server.generation.turn_events import MessageOpened, TextDelta
+from server.generation.turn_events import TextDelta
 from server.outbound.interrupted import REASON, end_interrupted
 from server.outbound.responses import ResponsesOutbound
 
@@ -60,7 +60,7 @@ def test_an_open_item_ends_as_in_a_response_that_fails(
 ) -> None:
     tools = (DeclaredTool("functions.f", "f"), DeclaredTool("functions.sql", "sql", "custom"))
     outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(()), tools=tools))
-    known = [*outbound.start(), *outbound.push(MessageOpened(0, header))]
+    known = [*outbound.start(), *outbound.push(MessageStarted(0, header))]
     for text in texts:
         known += outbound.push(TextDelta(0, text, (TokenLogprobs(1, -0.5),)))
     failed = outbound.fail(ServerFailed(REASON))
@@ -69,6 +69,6 @@ def test_an_open_item_ends_as_in_a_response_that_fails(
 
 def test_reasoning_that_is_hidden_has_no_content() -> None:
     outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(())), hide_reasoning=True)
-    known = [*outbound.start(), *outbound.push(MessageOpened(0, Header(Channel.ANALYSIS)))]
+    known = [*outbound.start(), *outbound.push(MessageStarted(0, Header(Channel.ANALYSIS)))]
     known += outbound.push(TextDelta(0, "secret"))
     assert end_interrupted(STARTED, known) == known + outbound.fail(ServerFailed(REASON))

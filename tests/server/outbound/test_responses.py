@@ -7,13 +7,12 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from adapters.base import TokenLogprobs
-from harmony.events import Header
+from harmony.events import Header, MessageStarted
 from harmony.messages import Author, Channel, Conversation, Message, Role
 from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.turn_events import (
     MessageClosed,
-    MessageOpened,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -64,7 +63,7 @@ def message(header: Header, text: str, *, complete: bool = True) -> list[TurnEve
         Author(Role.ASSISTANT), text, header.channel, header.recipient, header.content_type
     )
     return [
-        MessageOpened(0, header),
+        MessageStarted(0, header),
         *(TextDelta(0, character) for character in text),
         MessageClosed(0, header, closed_message, complete),
     ]
