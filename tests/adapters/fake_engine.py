@@ -149,7 +149,7 @@ async def running(engine: FakeEngine) -> AsyncIterator[FakeEngine]:
         engine, log_config=None, lifespan="off", timeout_graceful_shutdown=1, ws="none"
     )
     server = Server(config)
-    serving = asyncio.create_task(server.commands.serve(sockets=[listener]))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield engine
     finally:
