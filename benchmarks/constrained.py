@@ -111,7 +111,7 @@ async def serving(model: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Recordi
     )
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="error"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        running = asyncio.create_task(server.commands.serve(sockets=[listener]))
+        running = asyncio.create_task(server.serve(sockets=[listener]))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with httpx.AsyncClient(base_url=url, timeout=600) as client:
             yield client, backend

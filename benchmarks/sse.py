@@ -83,7 +83,7 @@ async def run_server(pipe: Connection, tokens: int, script: str) -> None:
         uvicorn.Server(Config(app, settings.limits, port=0, log_config=None, access_log=False))
         for app in (floor(tokens), create_app(settings, backend))
     ]
-    tasks = [asyncio.create_task(server.commands.serve()) for server in servers]
+    tasks = [asyncio.create_task(server.serve()) for server in servers]
     while not all(server.started for server in servers):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     pipe.send([server.servers[0].sockets[0].getsockname()[1] for server in servers])

@@ -78,7 +78,7 @@ async def serving(engine: Any, **options: Any) -> AsyncIterator[Server]:
     settings = Settings(backend="scripted", script="unused", served_model_name=("m",), **options)
     app = create_app(settings, engine)
     server = uvicorn.Server(Config(app, settings.limits, port=0, log_config=None))
-    running = asyncio.create_task(server.commands.serve())
+    running = asyncio.create_task(server.serve())
     await until(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
     yield Server(engine, port, app.state.context)

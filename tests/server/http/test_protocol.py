@@ -178,7 +178,7 @@ async def serve(limits: Limits) -> AsyncIterator[Served]:
     app = App()
     config = Config(app, limits, port=0, log_config=None, lifespan="off", access_log=False)
     server = uvicorn.Server(config)
-    running = asyncio.create_task(server.commands.serve())
+    running = asyncio.create_task(server.serve())
     await until(lambda: server.started)
     served = Served(app, server)
     try:

@@ -45,7 +45,7 @@ async def address() -> AsyncIterator[tuple[str, int]]:
         listener.listen()
         config = uvicorn.Config(app, log_config=None, lifespan="off")
         server = uvicorn.Server(config)
-        serving = asyncio.ensure_future(server.commands.serve(sockets=[listener]))
+        serving = asyncio.ensure_future(server.serve(sockets=[listener]))
         try:
             yield listener.getsockname()
         finally:

@@ -68,7 +68,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def serving(app: Any) -> AsyncIterator[tuple[uvicorn.Server, int]]:
     config = Config(app, Limits(), port=0, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
-    serving = asyncio.ensure_future(server.commands.serve())
+    serving = asyncio.ensure_future(server.serve())
     await until(lambda: server.started)
     yield server, server.servers[0].sockets[0].getsockname()[1]
     server.should_exit = True
