@@ -82,7 +82,7 @@ class Recipients:
 
     def _legal(self, name: str) -> Resolved:
         """A name as the client may send it back: what cannot be in a name is left out."""
-        legal = names.cut(name)
+        legal = names.without_illegal_characters(name)
         if legal in _FUNCTION_NAMESPACES:
             legal = legal[:-1]
         if legal == name:
