@@ -1,7 +1,7 @@
-"""Reads the header of a sampled message: legal ones as they are, all others as they were meant.
+"""Reads the header of a sampled message. Illegal headers are interpreted leniently.
 
-A header is read from its tokens, without `<|start|>` and `<|message|>`. Nothing here fails: what
-cannot be understood is left out and named as a repair.
+A header is read from its tokens, without `<|start|>` and `<|message|>`. Nothing here fails: parts
+that cannot be interpreted are ignored and reported as a repair.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Sampled tokens to messages, as they arrive.
+"""Parses sampled tokens to messages, as they arrive.
 
-Total: any ids are read, in any order. Every character of a body reaches its message, no control
-token or header word does, and whatever was not legal harmony is named (`events.Repair`). No
-decision waits for a later message.
+The parser accepts any ids in any order. Every character of a body becomes part of its message; no
+control token or header word does. Departures from legal harmony are reported (`events.Repair`). No
+decision depends on a later message.
 
 A header stands from `<|start|>` (or from whatever stands in its place) to `<|message|>`, a body
 from there to the next control token. What stands outside of bodies is withheld. If a
