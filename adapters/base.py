@@ -1,7 +1,7 @@
-"""The seam between the server and any engine: token ids in, token ids out.
+"""The interface between the server and engines: token ids in, token ids out.
 
-Nothing here knows harmony or HTTP. What an adapter needs of harmony (turning text to ids for a
-script, a tokenizer for masks) is handed to it in `BackendConfig`.
+The interface is independent of harmony and HTTP. `BackendConfig` provides the functions of harmony
+that an adapter needs (an encoder for scripts, a tokenizer for grammars).
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -15,9 +15,9 @@ _SEED_LIMIT = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How the next token is drawn, in OpenAI's and vLLM's meanings.
+    """How the next token is sampled. The parameters mean the same as in OpenAI's API and in vLLM.
 
-    temperature: 0 is greedy, else >= 0.
+    temperature: >= 0; 0 is greedy.
     top_p: (0, 1]; top_k: 0 is off; min_p: [0, 1].
     presence_penalty, frequency_penalty: [-2, 2], over sampled tokens (while the params hold).
     repetition_penalty: > 0, 1 is off, over prompt and sampled tokens.
@@ -36,15 +36,15 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class SamplingPhase:
-    """Sampling parameters that hold for a stretch of the sampled tokens.
+    """Sampling parameters for a part of the sampled tokens.
 
-    The phase begins when the last sampled tokens equal one of `begin` (its params first apply to
-    the token after that) and ends after a token of `end` was sampled; it may begin again.
-    Penalties count only tokens sampled within the phase's stretches.
+    The phase begins when the last sampled tokens equal one of `begin`; its parameters apply from
+    the next token on. It ends after a token of `end` is sampled, and may begin again. Penalties
+    count only tokens that were sampled in this phase.
 
-    begin: each has at least one id.
-    grammar: what of the request's grammar is left once the phase has begun, for engines that need
-    a new request where the parameters change; None where that is not known.
+    begin: token sequences, each with at least one id.
+    grammar: the grammar for the tokens after the beginning of the phase, for engines that need a
+    new request when parameters change; None if it is not known.
     """
 
     begin: tuple[tuple[int, ...], ...]
@@ -58,13 +58,14 @@ class GenerationRequest:
     """One sampling from one prompt.
 
     prompt_token_ids: at least one id.
-    max_tokens: >= 1, the most tokens to sample; prompt and max_tokens together fit the context.
+    max_tokens: >= 1, the maximum of sampled tokens; prompt and max_tokens together fit the context.
     stop_token_ids: sampling one of these ends the generation; it is returned as the last id.
-    seed: same prompt, parameters, logits and seed give the same tokens; None is unseeded.
-    logprobs: None for none; n >= 0 for each sampled token's own logprob and the n likeliest.
-    grammar: llguidance Lark text over token ids that masks every sampled token; None is free.
-    affinity: requests with equal affinity share a prompt prefix; a pool may route by it.
-    priority: lower is served earlier; engines that know none serve in order of arrival.
+    seed: equal prompts, parameters, logits and seeds give equal tokens; None for no seed.
+    logprobs: None for no logprobs; n >= 0 for the logprobs of each sampled token and of the n most
+    likely tokens.
+    grammar: llguidance Lark text over token ids that constrains every sampled token, or None.
+    affinity: requests with equal affinity share a prefix of the prompt; a pool may route by it.
+    priority: lower numbers are served earlier; engines without priorities ignore it.
     """
 
     request_id: str
@@ -80,10 +81,10 @@ class GenerationRequest:
     priority: int = 0
 
     def after(self, tokens: tuple[int, ...], *, max_tokens: int) -> "GenerationRequest":
-        """The request that goes on once `tokens` follow the prompt, sampled ones or others.
+        """The request that continues after `tokens`, which are appended to the prompt.
 
-        A seed is moved on, else its draws would repeat. Phases begin anew, and a grammar is for
-        what follows: both are the caller's to change.
+        The seed changes, so that the random numbers do not repeat. Phases and grammar are copied;
+        the caller has to replace them if they do not apply to the rest.
         """
         seed = None if self.seed is None else (self.seed + len(tokens)) % _SEED_LIMIT
         return replace(
@@ -97,10 +98,10 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """The sampled token's logprob, and the likeliest tokens at its place, best first.
+    """The logprob of a sampled token, and the most likely tokens at its position, best first.
 
-    Logprobs are of the model's own distribution: after softmax of the raw logits, before
-    temperature, penalties, bias and masks.
+    Logprobs are those of the model: the log-softmax of the raw logits, before temperature,
+    penalties, bias and masks.
     """
 
     token_id: int
@@ -108,16 +109,16 @@ class TokenLogprobs:
     top: tuple[tuple[int, float], ...] = ()
 
 
-# Not frozen, though nobody changes one: each token makes one, which would take three times as long.
+# Not frozen, since creating a frozen instance takes three times as long, and each token needs one.
 @dataclass(slots=True)
 class GenerationChunk:
     """Tokens sampled since the last chunk.
 
-    token_ids: may be empty only on the last chunk.
-    logprobs: one entry a token where they were asked for, else None.
-    finish_reason: set on the last chunk alone: `stop` when a stop token ended it, else `length`.
-    cached_tokens: prompt tokens that the engine took from its prefix cache; set by engines that
-    know it on one chunk: the first, or the last where only that tells.
+    token_ids: only the last chunk may have none.
+    logprobs: one entry for each token if the request has `logprobs`, else None.
+    finish_reason: set on the last chunk only: `stop` after a stop token, else `length`.
+    cached_tokens: the number of prompt tokens from the engine's prefix cache, on one chunk (the
+    first or the last). None on the others, and for engines that do not report it.
     """
 
     token_ids: tuple[int, ...]
@@ -126,7 +127,7 @@ class GenerationChunk:
     cached_tokens: int | None = None
 
     def split(self, count: int) -> "tuple[GenerationChunk, GenerationChunk | None]":
-        """The first `count` tokens, and the others with the end; None where there are none."""
+        """The first `count` tokens, and the rest, None if there is no rest."""
         if count >= len(self.token_ids):
             return self, None
         logprobs = self.logprobs
@@ -157,23 +158,24 @@ FEATURES = frozenset(
         "structure",
     }
 )
-"""What an engine may be able to do beyond temperature and `top_p`.
+"""The optional features of engines. Every engine supports temperature and `top_p`.
 
-structure: no text of a grammar lets a structural token in; without it a grammar holds in full only
-where it names none of them.
+structure: text in a grammar never matches a structural token. Without it, a grammar is enforced
+completely only if it names no structural tokens.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class BackendInfo:
-    """What an engine is and can do.
+    """The properties of an engine.
 
-    name: the registry's name; model: folder or hub name, None where there is none (scripted).
-    context_length: the most tokens of prompt and completion together.
-    vocab_size: rows of the logits.
-    features: of `FEATURES`; a request that needs another raises Unsupported.
-    masks_are_cheap: to hold an answer to a grammar costs no more than 3 % of its tokens per second.
-    max_requests: requests that the engine computes at once, >= 1; None where that is not known.
+    name: the name of the backend in the registry.
+    model: a folder or the name of a model on the hub; None for an engine without one (scripted).
+    context_length: the maximum of tokens of prompt and completion together.
+    vocab_size: the number of logits.
+    features: a subset of `FEATURES`. A request that needs another feature raises Unsupported.
+    masks_are_cheap: whether a grammar costs at most 3 % of the tokens per second.
+    max_requests: the number of requests that the engine computes at once, >= 1; None if unknown.
     """
 
     name: str
@@ -187,12 +189,15 @@ class BackendInfo:
 
 @dataclass(frozen=True, slots=True)
 class BackendConfig:
-    """What the server hands an adapter when it makes one.
+    """The arguments of a `BackendFactory`.
 
-    model: checkpoint folder or hub name. options: the backend's own `--backend-option` values.
-    encode: text with control tokens -> ids; decode: ids -> text with control tokens spelled out.
-    mask_tokenizer: builds (once, then shared) the llguidance LLTokenizer for grammars.
-    progress: called with a stage's name and its fraction done in [0, 1] while loading.
+    model: a checkpoint folder or the name of a model on the hub.
+    options: the values of `--backend-option`, by name.
+    encode: converts text with the names of control tokens to ids.
+    decode: converts ids to text with the names of control tokens.
+    mask_tokenizer: returns the shared llguidance LLTokenizer for grammars, and builds it first if
+    necessary.
+    progress: called while loading, with the name of a stage and the completed fraction in [0, 1].
     """
 
     model: str | None
@@ -206,16 +211,16 @@ class BackendConfig:
 class Backend(Protocol):
     """An engine that continues token ids.
 
-    Life: `start()` once, then any number of concurrent `generate`, then `stop()` once.
+    The server calls `start` once, then `generate` any number of times concurrently, then `stop`.
     """
 
     @property
     def info(self) -> BackendInfo:
-        """Known once `start` has returned."""
+        """The properties of the engine, available after `start`."""
         ...
 
     async def start(self) -> None:
-        """Load. Raises BackendFailed with the reason when the engine cannot run."""
+        """Load the model. Raises BackendFailed with the reason if the engine cannot run."""
         ...
 
     async def stop(self) -> None:
@@ -223,16 +228,16 @@ class Backend(Protocol):
         ...
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        """Sample. Closing the generator (`aclose`) cancels: the slot is free within a step.
+        """Sample. Closing the generator (`aclose`) cancels the generation within one step.
 
         Raises Overloaded, ContextTooLong, Unsupported or Rejected before the first chunk,
-        InvalidGrammar then or where the grammar proves too complex to be followed, BackendFailed
-        at any point.
+        InvalidGrammar before the first chunk or when the grammar becomes too complex, and
+        BackendFailed at any time.
         """
         ...
 
     async def check(self) -> None:
-        """Raises BackendFailed when the engine cannot serve (any more); cheap, for `/health`."""
+        """Raises BackendFailed if the engine cannot serve. `/health` calls it."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Sampling parameters as every engine can take them, without a change of what they mean.
+"""Limits sampling parameters to the number formats of engines, without changing their meaning.
 
-Engines hold them in 32- and 64-bit tensors, and one value that does not fit may end what they
-compute for everybody.
+Engines store parameters in 32- and 64-bit tensors. A value that does not fit can make the whole
+batch fail.
 """
 
 from dataclasses import replace

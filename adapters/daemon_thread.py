@@ -1,4 +1,4 @@
-"""Long work that an interrupt need not wait for."""
+"""Runs blocking functions on daemon threads, for which the end of the process does not wait."""
 
 import asyncio
 import threading
@@ -10,27 +10,27 @@ Result = TypeVar("Result")
 
 
 async def run_in_daemon_thread(work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises, on a thread of its own.
+    """Run `work` on a new daemon thread; returns or raises what `work` returns or raises.
 
-    Cancelled, it leaves the thread to itself: the event loop can be closed and the process can end
-    though it still works. asyncio's own threads are waited for, by both.
+    After a cancellation the thread continues, but neither the event loop nor the process waits for
+    it. Both wait for the threads of `asyncio.to_thread`.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Result] = loop.create_future()
 
-    def tell(settle: Callable[[], None]) -> None:
-        # A closed loop has nobody left who waits.
+    def report(set_outcome: Callable[[], None]) -> None:
+        # The loop raises RuntimeError if it is closed. Then nothing awaits the outcome.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(lambda: None if outcome.done() else settle())
+            loop.call_soon_threadsafe(lambda: None if outcome.done() else set_outcome())
 
     def run() -> None:
         try:
             result = work()
         except BaseException as error:
             failure = error
-            tell(lambda: outcome.set_exception(failure))
+            report(lambda: outcome.set_exception(failure))
         else:
-            tell(lambda: outcome.set_result(result))
+            report(lambda: outcome.set_result(result))
 
-    threading.Thread(target=run, name="apart", daemon=True).start()
+    threading.Thread(target=run, name="daemon-work", daemon=True).start()
     return await outcome

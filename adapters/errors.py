@@ -1,18 +1,18 @@
-"""What can go wrong below the Backend protocol.
+"""The errors that backends raise.
 
 BackendError
-  + Overloaded       the engine's queue is full; trying again later may work
-  |   + NotReady     it starts or stops, and takes no requests meanwhile
+  + Overloaded       the queue of the engine is full; a later attempt may succeed
+  |   + NotReady     the engine starts or stops, and accepts no requests
   + ContextTooLong   prompt and max tokens do not fit the context
-  + Unsupported      the request needs what this engine lacks; names it
-  + Rejected         the engine refused the request for another reason; it would again
-  + BackendFailed    the engine broke; this request is lost, and perhaps all others
-  |   + EngineFault  in words that are not for clients
-  |   |   + Unreached  nothing says that the engine would not serve the request
-  |   + EngineDied   in this process, for good: only a new process helps
-  |   + DeadEnd      the request's grammar allows no token where it has led
-  + InvalidGrammar   the request's grammar does not compile or cannot be followed; says why
-  + UnknownBackend   no backend has that name; lists those that exist
+  + Unsupported      the request needs a feature that the engine does not have
+  + Rejected         the engine refused the request, and would refuse it again
+  + BackendFailed    the engine failed; this request is lost, and perhaps others
+  |   + EngineFault  a failure whose message must not be sent to clients
+  |   |   + Unreached  there was no connection; the engine may accept the request later
+  |   + EngineDied   the engine of this process ended; only a new process helps
+  |   + DeadEnd      the grammar of the request allows no further token
+  + InvalidGrammar   the grammar of the request does not compile, or is too complex
+  + UnknownBackend   there is no backend with this name
 """
 
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ class Overloaded(BackendError):
 
 
 class NotReady(Overloaded):
-    """The engine is there, but takes no requests: it starts, or finishes what it has and stops."""
+    """The engine is starting, or finishes its requests before it stops. It accepts no requests."""
 
 
 class ContextTooLong(BackendError):
-    """The prompt (or prompt and max tokens) exceeds what the engine can hold; sizes in tokens."""
+    """The prompt, or prompt and max tokens, exceed the context length. Sizes are in tokens."""
 
     def __init__(self, prompt_tokens: int, context_length: int) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class ContextTooLong(BackendError):
 
 
 class Unsupported(BackendError):
-    """The engine cannot do what the request asks; `feature` names it, such as `grammar`."""
+    """The request needs a `feature`, such as `grammar`, that the engine does not have."""
 
     def __init__(self, feature: str, backend: str) -> None:
         super().__init__(f"the {backend} backend does not support {feature}")
@@ -56,38 +56,38 @@ class Unsupported(BackendError):
 
 
 class Rejected(BackendError):
-    """The engine refused this request, and would refuse it again; the message says why."""
+    """The engine refused this request, and would refuse it again. The message says why."""
 
 
 class BackendFailed(BackendError):
-    """The engine broke while the request ran, or is dead; the message says why."""
+    """The engine failed during the request, or is not running. The message says why."""
 
 
 class EngineFault(BackendFailed):
-    """A foreign engine failed; the message names its host or quotes it, and may quote prompts."""
+    """An external engine failed. The message may contain its host name, or parts of prompts."""
 
 
 class Unreached(EngineFault):
-    """No connection to a foreign engine came about, or it broke: the engine may yet serve."""
+    """A connection to an external engine failed or was lost. The engine may still be running."""
 
 
 class EngineDied(BackendFailed):
-    """The engine that this process runs is dead, and nothing here brings it back."""
+    """The engine of this process ended, and cannot be started again in this process."""
 
 
 class DeadEnd(BackendFailed):
-    """The grammar allows no token after those that it has allowed: whoever wrote it is at fault."""
+    """The grammar allows no further token. The author of the grammar has to change it."""
 
     def __init__(self) -> None:
         super().__init__("the grammar leads to where it allows no token")
 
 
 class InvalidGrammar(BackendError):
-    """The request's grammar cannot be compiled or followed, or not soon; the message says why."""
+    """The grammar of the request does not compile, or is too complex. The message says why."""
 
 
 class UnknownBackend(BackendError):
-    """No backend is registered under `name`; `known` are the names that are."""
+    """No backend is registered under `name`. `known` has the registered names."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         super().__init__(f"unknown backend {name!r}; known are {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""Grammars: compiled off the event loop, once for equal texts, and followed token by token."""
+"""Compiles grammars on threads, once for equal texts, and tracks which tokens they allow."""
 
 import asyncio
 from collections import OrderedDict

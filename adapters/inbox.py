@@ -1,4 +1,4 @@
-"""What an engine hands to a generator, on its way."""
+"""A queue of items from an engine to the generator of one request."""
 
 import asyncio
 from typing import Generic, TypeVar

@@ -1,8 +1,7 @@
 """Sampling phases for engines whose parameters hold for a whole request.
 
-Such an engine is asked once for each stretch: where a phase begins or ends, the request is cut
-and asked again with what was sampled so far as part of its prompt, which the engine's prefix cache
-makes cheap.
+Where a phase begins or ends, the request is cancelled and sent again, with the sampled tokens as
+part of its prompt. The prefix cache of the engine makes this cheap.
 """
 
 from collections.abc import AsyncGenerator, Callable

@@ -1,17 +1,19 @@
 """Several engines behind one backend.
 
-Where a request goes: to the engine that its affinity hashes to (every gateway in front of the same
-engines picks the same one, and none tells the others), unless that one is down or far busier than
-the rest; without affinity to the engine with the fewest requests. An engine that fails before the
-first token costs nothing but time: the request goes to another. When all have failed it, those that
-could only not be reached are tried again after a pause, unless they are down, and a last time after
-a longer one: a machine that stands still for a moment costs no request. After the first token the
-failure is the request's, since what was sampled cannot be taken back.
+Routing: a request with an affinity goes to the engine that the affinity hashes to, unless that
+engine is down or far busier than the others. All gateways choose the same engine, without
+communication. A request without an affinity goes to the engine with the fewest requests.
 
-Down means: the last health check failed (an engine that drains says 503: it gets nothing new and
-finishes what it has), or requests failed there several times in a row (the circuit is open; after a
-while one request tries again). In a row: each was sent after the failure before it; what was out at
-the same time failed for the same reason.
+Failover: if an engine fails before the first token, the request goes to another engine. If all
+engines failed, those that could not be reached are tried again after a short pause, and once more
+after a longer one, unless they are down. After the first token a failure ends the request, since
+sampled tokens cannot be withdrawn.
+
+An engine is down if its last health check failed, or if several consecutive requests failed (the
+circuit is open; after a while one request tries again). An engine that drains answers health checks
+with 503: it gets no new requests, and finishes those that it has. Failures are consecutive if each
+request was sent after the failure before it. Requests that were in flight at the same time fail for
+the same reason, and count once.
 """
 
 import asyncio
@@ -37,7 +39,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 class Circuit:
-    """Counts failures in a row; when there are too many, lets one try through every while."""
+    """A circuit breaker: opens after consecutive failures, and admits one request per interval."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -51,20 +53,20 @@ class Circuit:
         return self._failures < _FAILURES_TO_OPEN or self._clock() >= self._retry_at
 
     def sent(self) -> float:
-        """A request goes out; where the circuit was open it is the only one for a while.
+        """Record that a request is sent. Returns the time.
 
-        Returns when.
+        An open circuit admits no other request until `_OPEN_SECONDS` later.
         """
         now = self._clock()
         self._retry_at = now + _OPEN_SECONDS
         return now
 
     def succeeded(self) -> None:
-        """The engine sampled a token."""
+        """Record that the engine sampled a token."""
         self._failures = 0
 
     def failed(self, sent_at: float) -> None:
-        """The engine failed a request that was sent then."""
+        """Record that the engine failed a request that was sent at `sent_at`."""
         if sent_at < self._failed_at:
             return
         self._failures += 1
@@ -73,7 +75,7 @@ class Circuit:
 
 
 class Member:
-    """An engine of the pool. load: requests that this gateway has on it."""
+    """An engine of the pool. load: the number of requests of this gateway that run on it."""
 
     def __init__(self, name: str, engine: Backend, clock: Clock) -> None:
         self.name = name
@@ -89,7 +91,7 @@ class Member:
         return self.healthy and self.circuit.passes
 
     async def probe(self) -> None:
-        """Look whether the engine can serve; start it where that has not worked yet.
+        """Check whether the engine can serve; start it if it has not been started.
 
         Raises BackendFailed.
         """
@@ -101,12 +103,12 @@ class Member:
         self.started = self.healthy = True
 
     def lose(self) -> None:
-        """Let go of the requests that still wait for a first token here."""
+        """Release the requests that wait for a first token of this engine."""
         self.lost.set_result(None)
         self.lost = asyncio.get_running_loop().create_future()
 
     async def first(self, chunks: AsyncGenerator[GenerationChunk, None]) -> GenerationChunk:
-        """The first chunk. Raises BackendFailed when the engine is lost before it comes."""
+        """The first chunk. Raises BackendFailed if the engine is lost before that."""
         waiting = asyncio.ensure_future(anext(chunks))
         either: set[asyncio.Future[Any]] = {waiting, self.lost}
         try:
@@ -118,7 +120,7 @@ class Member:
             raise EngineFault(f"{self.name} ended without a token") from None
         finally:
             if not waiting.done():
-                await _let_go(waiting)
+                await _cancel(waiting)
 
 
 class Pool:
@@ -210,7 +212,7 @@ class Pool:
         raise failure
 
     async def _again(self, members: Sequence[Member], pauses: Iterator[float]) -> list[Member]:
-        """Those to try once more, after the next pause; none where it would be in vain."""
+        """The engines to try once more, after the next pause; none if no attempt is left."""
         pause = next(pauses, None)
         if pause is None or not _available(members):
             return []
@@ -251,14 +253,14 @@ class Pool:
         return None
 
     async def _keep_watch(self, member: Member) -> None:
-        """Apart from the others: one that takes its time to answer does not hide what they say."""
+        """Probe one engine periodically, so that a slow answer does not delay other probes."""
         while True:
             await asyncio.sleep(self._health_seconds)
             await self._probe(member)
 
 
-async def _let_go(waiting: asyncio.Future[Any]) -> None:
-    """Cancel it and return once it has ended, however; whoever cancels this is told then."""
+async def _cancel(waiting: asyncio.Future[Any]) -> None:
+    """Cancel `waiting` and return when it is done. A cancellation of the caller is raised then."""
     cancelled: asyncio.CancelledError | None = None
     waiting.cancel()
     while not waiting.done():
@@ -287,5 +289,5 @@ def _available(members: Sequence[Member]) -> list[Member]:
 
 
 def _weight(name: str, key: str) -> bytes:
-    """Rendezvous hashing: when an engine leaves, only what was on it moves."""
+    """Rendezvous hashing: if an engine is removed, only its requests move."""
     return blake2b(f"{name}\0{key}".encode(), digest_size=8).digest()

@@ -1,4 +1,4 @@
-"""Engines' words for why a generation ended, as this project's."""
+"""Converts the finish reasons of engines."""
 
 from adapters.base import FinishReason
 from adapters.errors import BackendFailed

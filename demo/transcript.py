@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from demo.skills.case import Case, Turn, without_thought
 from harmony import vocab
-from harmony.history import kept
+from harmony.history import without_answered_reasoning
 from harmony.messages import Author, Channel, Conversation, Message, Role
 from harmony.render import render, render_message
 from harmony.tokenizer import encode_with_control
@@ -74,7 +74,7 @@ def _history(case: Case) -> tuple[list[int], list[bool]]:
     learned = [False] * len(ids)
     if case.teach_history:
         at = len(ids) - len(encode_with_control("<|start|>assistant"))
-        for message in reversed(kept(case.history)[1:]):
+        for message in reversed(without_answered_reasoning(case.history)[1:]):
             size = len(render_message(message))
             at -= size
             if message.channel is Channel.FINAL:

@@ -1,6 +1,6 @@
-"""What the parser reports, in order, while tokens arrive.
+"""The events of the parser, in the order in which tokens arrive.
 
-For each message: one `MessageStarted`, any number of `ContentDelta`, one `MessageEnded`. Indices
+Each message has one `MessageStarted`, any number of `ContentDelta`, and one `MessageEnded`. Indices
 count messages from 0. The concatenated deltas of a message equal its `MessageEnded.content`.
 """
 
@@ -11,42 +11,42 @@ from harmony.messages import Channel
 
 
 class Repair(StrEnum):
-    """A departure from legal harmony that the parser read through; each names what was wrong."""
+    """A departure from legal harmony that the parser accepted. The name says what was wrong."""
 
     MISSING_START = "missing_start"
     """No `<|start|>assistant` opened the message."""
     STRAY_TOKENS = "stray_tokens"
-    """Something stood before the message, where only its header may."""
+    """Other tokens preceded the header of the message."""
     UNEXPECTED_ROLE = "unexpected_role"
-    """Something other than `assistant`, said once, stood where the role stands."""
+    """The role was not exactly one `assistant`."""
     MISSING_CHANNEL = "missing_channel"
     UNKNOWN_CHANNEL = "unknown_channel"
     REPEATED_CHANNEL = "repeated_channel"
     REPEATED_RECIPIENT = "repeated_recipient"
     GLUED_RECIPIENT = "glued_recipient"
-    """A declared name ran into what followed it."""
+    """No space separated a declared name from the text after it."""
     RENAMED_RECIPIENT = "renamed_recipient"
-    """A declared name stood without its namespace, or in the wrong one."""
+    """A declared name had no namespace, or the wrong one."""
     MISPLACED_RECIPIENT = "misplaced_recipient"
-    """A declared name stood where no name may, without `to=`."""
+    """A declared name had no `to=` before it."""
     HEADER_WORDS = "header_words"
-    """The header held more, or other spacing, than a header does."""
+    """The header had additional words, or other spaces than a legal header."""
     HEADERLESS_TEXT = "headerless_text"
-    """No `<|message|>` parted the text from the header."""
+    """No `<|message|>` separated the text from the header."""
     CONTROL_IN_BODY = "control_in_body"
     UNEXPECTED_END = "unexpected_end"
-    """Another token ended the message than one of its kind ends with."""
+    """The message ended with a token that does not end messages of its kind."""
     INVALID_UTF8 = "invalid_utf8"
     REPETITION = "repetition"
-    """The same few tokens came over and over, and the server ended the message."""
+    """The model repeated the same few tokens, and the server ended the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What stood between `<|start|>` and `<|message|>`.
+    """The content of a header, between `<|start|>` and `<|message|>`.
 
-    `recipient` is the called tool's full name (`functions.f`, `python`), None for text;
-    `content_type` all that followed `<|constrain|>`, or the word in its place.
+    recipient: the full name of the called tool (`functions.f`, `python`), None for text.
+    content_type: the text after `<|constrain|>`, or the word in its place.
     """
 
     channel: Channel
@@ -56,18 +56,18 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class MessageStarted:
-    """A header is complete: the kind of the message is known and will not change."""
+    """The header of a message is complete. It does not change afterwards."""
 
     index: int
     header: Header
 
 
-# Not frozen, though nobody changes one: each token makes one, which would take three times as long.
+# Not frozen, since creating a frozen instance takes three times as long, and each token needs one.
 @dataclass(slots=True)
 class ContentDelta:
     """New text of the open message.
 
-    `span` is the half-open range of sampled-token positions (0 is the first token pushed) whose
+    span: the half-open range of positions of the sampled tokens (0 is the first token pushed) whose
     bytes this text completes, for logprobs and token counts.
     """
 
@@ -78,15 +78,15 @@ class ContentDelta:
 
 @dataclass(frozen=True, slots=True)
 class MessageEnded:
-    """The message is closed.
+    """The message is complete.
 
-    `tokens` are all its ids from `<|start|>` on, including those that the prompt had given (so
-    that they can be replayed) and the token that ended it; parsed again they give this message.
-    `end` is the control token that closed it, None where sampling stopped before one came; a
-    control token that opens something new closes too, but is not among `tokens`.
-    `repairs` is empty exactly when the message, and what led up to it, was legal harmony.
-    `body_tokens` counts the sampled ids between `<|message|>` and the end; where no `<|message|>`
-    came, all of the message that were sampled.
+    tokens: all its ids from `<|start|>` on, for replay: those of the prompt, those that were
+    sampled, and the token that ended the message. Parsing them gives this message.
+    end: the control token that ended the message, None if sampling stopped without one. A control
+    token that opens the next header ends a message as well, but is not part of `tokens`.
+    repairs: empty exactly if the message, and the tokens before it, were legal harmony.
+    body_tokens: the number of sampled ids between `<|message|>` and the end. For a message
+    without `<|message|>`, the number of all its sampled ids.
     """
 
     index: int
@@ -99,7 +99,7 @@ class MessageEnded:
 
     @property
     def complete(self) -> bool:
-        """True when a control token closed the message."""
+        """Whether a control token ended the message."""
         return self.end is not None
 
 

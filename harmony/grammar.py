@@ -1,31 +1,31 @@
-"""A request's rules on what may be sampled, as one llguidance grammar over token ids.
+"""Writes the llguidance grammar of a request, over token ids.
 
-The grammar is Lark text (https://github.com/guidance-ai/llguidance, docs/syntax.md) for what
-follows a prompt that ends with `<|start|>assistant`: reasoning and preambles in any order, then a
-call or the answer, and nothing after the token that ends the turn. Header words stand as their
-canonical ids, never as strings, which would let the model spell them from other tokens. Every
-header form that gpt-oss was trained on is open: the recipient in the role or in the channel part,
-the content type with or without `<|constrain|>` or left out, calls in analysis or commentary.
+The grammar is Lark text (https://github.com/guidance-ai/llguidance, docs/syntax.md). It describes
+the tokens after a prompt that ends with `<|start|>assistant`: reasoning and preambles in any order,
+then a call or the answer, and nothing after the token that ends the turn. Header words are written
+as their canonical ids. Strings would allow the model to spell them with other tokens. The grammar
+allows every form of header that gpt-oss was trained on: the recipient in the role or in the channel
+part, the content type with, without or instead of `<|constrain|>`, calls in analysis or commentary.
 
-Pure text: nothing is compiled here; whether a schema or a regex compiles is the engine's to say.
+Nothing is compiled here. The engine reports a schema or a regex that does not compile.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from harmony.messages import Channel
 from harmony.parser import ASSISTANT
 from harmony.schemas import with_canonical_references
-from harmony.tokenizer import encode, encode_with_control
+from harmony.tokenizer import encode_header_part, encode_with_control
 from harmony.vocab import CALL, CHANNEL, END, MESSAGE, RETURN
 
 
 class InvalidConstraint(ValueError):
-    """A client's regex, choice or Lark grammar cannot be part of a grammar; says why."""
+    """A regex, choice or Lark grammar from a client cannot be used. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,21 @@ class AnyObject:
 
 @dataclass(frozen=True, slots=True)
 class AnyJson:
-    """Any JSON of a type that JSON Schema names, None for all, spaced like `AnyObject`."""
+    """Any JSON value of one type of JSON Schema, None for all types; spaces as in `AnyObject`."""
 
     type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaJson:
-    """Compact JSON that is valid under a JSON Schema; its properties come in the schema's order."""
+    """Compact JSON that is valid under a JSON Schema, with properties in the schema's order."""
 
     schema: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RegexText:
-    """Text that a regex of Rust's syntax, without lookarounds, matches as a whole."""
+    """Text that a regex matches as a whole; its syntax is Rust's, without lookarounds."""
 
     pattern: str
 
@@ -68,7 +68,7 @@ class ChoiceText:
 
 @dataclass(frozen=True, slots=True)
 class LarkText:
-    """Text of a Lark grammar of its own, whose first rule is `start`; it names no tokens."""
+    """Text that a Lark grammar describes; its first rule is `start`, and it names no tokens."""
 
     grammar: str
 
@@ -78,7 +78,7 @@ Body = FreeText | AnyObject | AnyJson | SchemaJson | RegexText | ChoiceText | La
 
 @dataclass(frozen=True, slots=True)
 class CallableTool:
-    """A tool that may be called; `recipient` is its full name, such as `functions.f`."""
+    """A tool that may be called. `recipient` is its full name, such as `functions.f`."""
 
     recipient: str
     body: Body = AnyObject()
@@ -86,16 +86,17 @@ class CallableTool:
 
 @dataclass(frozen=True, slots=True)
 class GrammarSpec:
-    """What a request lets the model say.
+    """The output that a request allows.
 
-    tools: those that its tool choice lets it call; none forbids calls.
-    call_required: the turn has to end with a call (with at least one tool).
-    answer: what the final message must be.
-    reasoning: whether the model may think in the analysis channel (calls may stand there anyway).
-    reasoning_budget: the most tokens of reasoning, in one message; None is no bound, 0 is none.
-    preambles: whether the model may write for the user before the call or the answer.
-    parallel_calls: after a call more may follow, and `<|return|>` ends the turn; `<|call|>` must
-    then not stop the sampling. gpt-oss was not trained to go on.
+    tools: the tools that the tool choice allows; without any, calls are not allowed.
+    call_required: whether the turn has to end with a call; needs at least one tool.
+    answer: the content of the final message.
+    reasoning: whether reasoning is allowed in the analysis channel. Calls are allowed there anyway.
+    reasoning_budget: the maximum of tokens of reasoning, which is then one message; None for no
+    limit, 0 for no reasoning.
+    preambles: whether text for the user is allowed before the call or the answer.
+    parallel_calls: whether more calls may follow a call. `<|return|>` ends such a turn, and
+    `<|call|>` must not be a stop token. gpt-oss was not trained on this.
     """
 
     tools: tuple[CallableTool, ...] = ()
@@ -109,21 +110,21 @@ class GrammarSpec:
 
 def turn_grammar(spec: GrammarSpec) -> str:
     """The Lark text for a whole turn. Raises InvalidConstraint."""
-    thinks = spec.reasoning and spec.reasoning_budget != 0
-    bounded = thinks and spec.reasoning_budget is not None
+    reasons = spec.reasoning and spec.reasoning_budget != 0
+    bounded = reasons and spec.reasoning_budget is not None
     rules = [
-        f"start: {_turn(thinks=thinks, bounded=bounded, preambles=spec.preambles)}",
-        f"last: {' | '.join(_lasts(spec))}",
+        f"start: {_turn(reasons=reasons, bounded=bounded, preambles=spec.preambles)}",
+        f"last: {' | '.join(_last_messages(spec))}",
     ]
     if spec.preambles:
         rules += [
-            f"preamble: {_ids(_header(Channel.COMMENTARY))} text {_ids(_AGAIN)}",
+            f"preamble: {_ids(_header(Channel.COMMENTARY))} text {_ids(_NEXT_MESSAGE)}",
             "text: /(.|\\n)*/",
         ]
-    if thinks:
+    if reasons:
         limit = f"[max_tokens={spec.reasoning_budget}]" if bounded else ""
         rules += [
-            f"reasoning: {_ids(_header(Channel.ANALYSIS))} thought {_ids(_AGAIN)}",
+            f"reasoning: {_ids(_header(Channel.ANALYSIS))} thought {_ids(_NEXT_MESSAGE)}",
             f"thought{limit}: /(.|\\n)*/",
         ]
     if not spec.call_required:
@@ -135,31 +136,34 @@ def turn_grammar(spec: GrammarSpec) -> str:
 
 
 def answer_grammar(spec: GrammarSpec) -> str:
-    """The Lark text for what follows the final message's header. Raises InvalidConstraint."""
+    """The Lark text for the tokens after the header of the final message.
+
+    Raises InvalidConstraint.
+    """
     return _lark([f"start: answer {_id(RETURN)}", _rule("answer", spec.answer)])
 
 
 @cache
 def final_headers() -> tuple[tuple[int, ...], ...]:
-    """The ways to open a final message, as ids after `<|start|>assistant`."""
+    """The headers of final messages, as ids after `<|start|>assistant`."""
     words = ("final", "final <|constrain|>json", "final json")
     return tuple(tuple(encode_with_control(f"<|channel|>{word}<|message|>")) for word in words)
 
 
 def _lark(rules: Iterable[str]) -> str:
-    # Some engines tell Lark from other grammars by the first line.
+    # Some engines recognize a Lark grammar by its first line.
     return "\n".join(["%llguidance {}", *rules, ""])
 
 
-def _turn(*, thinks: bool, bounded: bool, preambles: bool) -> str:
-    # A budget holds for one message, so there is only one.
+def _turn(*, reasons: bool, bounded: bool, preambles: bool) -> str:
+    # A budget applies to one message, so only one message of reasoning is allowed.
     if bounded:
         return "reasoning? preamble* last" if preambles else "reasoning? last"
-    before = [*(["reasoning"] if thinks else []), *(["preamble"] if preambles else [])]
-    return f"({' | '.join(before)})* last" if before else "last"
+    messages = [*(["reasoning"] if reasons else []), *(["preamble"] if preambles else [])]
+    return f"({' | '.join(messages)})* last" if messages else "last"
 
 
-def _lasts(spec: GrammarSpec) -> Iterable[str]:
+def _last_messages(spec: GrammarSpec) -> Iterable[str]:
     if not spec.call_required:
         yield "final"
     if spec.tools and spec.parallel_calls:
@@ -169,28 +173,30 @@ def _lasts(spec: GrammarSpec) -> Iterable[str]:
 
 
 def _call_rules(spec: GrammarSpec) -> Iterable[str]:
-    """Few symbols for each tool: engines bound how many there may be, and each takes its time."""
-    channels = " | ".join(_ids(_words(channel)) for channel in _CALL_CHANNELS)
+    """The rules of calls, with few symbols per tool: engines limit their number, and each costs
+    time.
+    """
+    channels = " | ".join(_ids(encode_header_part(channel)) for channel in _CALL_CHANNELS)
     yield f"in_channel: {_id(CHANNEL)} ({channels})"
     types = " | ".join(map(_ids, _content_types()))
     yield f"opened: ({types})? {_id(MESSAGE)}"
     bodies: dict[str, str] = {}
     inputs = [bodies.setdefault(_body(tool.body), f"input_{len(bodies)}") for tool in spec.tools]
     yield from (f"{name}: {body}" for body, name in bodies.items())
-    recipients = [_words(f" to={tool.recipient}") for tool in spec.tools]
-    common = _common(recipients)
+    recipients = [encode_header_part(f" to={tool.recipient}") for tool in spec.tools]
+    common = _common_prefix(recipients)
     to, names = _ids(recipients[0][:common]), [_ids(each[common:]) for each in recipients]
     yield f"call: (in_channel {to} after | {to} before) {_id(CALL)}"
-    for way, between in (("after", "opened"), ("before", "in_channel opened")):
+    for rule, between in (("after", "opened"), ("before", "in_channel opened")):
         calls = (f"{name} {between} {body}" for name, body in zip(names, inputs, strict=True))
-        yield f"{way}: {' | '.join(calls)}"
+        yield f"{rule}: {' | '.join(calls)}"
 
 
-def _common(sequences: Sequence[tuple[int, ...]]) -> int:
-    """How many ids all begin with."""
+def _common_prefix(sequences: Sequence[tuple[int, ...]]) -> int:
+    """The length of the longest common prefix."""
     first, last = min(sequences), max(sequences)
-    differing = (place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
-    return next(differing, len(first))
+    differences = (place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+    return next(differences, len(first))
 
 
 _CALL_CHANNELS = (Channel.COMMENTARY, Channel.ANALYSIS)
@@ -224,7 +230,7 @@ def _body(body: Body) -> str:
             return _nested(grammar)
 
 
-# Unbounded white space lets a weak model fill its context with it.
+# With unlimited white space, a weak model can fill its context with it.
 _COMPACT = {"whitespace_flexible": False}
 _SPACED = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
 
@@ -249,20 +255,20 @@ _ESCAPED = {"/": r"\/", "\n": r"\n", "\r": r"\r", "\\\n": r"\n", "\\\r": r"\r"}
 
 
 def _regex(pattern: str) -> str:
-    """`pattern` as a Lark regex; it is anchored anyway, and cannot end the regex early."""
-    escapes = len(pattern) - len(pattern.rstrip("\\"))
-    if escapes % 2:
+    """`pattern` as a Lark regex, which is always anchored. Slashes and line ends are escaped."""
+    backslashes = len(pattern) - len(pattern.rstrip("\\"))
+    if backslashes % 2:
         raise InvalidConstraint("the regex ends in a lone backslash")
     body = pattern.removeprefix("^")
-    before = body.removesuffix("$")
-    if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
-        body = before
+    unanchored = body.removesuffix("$")
+    if (len(unanchored) - len(unanchored.rstrip("\\"))) % 2 == 0:
+        body = unanchored
     if not body:
         return '""'
-    return f"/{_SLASH_OR_ESCAPE.sub(lambda found: _ESCAPED.get(found[0], found[0]), body)}/"
+    return f"/{_SLASH_OR_ESCAPE.sub(lambda match: _ESCAPED.get(match[0], match[0]), body)}/"
 
 
-# What llguidance's own lexer takes for a string, a regex or a comment; the rest is grammar.
+# Strings, regexes and comments, as in llguidance's lexer.
 _QUOTED = re.compile(
     r'"(?:\\(?:["\\/bfnrt]|u[a-fA-F0-9]{4})|[^"\\\x00-\x1f\x7f])*"'
     r"|/(?:\\.|[^/\\])+/|(?:#|//)[^\n]*"
@@ -270,21 +276,21 @@ _QUOTED = re.compile(
 _UNSAFE = {
     re.compile(r"<[^<>\s]+>"): "special tokens",
     re.compile(r"@"): "other grammars",
-    # A few dozen intersected regexes keep the lexer busy for minutes.
+    # The lexer takes minutes for a few dozen intersected regexes.
     re.compile(r"&"): "intersections",
     re.compile(r"%(?:llguidance|lark)\b"): "%llguidance or %lark",
-    # It matches bytes that are no UTF-8, and control tokens are such bytes.
+    # It matches bytes that are not UTF-8, and control tokens are such bytes.
     re.compile(r"~(?!\s*\d)"): "the not operator",
-    # It makes the token that ends a sampling part of the text.
+    # It makes the stop token part of the text.
     re.compile(r"\bstop\s*="): "stop=",
 }
 
 
 def _nested(grammar: str) -> str:
     rules = _QUOTED.sub(" ", grammar)
-    for unsafe, named in _UNSAFE.items():
-        if unsafe.search(rules):
-            raise InvalidConstraint(f"the grammar may not use {named}")
+    for pattern, name in _UNSAFE.items():
+        if pattern.search(rules):
+            raise InvalidConstraint(f"the grammar may not use {name}")
     if not _balanced(rules):
         raise InvalidConstraint("the grammar's braces do not match")
     return f"%lark {{\n{grammar}\n}}"
@@ -299,16 +305,11 @@ def _balanced(rules: str) -> bool:
     return depth == 0
 
 
-@lru_cache(maxsize=4096)
-def _words(text: str) -> tuple[int, ...]:
-    return tuple(encode(text))
-
-
-_AGAIN = (END, *ASSISTANT)
+_NEXT_MESSAGE = (END, *ASSISTANT)
 
 
 def _header(channel: Channel) -> Sequence[int]:
-    return (CHANNEL, *_words(channel), MESSAGE)
+    return (CHANNEL, *encode_header_part(channel), MESSAGE)
 
 
 def _id(token: int) -> str:

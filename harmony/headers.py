@@ -1,7 +1,7 @@
-"""Reads the header of a sampled message: legal ones as they are, all others as they were meant.
+"""Reads the header of a sampled message. Illegal headers are interpreted leniently.
 
-A header is read from its tokens, without `<|start|>` and `<|message|>`. Nothing here fails: what
-cannot be understood is left out and named as a repair.
+A header is read from its tokens, without `<|start|>` and `<|message|>`. Nothing here fails: parts
+that cannot be interpreted are ignored and reported as a repair.
 """
 
 import re
@@ -82,7 +82,7 @@ class Recipients:
 
     def _legal(self, name: str) -> Resolved:
         """A name as the client may send it back: what cannot be in a name is left out."""
-        legal = names.cut(name)
+        legal = names.without_illegal_characters(name)
         if legal in _FUNCTION_NAMESPACES:
             legal = legal[:-1]
         if legal == name:

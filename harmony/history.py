@@ -1,7 +1,8 @@
-"""Which messages the model sees again when it is sampled next.
+"""Removes the reasoning of answered turns from a conversation.
 
-Source: the harmony guide, "Handling reasoning output in subsequent sampling": reasoning that led to
-an answer is dropped, reasoning that led to a call is needed until that answer is there.
+Source: the harmony guide, "Handling reasoning output in subsequent sampling". Reasoning before a
+final answer is dropped from later prompts. Reasoning before a call is needed until the turn has its
+final answer.
 """
 
 from collections.abc import Sequence
@@ -9,26 +10,26 @@ from collections.abc import Sequence
 from harmony.messages import Channel, Message, Role
 
 
-def kept(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """`messages` without the reasoning that came before the last answer; applying it twice is once.
+def without_answered_reasoning(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """`messages` without the reasoning before the last answer. The function is idempotent.
 
-    Calls and tool results stay, on whatever channel. While no answer has followed it, reasoning
-    stays too: the turn that it belongs to is still going on.
+    Calls and tool results remain, on any channel. Reasoning after the last answer remains, since
+    its turn is not complete.
     """
-    answered = max((i for i, message in enumerate(messages) if _is_answer(message)), default=-1)
-    return tuple(m for i, m in enumerate(messages) if i > answered or not _is_reasoning(m))
+    answer = max((i for i, message in enumerate(messages) if _is_answer(message)), default=-1)
+    return tuple(m for i, m in enumerate(messages) if i > answer or not _is_reasoning(m))
 
 
 def _is_answer(message: Message) -> bool:
-    return _speaks(message, Channel.FINAL)
+    return _is_text_on(message, Channel.FINAL)
 
 
 def _is_reasoning(message: Message) -> bool:
-    return _speaks(message, Channel.ANALYSIS)
+    return _is_text_on(message, Channel.ANALYSIS)
 
 
-def _speaks(message: Message, channel: Channel) -> bool:
-    # The recipient decides what a message is: with one it is a call, on any channel.
+def _is_text_on(message: Message, channel: Channel) -> bool:
+    # A message with a recipient is a call, on any channel.
     return (
         message.author.role == Role.ASSISTANT
         and message.recipient is None

@@ -1,15 +1,17 @@
-"""Small texts inside declarations: JSON literals and comments."""
+"""JSON literals and comments for the declarations of tools."""
 
 import json
 from collections.abc import Mapping
 
-# The ends of lines that JSON does not escape itself.
+# The line ends that JSON does not escape.
 _ESCAPES = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 def json_text(value: object) -> str:
-    """`value` as compact JSON on one line; what JSON cannot hold is text, what cannot be walked
-    `"…"`.
+    """`value` as compact JSON on one line.
+
+    A value inside that JSON cannot represent becomes its `str`. A value that cannot be traversed
+    (circular or nested too deeply) becomes `"…"`.
     """
     try:
         text = json.dumps(
@@ -25,16 +27,16 @@ def _jsonable(value: object) -> object:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines without their ends; an empty text has none.
+    """The lines of `text` without their ends; none for an empty text.
 
-    Lines end as `str.splitlines` has it: with LF, CR, CRLF, VT, FF, FS, GS, RS, NEL, U+2028 and
-    U+2029. Whatever a reader takes for the end of a line is the end of a comment.
+    Lines end as in `str.splitlines`: with LF, CR, CRLF, VT, FF, FS, GS, RS, NEL, U+2028 and U+2029.
+    Each of them could end a comment for a reader.
     """
     return text.splitlines()
 
 
 def comment(text: str, indent: str = "") -> str:
-    """`text` as whole-line comments, each ended; an empty text is an empty comment."""
+    """`text` as comment lines, each with a line end; an empty text gives one empty comment."""
     return "".join(f"{indent}// {line}\n" for line in lines_of(text) or [""])
 
 
@@ -43,6 +45,6 @@ def one_line(text: str) -> str:
     return " ".join(lines_of(text))
 
 
-def aside(text: str) -> str:
-    """`text` as a comment within a line."""
+def inline_comment(text: str) -> str:
+    """`text` as a comment inside a line: `/* text */`."""
     return f"/* {one_line(text).replace('*/', '* /')} */"

@@ -1,6 +1,6 @@
-"""The harmony data model: what a conversation is before it becomes tokens and after it was tokens.
+"""The harmony data model: the messages that prompts are rendered from and samplings are parsed to.
 
-Everything here is frozen and free of I/O. Source: OpenAI's harmony response format guide
+All classes are frozen. Source: OpenAI's harmony response format guide
 (https://cookbook.openai.com/articles/openai-harmony).
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Role(StrEnum):
-    """Who a message is from; in order of precedence for the model."""
+    """The sender of a message, in the order of precedence for the model."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"
@@ -21,7 +21,10 @@ class Role(StrEnum):
 
 
 class Channel(StrEnum):
-    """Where an assistant message is spoken: raw reasoning, calls and preambles, or the answer."""
+    """The channel of an assistant message.
+
+    Analysis has the raw reasoning, commentary has calls and preambles, final has the answer.
+    """
 
     ANALYSIS = "analysis"
     COMMENTARY = "commentary"
@@ -29,7 +32,7 @@ class Channel(StrEnum):
 
 
 class Effort(StrEnum):
-    """The reasoning efforts that gpt-oss was trained on, as the system message words them."""
+    """The reasoning efforts that gpt-oss was trained on, as the system message names them."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -38,9 +41,10 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """A message's sender; `name` is a tool's full recipient name, such as `functions.f`.
+    """The sender of a message.
 
-    What a client gives as a name is checked by `names.is_name` before it comes here.
+    name: the full recipient name of a tool, such as `functions.f`. Callers check names from
+    clients with `names.is_name`.
     """
 
     role: Role
@@ -51,8 +55,8 @@ class Author:
 class FunctionTool:
     """A function as declared to the model.
 
-    `parameters` is its JSON Schema, None where it takes none.
-    `freeform` marks a custom tool: it takes one text instead of JSON arguments.
+    parameters: the JSON Schema of the arguments, None for a function without parameters.
+    freeform: True for a custom tool, which takes a text instead of JSON arguments.
     """
 
     name: str
@@ -63,9 +67,10 @@ class FunctionTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolNamespace:
-    """Tools under one name: `functions`, `browser`, `python`. A call's recipient is `name.tool`.
+    """A named group of tools: `functions`, `browser`, `python`. Calls have the recipient
+    `name.tool`.
 
-    A namespace without tools (python) is itself the recipient.
+    A namespace without tools (`python`) is itself the recipient.
     """
 
     name: str
@@ -84,10 +89,11 @@ class ResponseFormat:
 
 @dataclass(frozen=True, slots=True)
 class SystemContent:
-    """What the system message says.
+    """The content of a system message.
 
-    `start_date` is `YYYY-MM-DD`; `channels` are the valid channels in the order they are named;
-    `tools` are the built-in namespaces (browser, python), never functions.
+    start_date: the current date as `YYYY-MM-DD`.
+    channels: the valid channels, in the order in which the message names them.
+    tools: the built-in namespaces (browser, python), never functions.
     """
 
     identity: str = "You are ChatGPT, a large language model trained by OpenAI."
@@ -100,7 +106,7 @@ class SystemContent:
 
 @dataclass(frozen=True, slots=True)
 class DeveloperContent:
-    """What a developer message says: instructions, function namespaces, response formats."""
+    """The content of a developer message: instructions, function namespaces, response formats."""
 
     instructions: str | None = None
     tools: tuple[ToolNamespace, ...] = ()
@@ -111,11 +117,11 @@ class DeveloperContent:
 class Message:
     """One harmony message.
 
-    `content_type` is the word after `<|constrain|>` (or in its place), such as `json`; it is
-    rendered as that word alone, and after the control token where it is given as
-    `<|constrain|>json`. Never take it from a client.
-    `tokens`, where present, are the ids that the model sampled for this whole message, from
-    `<|start|>` to the token that ended it; the renderer replays them instead of rendering anew.
+    content_type: the word after `<|constrain|>` (or in its place), such as `json`. `json` is
+    rendered as the word alone, `<|constrain|>json` with the control token. It must not come from a
+    client.
+    tokens: the ids that the model sampled for this message, from `<|start|>` to the token that
+    ended it. If they are present, the renderer uses them instead of the other fields.
     """
 
     author: Author
@@ -128,9 +134,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Messages in order, as they stand in the prompt before the history rules apply.
+    """The messages of a prompt in order, before `harmony.history` drops any.
 
-    all_reasoning: no rule drops the reasoning of answered turns.
+    all_reasoning: keep the reasoning of answered turns.
     """
 
     messages: tuple[Message, ...]

@@ -1,28 +1,28 @@
-"""What may stand in a header as a name: of a function, a namespace, a tool, a user.
+"""Names that can be part of a header: of functions, namespaces, tools and users.
 
-A header is a line of words that spaces separate, so a name is one word: of letters, digits, marks,
+A header consists of words that spaces separate. A name is one word: letters, digits, marks,
 punctuation and symbols of any script. Line ends, spaces, control and format characters (zero-width
-ones among them), surrogates and unassigned code points would end the word, or hide in it.
-Control tokens need no rule: no text is ever encoded as one.
+characters among them), surrogates and unassigned code points are not allowed: they end the word or
+are invisible in it. Control tokens need no rule, since text is never encoded as control tokens.
 """
 
 MAX_CHARACTERS = 256
-"""The longest name. OpenAI's functions have at most 64 characters, those of MCP servers 128."""
+"""The length of the longest name. OpenAI allows 64 characters for functions, MCP servers 128."""
 
 RULE = f"expected 1 to {MAX_CHARACTERS} printable characters without white space"
-"""What `is_name` asks for, as a clause."""
+"""The condition of `is_name`, for error messages."""
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` can stand in a header as one word."""
+    """Whether `text` can be one word of a header."""
     return 0 < len(text) <= MAX_CHARACTERS and " " not in text and text.isprintable()
 
 
 def is_title(text: str) -> bool:
-    """Whether `text` is made of names that plain spaces separate, as that of a format may be."""
+    """Whether `text` consists of names that spaces separate, as the name of a format may."""
     return is_name(text.replace(" ", ""))
 
 
-def cut(text: str) -> str:
-    """What of `text` can be a name, as far as one may be long; nothing may be left."""
+def without_illegal_characters(text: str) -> str:
+    """The characters of `text` that a name may have, at most `MAX_CHARACTERS`; may be empty."""
     return "".join(filter(is_name, text))[:MAX_CHARACTERS]

@@ -1,8 +1,8 @@
-"""Sampled tokens to messages, as they arrive.
+"""Parses sampled tokens to messages, as they arrive.
 
-Total: any ids are read, in any order. Every character of a body reaches its message, no control
-token or header word does, and whatever was not legal harmony is named (`events.Repair`). No
-decision waits for a later message.
+The parser accepts any ids in any order. Every character of a body becomes part of its message; no
+control token or header word does. Departures from legal harmony are reported (`events.Repair`). No
+decision depends on a later message.
 
 A header stands from `<|start|>` (or from whatever stands in its place) to `<|message|>`, a body
 from there to the next control token. What stands outside of bodies is withheld. If a
@@ -68,17 +68,17 @@ class Parser:
     def push_many(self, tokens: Sequence[int]) -> Sequence[Event]:
         """The events of the next tokens: those of `push`, adjacent deltas of a message merged."""
         self._read(tokens)
-        return self._taken()
+        return self._take_events()
 
     def finish(self) -> Sequence[Event]:
         """The events that the end of sampling completes, whether a stop token came or not."""
         if isinstance(self._open, _OpenMessage):
             self._close(self._open, None)
         else:
-            self._strand(self._open, None)
-        return self._taken()
+            self._end_unfinished_header(self._open, None)
+        return self._take_events()
 
-    def _taken(self) -> list[Event]:
+    def _take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events
 
@@ -101,7 +101,7 @@ class Parser:
         if token == MESSAGE:
             self._start(header)
         elif token in STOP_TOKENS:
-            self._strand(header, token)
+            self._end_unfinished_header(header, token)
         else:
             header.add(token)
 
@@ -126,9 +126,11 @@ class Parser:
         self._index += 1
         self._open = _OpenHeader(self._position + 1)
 
-    def _strand(self, header: "_OpenHeader", end: int | None) -> None:
+    def _end_unfinished_header(self, header: "_OpenHeader", end: int | None) -> None:
         """Read what no `<|message|>` followed; `end` is the stop token, if one came."""
-        texts = [(part, reading) for part in header.parts() if (reading := self._text_in(part))]
+        texts = [
+            (part, reading) for part in header.parts() if (reading := self._read_unfinished(part))
+        ]
         for place, (part, reading) in enumerate(texts, start=1):
             # What ended the last one ended the sampling, unless that was the token limit.
             last = end if end is not None and place == len(texts) else part.end
@@ -136,8 +138,10 @@ class Parser:
             self._index += 1
         self._open = _OpenHeader(self._position + 1)
 
-    def _text_in(self, part: "_Part") -> Reading | None:
-        return headers.read_unfinished_header(_words(part.tokens), self._recipients, part.fallback)
+    def _read_unfinished(self, part: "_Part") -> Reading | None:
+        return headers.read_unfinished_header(
+            _without_start(part.tokens), self._recipients, part.fallback
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +208,7 @@ class _OpenHeader:
 
     def read(self, recipients: Recipients) -> Reading:
         """What the header says; `<|message|>` has come."""
-        reading = headers.read(_words(self.own_tokens), recipients, self._fallback)
+        reading = headers.read(_without_start(self.own_tokens), recipients, self._fallback)
         return _with_repairs(reading, self.own_tokens, stray=self._own > 0)
 
     def parts(self) -> list[_Part]:
@@ -230,7 +234,7 @@ class _OpenMessage:
         self._tokens = tokens
         self._body = len(tokens)
         self._position = position
-        self._unspoken = position
+        self._delta_start = position
         self._content: list[str] = []
         self._decoder = Utf8Decoder()
 
@@ -248,8 +252,9 @@ class _OpenMessage:
             text = self._decoder.push(b"".join([pieces[token] for token in tokens]))
         if not text:
             return ()
-        held = _holding(tokens, self._decoder.held) if self._decoder.held else 0
-        return (self._delta(text, position + len(tokens) - held),)
+        pending = self._decoder.pending
+        incomplete = _tokens_within(tokens, pending) if pending else 0
+        return (self._delta(text, position + len(tokens) - incomplete),)
 
     def skip(self, token: int) -> None:
         """Leave out a token that is neither text nor of harmony's."""
@@ -279,7 +284,7 @@ class _OpenMessage:
 
     def _delta(self, text: str, stop: int) -> ContentDelta:
         self._content.append(text)
-        start, self._unspoken = self._unspoken, stop
+        start, self._delta_start = self._delta_start, stop
         # The prompt's own tokens stand before 0.
         span = (start, stop) if start >= 0 else (0, max(stop, 0))
         return ContentDelta(self._index, text, span)
@@ -294,7 +299,7 @@ class _OpenMessage:
         return True
 
 
-def _words(tokens: Sequence[int]) -> Sequence[int]:
+def _without_start(tokens: Sequence[int]) -> Sequence[int]:
     return tokens[1:] if tokens and tokens[0] == START else tokens
 
 
@@ -308,12 +313,12 @@ def _with_repairs(reading: Reading, tokens: Sequence[int], *, stray: bool) -> Re
     return replace(reading, repairs=_unique(*own, *reading.repairs)) if own else reading
 
 
-def _holding(tokens: Sequence[int], held: int) -> int:
-    """How many of the last tokens lie wholly within the `held` last bytes."""
+def _tokens_within(tokens: Sequence[int], size: int) -> int:
+    """The number of tokens at the end that lie wholly within the last `size` bytes."""
     count = 0
-    while held and count < len(tokens):
-        held -= len(token_bytes()[tokens[-1 - count]])
-        if held < 0:
+    while size and count < len(tokens):
+        size -= len(token_bytes()[tokens[-1 - count]])
+        if size < 0:
             break
         count += 1
     return count

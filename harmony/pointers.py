@@ -1,20 +1,20 @@
 """References within a JSON Schema: `#` and JSON pointers such as `#/$defs/My%20Type`.
 
 Source: RFC 6901, section 6. A fragment is percent-decoded, then split at slashes, then `~1` and
-`~0` are replaced in each step. Generators of schemas differ in what they encode, so that characters
-which a URI has to encode may stand as they are.
+`~0` are replaced in each step. Characters that a URI has to encode are accepted unencoded as well,
+since generators of schemas differ in what they encode.
 """
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, unquote
 
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 
 
 def steps(reference: object) -> tuple[str, ...] | None:
-    """The keys and indices that a reference names, from the root on; None for any other value.
+    """The keys and indices of a reference, from the root on.
 
-    References to other documents and to anchors are other values.
+    None for any other value, and for references to other documents and to anchors.
     """
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
@@ -25,18 +25,18 @@ def steps(reference: object) -> tuple[str, ...] | None:
 
 
 def resolve(reference: object, document: object) -> object:
-    """What a reference names in `document`; None where it names nothing there."""
+    """The value in `document` that a reference leads to; None if there is no such value."""
     path = steps(reference)
     if path is None:
         return None
-    found = document
+    value = document
     for step in path:
-        found = _member(found, step)
-    return found
+        value = _member(value, step)
+    return value
 
 
 def canonical(reference: str) -> str:
-    """The reference as a valid URI names the same place; any other string as it is."""
+    """The reference, encoded as a valid URI; any other string unchanged."""
     path = steps(reference)
     return reference if path is None else "".join(["#", *map(_encoded, path)])
 
@@ -51,8 +51,8 @@ def _member(value: object, step: str) -> object:
 
 
 def _index(step: str) -> int | None:
-    """The index that a step spells; RFC 6901 has no leading zeros."""
-    if not (step.isascii() and step.isdecimal() and len(step) <= _MOST_DIGITS):
+    """The index that a step denotes. RFC 6901 does not allow leading zeros."""
+    if not (step.isascii() and step.isdecimal() and len(step) <= _MAX_DIGITS):
         return None
     return int(step) if str(int(step)) == step else None
 

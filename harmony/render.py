@@ -1,27 +1,27 @@
-"""A conversation as the token ids of a prompt.
+"""Renders a conversation as the token ids of a prompt.
 
-Control tokens come from the renderer alone: every text is encoded as ordinary tokens, so that no
-text can end a message or open one. The same conversation always gives the same ids, and a longer
-one repeats a shorter one's, so that an engine's prefix cache hits.
+Only the renderer writes control tokens. It encodes every text as ordinary tokens, so that no text
+can end a message or start one. Equal conversations give equal ids. The ids of a conversation begin
+with the ids of a shorter one, so that the prefix cache of an engine applies.
 
-The ids equal those of openai-harmony 0.0.8 except here (and, for JSON Schema, in `typescript`):
+The ids equal those of openai-harmony 0.0.8, except for these differences (and, for JSON Schema,
+those in `typescript`):
 
-R1. Reasoning before the *last* answer is dropped. The library drops what came before the first,
-    and nothing at all while a call awaits its result.
+R1. Reasoning before the *last* answer is dropped. The library drops the reasoning before the first,
+    and none while a call has no result yet.
 R2. Calls and tool results on the analysis channel (python, browser) are never dropped. The
-    library takes them for reasoning.
+    library treats them as reasoning.
 R3. A message that was sampled is replayed from its own ids. The library has only text, and
-    renders anew.
+    renders it again.
 R4. Response formats are part of the developer message, at its end. The library has none.
-R5. A freeform tool takes `(input: string)`. The library has only tools that take JSON.
-R6. What the library refuses is rendered: a tool message whose tool is not named comes from `tool`,
-    contents may stand in a message of any role, lone surrogates are U+FFFD.
-R7. Whatever ends a line (CR, U+2028 and others) ends one of a comment. The library knows LF alone.
+R5. A freeform tool takes `(input: string)`. The library has only tools with JSON arguments.
+R6. Some conversations that the library refuses are rendered: a tool message without a tool name
+    comes from `tool`, a message of any role may have any content, lone surrogates are U+FFFD.
+R7. Every line end (CR, U+2028 and others) ends a comment line. The library knows only LF.
 """
 
 import sys
 from collections.abc import Iterable
-from functools import lru_cache
 
 from harmony import history, tools, vocab
 from harmony.literal import comment, json_text
@@ -33,42 +33,42 @@ from harmony.messages import (
     Role,
     SystemContent,
 )
-from harmony.tokenizer import count, encode, encode_within
+from harmony.tokenizer import count, encode_header_part, encode_within
 
 _CONSTRAIN = "<|constrain|>"
 _ENDS = frozenset({vocab.END, vocab.CALL})
 
 
-def render(conversation: Conversation, most: int = sys.maxsize) -> list[int]:
-    """The prompt for the assistant's next message, its history rules applied.
+def render(conversation: Conversation, limit: int = sys.maxsize) -> list[int]:
+    """The prompt for the next message of the assistant, without the reasoning of answered turns.
 
-    It ends with `<|start|>assistant`; what is sampled goes on from there. Of a prompt that has more
-    than `most` ids, the first `most` + 1 or more are given.
+    The prompt ends with `<|start|>assistant`. If it has more than `limit` ids, the result may be
+    incomplete, but has more than `limit` ids.
     """
     ids: list[int] = []
     functions = _declares_functions(conversation)
-    for message in _kept(conversation):
-        ids += render_message(message, functions=functions, most=most)
-        if len(ids) > most:
+    for message in _rendered_messages(conversation):
+        ids += render_message(message, functions=functions, limit=limit)
+        if len(ids) > limit:
             return ids
-    ids += (vocab.START, *_words(Role.ASSISTANT))
+    ids += (vocab.START, *encode_header_part(Role.ASSISTANT))
     return ids
 
 
 def length(conversation: Conversation) -> int:
-    """How many ids `render` gives, of which no list is made."""
+    """The number of ids that `render` gives, without making the list."""
     functions = _declares_functions(conversation)
-    frame = 1 + len(_words(Role.ASSISTANT))
-    return frame + sum(_length(message, functions) for message in _kept(conversation))
+    frame = 1 + len(encode_header_part(Role.ASSISTANT))
+    return frame + sum(_length(message, functions) for message in _rendered_messages(conversation))
 
 
 def render_message(
-    message: Message, *, functions: bool = False, most: int = sys.maxsize
+    message: Message, *, functions: bool = False, limit: int = sys.maxsize
 ) -> list[int]:
-    """One message from `<|start|>` to the token that ends it.
+    """The ids of one message, from `<|start|>` to the token that ends it.
 
-    functions: the conversation declares functions, which a system message has to mention. most: as
-    for `render`.
+    functions: whether the conversation declares functions, which a system message has to mention.
+    limit: as for `render`.
     """
     if message.tokens:
         return _replayed(message, message.tokens)
@@ -76,7 +76,7 @@ def render_message(
         vocab.START,
         *_header(message),
         vocab.MESSAGE,
-        *encode_within(_text(message.content, functions), most),
+        *encode_within(_text(message.content, functions), limit),
         _end(message),
     ]
 
@@ -87,37 +87,39 @@ def _length(message: Message, functions: bool) -> int:
     return 3 + sum(1 for _ in _header(message)) + count(_text(message.content, functions))
 
 
-def _kept(conversation: Conversation) -> Iterable[Message]:
+def _rendered_messages(conversation: Conversation) -> Iterable[Message]:
     messages = conversation.messages
-    return messages if conversation.all_reasoning else history.kept(messages)
+    if conversation.all_reasoning:
+        return messages
+    return history.without_answered_reasoning(messages)
 
 
 def system_text(content: SystemContent, *, functions: bool = False) -> str:
-    """What a system message says; `functions` as in `render_message`."""
-    about = [content.identity]
+    """The text of a system message; `functions` as in `render_message`."""
+    identity = [content.identity]
     if content.knowledge_cutoff is not None:
-        about.append(f"Knowledge cutoff: {content.knowledge_cutoff}")
+        identity.append(f"Knowledge cutoff: {content.knowledge_cutoff}")
     if content.start_date is not None:
-        about.append(f"Current date: {content.start_date}")
-    sections = ["\n".join(about)]
+        identity.append(f"Current date: {content.start_date}")
+    sections = ["\n".join(identity)]
     if content.effort is not None:
         sections.append(f"Reasoning: {content.effort}")
     if content.tools:
         sections.append(tools.section(content.tools))
     if content.channels:
-        named = ", ".join(content.channels)
+        channels = ", ".join(content.channels)
         sections.append(
-            f"# Valid channels: {named}. Channel must be included for every message."
-            + ("\n" + _FUNCTIONS_GO_TO if functions else "")
+            f"# Valid channels: {channels}. Channel must be included for every message."
+            + ("\n" + _FUNCTIONS_CHANNEL if functions else "")
         )
     return "\n\n".join(sections)
 
 
-_FUNCTIONS_GO_TO = "Calls to these tools must go to the commentary channel: 'functions'."
+_FUNCTIONS_CHANNEL = "Calls to these tools must go to the commentary channel: 'functions'."
 
 
 def developer_text(content: DeveloperContent) -> str:
-    """What a developer message says."""
+    """The text of a developer message."""
     sections = []
     if content.instructions is not None:
         sections += ["# Instructions", content.instructions]
@@ -128,9 +130,10 @@ def developer_text(content: DeveloperContent) -> str:
     return "\n\n".join(sections)
 
 
-def _format_text(form: ResponseFormat) -> str:
-    about = "" if form.description is None else comment(form.description)
-    return f"## {form.name}\n\n{about}{json_text(form.schema)}"
+def _format_text(response_format: ResponseFormat) -> str:
+    description = response_format.description
+    comments = "" if description is None else comment(description)
+    return f"## {response_format.name}\n\n{comments}{json_text(response_format.schema)}"
 
 
 def _text(content: str | SystemContent | DeveloperContent, functions: bool) -> str:
@@ -155,19 +158,19 @@ def _has_functions(message: Message) -> bool:
 
 
 def _header(message: Message) -> Iterable[int]:
-    """The ids between `<|start|>` and `<|message|>`; its parts are encoded one by one."""
+    """The ids between `<|start|>` and `<|message|>`. Each part is encoded separately."""
     author = message.author
     if author.role == Role.TOOL:
-        yield from _words(author.name or Role.TOOL)
+        yield from encode_header_part(author.name or Role.TOOL)
     else:
-        yield from _words(author.role)
+        yield from encode_header_part(author.role)
         if author.name is not None:
-            yield from _words(f":{author.name}")
+            yield from encode_header_part(f":{author.name}")
     if message.recipient not in (None, "all"):
-        yield from _words(f" to={message.recipient}")
+        yield from encode_header_part(f" to={message.recipient}")
     if message.channel is not None:
         yield vocab.CHANNEL
-        yield from _words(message.channel)
+        yield from encode_header_part(message.channel)
     if message.content_type is not None:
         yield from _content_type(message.content_type)
 
@@ -175,17 +178,11 @@ def _header(message: Message) -> Iterable[int]:
 def _content_type(content_type: str) -> Iterable[int]:
     constrained = content_type.removeprefix(_CONSTRAIN)
     if constrained == content_type:
-        yield from _words(f" {content_type}")
+        yield from encode_header_part(f" {content_type}")
     else:
-        yield from _words(" ")
+        yield from encode_header_part(" ")
         yield vocab.CONSTRAIN
-        yield from _words(constrained)
-
-
-@lru_cache(maxsize=4096)
-def _words(text: str) -> tuple[int, ...]:
-    # Headers repeat: of all that is rendered they alone are worth remembering.
-    return tuple(encode(text))
+        yield from encode_header_part(constrained)
 
 
 def _end(message: Message) -> int:
@@ -194,7 +191,7 @@ def _end(message: Message) -> int:
 
 
 def _replayed(message: Message, tokens: tuple[int, ...]) -> list[int]:
-    """The sampled ids, ended as a prompt's message is: `<|return|>` only ever ends a sampling."""
+    """The sampled ids, with the end token of a message in a prompt, which is never `<|return|>`."""
     if tokens[-1] in _ENDS:
         return list(tokens)
     if tokens[-1] in vocab.STOP_TOKENS:

@@ -1,14 +1,15 @@
-"""Text to ids and back.
+"""Converts text to token ids and back.
 
-`encode` is the only way in for anyone's text and knows ordinary tokens only: whoever types
-`<|end|>` gets those characters. `encode_with_control` is for harmony text of our own making.
+`encode` uses ordinary tokens only: `<|end|>` in its text becomes the tokens of these characters.
+Text from clients is always encoded with it. `encode_with_control` is for harmony text that this
+project writes, and for requests that ask for control tokens.
 """
 
 import codecs
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 import tiktoken
 
@@ -27,9 +28,9 @@ SPLIT_PATTERN = "|".join(
         r"\s+",
     )
 )
-"""How o200k_base cuts text, as tiktoken and the checkpoint's tokenizer.json state it."""
+"""The pattern by which o200k_base splits text, as in tiktoken and in tokenizer.json."""
 
-# Unbounded, a run of a million white spaces overflows the matcher's stack.
+# With an unbounded repetition, a million white spaces overflow the stack of the matcher.
 _SPLIT = SPLIT_PATTERN.replace(r"\s+(?!\S)", r"\s{1,65536}(?!\S)")
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
@@ -37,7 +38,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 @cache
 def encoding() -> tiktoken.Encoding:
-    """The `o200k_harmony` encoding over the packaged ranks; building it takes half a second."""
+    """The `o200k_harmony` encoding with the packaged ranks. The first call takes half a second."""
     return tiktoken.Encoding(
         "o200k_harmony",
         pat_str=_SPLIT,
@@ -48,10 +49,11 @@ def encoding() -> tiktoken.Encoding:
 
 
 SLICE = 1 << 16
-"""Characters that are tokenized at once.
+"""The number of characters that are tokenized in one call.
 
-A longer text is cut where the pattern would cut it, too: between a word and the space or mark after
-it, or after a line break. Text without such a place in `_WINDOW` characters is cut elsewhere.
+A longer text is split at a place where the pattern splits as well: between a word and the space or
+mark after it, or after a line break. A text without such a place in the last `_WINDOW` characters
+of a slice is split at the end of the slice.
 """
 
 _WINDOW = 1 << 12
@@ -61,31 +63,38 @@ _BOUNDARY = re.compile(
 
 
 def encode(text: str) -> list[int]:
-    """Ordinary ids only, whatever `text` spells. Lone surrogates become U+FFFD."""
+    """The ids of `text`, ordinary tokens only. Lone surrogates become U+FFFD."""
     return encode_within(text, sys.maxsize)
 
 
 def encode_with_control(text: str) -> list[int]:
-    """Ids of harmony text in which control tokens are spelled out and meant as such."""
+    """The ids of `text`, in which names such as `<|end|>` become control tokens."""
     return encode_within(text, sys.maxsize, control=True)
 
 
-def encode_within(text: str, most: int, *, control: bool = False) -> list[int]:
-    """As `encode`, or more than `most` ids of a text that has more.
+def encode_within(text: str, limit: int, *, control: bool = False) -> list[int]:
+    """The ids of `text`. If there are more than `limit`, the result may be incomplete, but has more
+    than `limit` ids.
 
-    control: as `encode_with_control`. What takes long, takes it in slices, between which other
-    threads run; nothing is tokenized after `most`.
+    control: whether names of control tokens become control tokens. A long text is encoded in
+    slices, so that other threads can run in between.
     """
     ids: list[int] = []
     for piece in _slices(text):
         ids += _encode(piece, control=control)
-        if len(ids) > most:
+        if len(ids) > limit:
             break
     return ids
 
 
+@lru_cache(maxsize=4096)
+def encode_header_part(text: str) -> tuple[int, ...]:
+    """The ids of a part of a header, as `encode` gives them. Cached: headers repeat their parts."""
+    return tuple(encode(text))
+
+
 def count(text: str) -> int:
-    """How many ids `encode` gives."""
+    """The number of ids that `encode` gives."""
     return sum(len(_encode(piece)) for piece in _slices(text))
 
 
@@ -99,7 +108,7 @@ def _slices(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > SLICE:
         end = start + SLICE
-        places = [found.end() for found in _BOUNDARY.finditer(text, end - _WINDOW, end)]
+        places = [match.end() for match in _BOUNDARY.finditer(text, end - _WINDOW, end)]
         end = places[-1] if places else end
         yield text[start:end]
         start = end
@@ -107,7 +116,10 @@ def _slices(text: str) -> Iterator[str]:
 
 
 def decode(ids: Iterable[int]) -> str:
-    """Text with control tokens spelled out; bytes that are no UTF-8 and unknown ids are U+FFFD."""
+    """The text of `ids`, with the names of control tokens.
+
+    Bytes that are not UTF-8, and unknown ids, become U+FFFD.
+    """
     pieces = vocab.token_bytes()
     known = range(vocab.VOCAB_SIZE)
     return b"".join(pieces[i] if i in known else _REPLACEMENT for i in ids).decode(
@@ -116,29 +128,29 @@ def decode(ids: Iterable[int]) -> str:
 
 
 class Utf8Decoder:
-    """Decodes bytes that arrive in pieces; what is no UTF-8 comes out as U+FFFD.
+    """Decodes bytes that arrive in pieces. Bytes that are not UTF-8 become U+FFFD.
 
-    The pieces' texts, with `finish()` last, join to the whole's `bytes.decode(errors="replace")`.
+    The texts of all `push` calls and of `finish` together equal `data.decode(errors="replace")`.
     """
 
-    __slots__ = ("_decode", "_state", "held")
+    __slots__ = ("_decode", "_state", "pending")
 
     def __init__(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._decode = decoder.decode
         self._state = decoder.getstate
-        self.held = 0
-        """How many of the last bytes await the rest of their character: 0 to 3."""
+        self.pending = 0
+        """The number of bytes of an incomplete character at the end: 0 to 3."""
 
     def push(self, data: bytes) -> str:
         """The characters that `data` completes."""
-        if not self.held and data.isascii():
+        if not self.pending and data.isascii():
             return data.decode()
         text = self._decode(data)
-        self.held = len(self._state()[0])
+        self.pending = len(self._state()[0])
         return text
 
     def finish(self) -> str:
-        """What an unfinished character leaves: U+FFFD or nothing. The decoder is new again."""
-        self.held = 0
+        """U+FFFD for an incomplete character, else an empty text. Resets the decoder."""
+        self.pending = 0
         return self._decode(b"", True)

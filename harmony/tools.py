@@ -1,8 +1,8 @@
 """The `# Tools` section of system and developer messages, and the tools gpt-oss was trained with.
 
-Functions are declared as the harmony guide wants it: `type name = (_: {…}) => any;`. A freeform
-tool, which the guide does not know, is declared as `type name = (input: string) => any;` under a
-comment that says that its input is no JSON.
+Functions are declared as in the harmony guide: `type name = (_: {…}) => any;`. The guide has no
+freeform tools. They are declared as `type name = (input: string) => any;` under a comment that says
+that the input is not JSON.
 """
 
 from collections.abc import Iterable
@@ -12,25 +12,26 @@ from harmony.messages import FunctionTool, ToolNamespace
 from harmony.typescript import type_of
 
 FUNCTIONS = "functions"
-"""The namespace of the client's own functions, which are called on the commentary channel."""
+"""The namespace of client functions. The model calls them on the commentary channel."""
 
 _FREEFORM = "Takes free text as its whole input, not JSON."
 
 
 def section(namespaces: Iterable[ToolNamespace]) -> str:
-    """`# Tools` and each namespace, in the order of their names."""
+    """`# Tools` and the declarations of all namespaces, sorted by name."""
     ordered = sorted(namespaces, key=lambda namespace: namespace.name)
     return "\n\n".join(["# Tools", *map(_namespace, ordered)])
 
 
 def _namespace(namespace: ToolNamespace) -> str:
-    name, about = namespace.name, namespace.description or ""
+    name, description = namespace.name, namespace.description or ""
     if not namespace.tools:
-        text = about.replace("\r\n", "\n").removesuffix("\n")
-        return f"## {name}\n" + (f"\n{text}" if about else "")
-    declared = "\n".join(map(_declaration, namespace.tools))
+        text = description.replace("\r\n", "\n").removesuffix("\n")
+        return f"## {name}\n" + (f"\n{text}" if description else "")
+    declarations = "\n".join(map(_declaration, namespace.tools))
     return (
-        f"## {name}\n\n{_comments(about)}namespace {name} {{\n\n{declared}\n}} // namespace {name}"
+        f"## {name}\n\n{_comments(description)}"
+        f"namespace {name} {{\n\n{declarations}\n}} // namespace {name}"
     )
 
 
@@ -50,7 +51,7 @@ def _comments(text: str) -> str:
     return comment(text) if text else ""
 
 
-# The wording of the two built-in tools is part of the format: the model was trained on it.
+# The model was trained on the exact texts of the two built-in tools.
 BROWSER = ToolNamespace(
     name="browser",
     description=(

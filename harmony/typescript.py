@@ -1,17 +1,18 @@
-"""JSON Schema as the TypeScript-like types in which functions are declared to the model.
+"""Writes JSON Schemas as the TypeScript-like types in which functions are declared to the model.
 
-The text equals openai-harmony 0.0.8 wherever that says all that the schema says. It is total:
-whatever cannot be said is `any`, with what it was in a comment. Where it differs:
+The text equals that of openai-harmony 0.0.8, except where the library loses parts of the schema.
+Every schema gives a type. A part without an equivalent type becomes `any`, with the part in a
+comment. The differences are:
 
 T1.  `anyOf`, `allOf` and `$ref` are spelled out; a `$ref` that leads back into itself is
-     `any /* recursive: Name */`. The library says `any`.
+     `any /* recursive: Name */`. The library writes `any`.
 T2.  `const` and enums of any JSON values are their literals. The library knows enums of strings.
 T3.  A list of types keeps each type's own enum, items and properties. The library names the types.
-T4.  `null`, `false` (`never`), tuples and schemas that only imply their type are said. The library
-     says `any`.
+T4.  `null`, `false` (`never`), tuples and schemas that only imply their type have types. The
+     library writes `any`.
 T5.  `additionalProperties` and `patternProperties` are `[key: string]: T`. The library omits them.
-T6.  `nullable` counts at every depth, and is seen when a value's text merely contains "null".
-T7.  Unions in arrays stand in parentheses. The library's `[]` binds to the last alternative.
+T6.  `nullable` applies at every depth, and next to a value whose text contains "null".
+T7.  Unions in arrays have parentheses. In the library `[]` binds to the last alternative.
 T8.  A property's `oneOf` keeps all descriptions. The library drops the first alternative's below
      the property's own, and both where they are equal.
 T9.  A shape beside `oneOf` is kept: `{…} & (…)`. The library drops it.
@@ -23,7 +24,7 @@ T11. Strings are JSON literals, and so are property names that are no identifier
 T12. Examples of any JSON value are listed. The library lists strings.
 T13. Descriptions of array items are kept in `/* */`. The library drops them.
 T14. Numbers in defaults are written as Python's json does (`1e-05`). The library writes `0.00001`.
-T15. A schema that says something and names no type is quoted in a comment after `any`.
+T15. A schema with keywords but without a type is quoted in a comment after `any`.
 """
 
 import re
@@ -32,11 +33,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from harmony import pointers
-from harmony.literal import aside, comment, json_text, one_line
+from harmony.literal import comment, inline_comment, json_text, one_line
 
-_DEEPEST = 40
-_LONGEST_QUOTE = 400
-_MOST_REFERENCED = 200_000  # characters of schema that references may repeat: they can double
+_MAX_DEPTH = 40
+_MAX_QUOTE = 400
+# Characters of schema that references may repeat. Without a limit the text can grow exponentially.
+_MAX_REFERENCED = 200_000
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _SIMPLE = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"}
@@ -55,7 +57,7 @@ _ANNOTATIONS = frozenset(
 
 
 def type_of(schema: object) -> str:
-    """The type that `schema` describes, in one or more lines; never raises."""
+    """The type that `schema` describes, in one or more lines. Never raises."""
     return _Writer(schema).write(schema, _Place()).text
 
 
@@ -63,7 +65,7 @@ _Schema = Mapping[str, object]
 
 
 class _Place(NamedTuple):
-    """Where a type stands: its indent, the references being spelled out, the depth of nesting."""
+    """The position of a type: its indent, the references being expanded, the depth of nesting."""
 
     indent: str = ""
     open_refs: frozenset[tuple[str, ...]] = frozenset()
@@ -75,7 +77,7 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """A type's text. `compound`: it binds weaker than `[]` and `&`; `null`: it admits null."""
+    """The text of a type. compound: it binds weaker than `[]` and `&`. null: it allows null."""
 
     text: str
     compound: bool = False
@@ -87,7 +89,7 @@ class _Type:
 
 
 class _Variant(NamedTuple):
-    """One alternative of a union, with the schema that its comments come from."""
+    """One alternative of a union, and the schema with its comments."""
 
     type: _Type
     schema: object
@@ -97,51 +99,51 @@ _NULL = _Type("null", null=True)
 
 
 class _Writer:
-    """Writes the types of one schema document, to whose root its references point."""
+    """Writes the types of one schema document; `root` is the document that references refer to."""
 
     def __init__(self, root: object) -> None:
         self._root = root
-        self._left = _MOST_REFERENCED
+        self._budget = _MAX_REFERENCED
         self._sizes: dict[tuple[str, ...], int] = {}
 
     def write(self, schema: object, place: _Place) -> _Type:
         """The type of a schema: its own shape and its combinations, joined by `&`."""
-        if place.depth > _DEEPEST:
-            return _unsaid("nested too deeply")
-        schema, place = self._followed(schema, place)
+        if place.depth > _MAX_DEPTH:
+            return _any_type("nested too deeply")
+        schema, place = self._resolved(schema, place)
         if isinstance(schema, bool):
             return _Type("any" if schema else "never")
         if not isinstance(schema, Mapping):
-            return _unsaid(json_text(schema))
+            return _any_type(json_text(schema))
         if "$ref" in schema:
-            return _unsaid(_reference(schema["$ref"], place))
+            return _any_type(_reference(schema["$ref"], place))
         parts = [self._union(schema, key, place) for key in _UNIONS if _list(schema, key)]
         parts += [self.write(part, place.inner()) for part in _list(schema, "allOf")]
         if not parts or _has_shape(schema):
             parts.insert(0, self._shape(schema, place))
         return _nullable(schema, _intersection(parts))
 
-    def _followed(self, schema: object, place: _Place) -> tuple[object, _Place]:
-        """`schema` with its reference replaced; a `$ref` that stays cannot be spelled out here."""
+    def _resolved(self, schema: object, place: _Place) -> tuple[object, _Place]:
+        """`schema` with its reference resolved. A remaining `$ref` cannot be expanded here."""
         while isinstance(schema, Mapping) and isinstance(ref := schema.get("$ref"), str):
-            beside = {key: value for key, value in schema.items() if key != "$ref"}
-            if not _ANNOTATIONS.issuperset(beside):
-                return {**beside, "allOf": [{"$ref": ref}, *_list(beside, "allOf")]}, place
+            siblings = {key: value for key, value in schema.items() if key != "$ref"}
+            if not _ANNOTATIONS.issuperset(siblings):
+                return {**siblings, "allOf": [{"$ref": ref}, *_list(siblings, "allOf")]}, place
             steps = pointers.steps(ref)
             if steps is None or steps in place.open_refs or not self._affordable(steps, ref):
                 return schema, place
             target = pointers.resolve(ref, self._root)
-            schema = {**target, **beside} if isinstance(target, Mapping) else target
+            schema = {**target, **siblings} if isinstance(target, Mapping) else target
             place = place._replace(open_refs=place.open_refs | {steps})
         return schema, place
 
     def _affordable(self, steps: tuple[str, ...], ref: str) -> bool:
-        """Whether `ref` has a target and may be spelled out once more; if so, pays for it."""
+        """Whether `ref` has a target that fits the remaining budget; if so, reduces the budget."""
         if steps not in self._sizes:
             target = pointers.resolve(ref, self._root)
-            self._sizes[steps] = _MOST_REFERENCED if target is None else len(json_text(target))
-        affordable = self._sizes[steps] < self._left
-        self._left -= self._sizes[steps] if affordable else 0
+            self._sizes[steps] = _MAX_REFERENCED if target is None else len(json_text(target))
+        affordable = self._sizes[steps] < self._budget
+        self._budget -= self._sizes[steps] if affordable else 0
         return affordable
 
     def _union(self, schema: _Schema, key: str, place: _Place) -> _Type:
@@ -159,14 +161,14 @@ class _Writer:
     def _variants(self, schema: _Schema, key: str, place: _Place) -> list[_Variant]:
         variants = []
         for alternative in _list(schema, key):
-            followed, inner = self._followed(alternative, place.inner("   "))
+            followed, inner = self._resolved(alternative, place.inner("   "))
             variants.append(_Variant(self.write(followed, inner), followed))
         if schema.get("nullable") is True and not any(variant.type.null for variant in variants):
             variants.append(_Variant(_NULL, {}))
         return variants
 
     def _shape(self, schema: _Schema, place: _Place) -> _Type:
-        """The type of a schema's own keywords, its combinations left aside."""
+        """The type that a schema's own keywords describe, without its combinations."""
         if "const" in schema:
             return _literals([schema["const"]])
         kinds = _kinds(schema)
@@ -175,8 +177,8 @@ class _Writer:
             return _literals(values)
         if kinds:
             return _either([self._kind(kind, schema, place) for kind in kinds])
-        said = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
-        return _unsaid(json_text(said)) if said else _Type("any")
+        keywords = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
+        return _any_type(json_text(keywords)) if keywords else _Type("any")
 
     def _kind(self, kind: str, schema: _Schema, place: _Place) -> _Type:
         match kind:
@@ -187,7 +189,7 @@ class _Writer:
             case "null":
                 return _NULL
             case _:
-                return _Type(_SIMPLE[kind]) if kind in _SIMPLE else _unsaid(kind)
+                return _Type(_SIMPLE[kind]) if kind in _SIMPLE else _any_type(kind)
 
     def _object(self, schema: _Schema, place: _Place) -> str:
         required = {name for name in _list(schema, "required") if isinstance(name, str)}
@@ -205,7 +207,7 @@ class _Writer:
 
     def _member(self, name: str, value: object, place: _Place) -> str:
         """The lines of one property: comments, `name: type,` and a trailing default."""
-        followed, place = self._followed(value, place)
+        followed, place = self._resolved(value, place)
         schema = followed if isinstance(followed, Mapping) else {}
         key = _sole_union(schema)
         if key is not None:
@@ -233,15 +235,15 @@ class _Writer:
         return f"{self._item(items, place)}[]" if "items" in schema else "Array<any>"
 
     def _item(self, value: object, place: _Place) -> str:
-        """The type of an array's items, such that `[]` can follow it."""
-        schema, place = self._followed(value, place.inner())
+        """The type of the items of an array, in a form that `[]` can follow."""
+        schema, place = self._resolved(value, place.inner())
         written = self.write(schema, place)
         if not isinstance(schema, Mapping) or "object" in _kinds(schema):
             return written.atom
         description = schema.get("description")
         if not isinstance(description, str):
             return written.atom
-        return f"({written.text} {aside(description)})"
+        return f"({written.text} {inline_comment(description)})"
 
 
 def _list(schema: _Schema, key: str) -> Sequence[object]:
@@ -255,9 +257,9 @@ def _items(schema: _Schema, key: str) -> Iterable[tuple[object, object]]:
 
 
 def _kinds(schema: _Schema) -> list[str]:
-    """The JSON types that a schema names or, where it names none, implies."""
-    named = schema.get("type")
-    kinds = [named] if isinstance(named, str) else _list(schema, "type")
+    """The JSON types that a schema names or, if it names none, implies."""
+    types = schema.get("type")
+    kinds = [types] if isinstance(types, str) else _list(schema, "type")
     strings = [kind for kind in kinds if isinstance(kind, str)]
     return list(dict.fromkeys(strings)) or [
         kind for kind, keys in _IMPLIED.items() if any(key in schema for key in keys)
@@ -281,19 +283,19 @@ def _is_any_of(value: object, kinds: list[str]) -> bool:
 
 
 def _has_shape(schema: _Schema) -> bool:
-    """Whether a schema says more of itself than its type's name."""
+    """Whether a schema has keywords that describe its values in more detail than `type`."""
     return "const" in schema or any(schema.get(key) for key in _SHAPE)
 
 
 def _sole_union(schema: _Schema) -> str | None:
-    """`oneOf` or `anyOf` where a schema is nothing else."""
+    """`oneOf` or `anyOf` if a schema has no other keywords of its own, else None."""
     keys = [key for key in (*_UNIONS, "allOf") if _list(schema, key)]
     sole = len(keys) == 1 and keys[0] in _UNIONS and not _has_shape(schema)
     return keys[0] if sole else None
 
 
 def _fit_a_line(key: str, variants: list[_Variant]) -> bool:
-    # The library gives every alternative of a oneOf its line; anyOf is ours to lay out.
+    # The library writes each alternative of a oneOf on a line. It has no layout for anyOf.
     return key == "anyOf" and not any(
         "\n" in variant.type.text or _remarks(variant.schema) for variant in variants
     )
@@ -316,8 +318,8 @@ def _intersection(types: list[_Type]) -> _Type:
 
 
 def _nullable(schema: _Schema, written: _Type) -> _Type:
-    wanted = schema.get("nullable") is True and not written.null
-    return _either([written, _NULL]) if wanted else written
+    needs_null = schema.get("nullable") is True and not written.null
+    return _either([written, _NULL]) if needs_null else written
 
 
 def _reference(ref: object, place: _Place) -> str:
@@ -327,9 +329,9 @@ def _reference(ref: object, place: _Place) -> str:
     return json_text({"$ref": ref})
 
 
-def _unsaid(what: str) -> _Type:
-    short = what if len(what) <= _LONGEST_QUOTE else what[:_LONGEST_QUOTE] + "…"
-    return _Type(f"any {aside(short)}", compound=True)
+def _any_type(reason: str) -> _Type:
+    short = reason if len(reason) <= _MAX_QUOTE else reason[:_MAX_QUOTE] + "…"
+    return _Type(f"any {inline_comment(short)}", compound=True)
 
 
 def _name(name: object) -> str:
@@ -354,7 +356,7 @@ def _exemplified(schema: _Schema, indent: str) -> str:
 
 
 def _default(schema: _Schema, *, bare: bool = True) -> list[str]:
-    """The remark on a default. `bare`: one of an enum's strings stands without quotes."""
+    """The remark on a default. bare: write a string of an enum without quotes."""
     if "default" not in schema:
         return []
     default = schema["default"]
@@ -362,13 +364,13 @@ def _default(schema: _Schema, *, bare: bool = True) -> list[str]:
     return [f"default: {default if unquoted else json_text(default)}"]
 
 
-def _remarks(schema: object, *, bare: bool = False, said: object = None) -> list[str]:
-    """What stands after an alternative; `said` is a description that need not be repeated."""
+def _remarks(schema: object, *, bare: bool = False, omitted: object = None) -> list[str]:
+    """The remarks after an alternative: its description, unless `omitted`, and its default."""
     if not isinstance(schema, Mapping):
         return []
-    description = schema.get("description")
-    told = [description] if isinstance(description, str) and description != said else []
-    return told + _default(schema, bare=bare)
+    text = schema.get("description")
+    descriptions = [text] if isinstance(text, str) and text != omitted else []
+    return descriptions + _default(schema, bare=bare)
 
 
 def _trailing(remarks: list[str]) -> str:
@@ -376,13 +378,13 @@ def _trailing(remarks: list[str]) -> str:
 
 
 def _union_member(name: str, schema: _Schema, variants: list[_Variant], indent: str) -> str:
-    """A property whose alternatives take a line each."""
+    """A property with one line for each alternative."""
     above = _titled(schema, indent) + _exemplified(schema, indent) + _described(schema, indent)
     default = "".join(comment(text, indent) for text in _default(schema))
-    said = schema.get("description")
+    description = schema.get("description")
     alternatives = "".join(
         f"{indent} | {variant.type.text}"
-        f"{_trailing(_remarks(variant.schema, bare=True, said=said))}\n"
+        f"{_trailing(_remarks(variant.schema, bare=True, omitted=description))}\n"
         for variant in variants
     )
     return f"{above}{default}{indent}{name}:\n{alternatives}{indent},\n"

@@ -1,8 +1,8 @@
-"""harmony's vocabulary: the special tokens, the stop tokens and the packaged byte-pair ranks.
+"""The vocabulary of harmony: special tokens, stop tokens and the packaged byte-pair ranks.
 
-`data/o200k_base.tiktoken.xz` is the public `o200k_base` ranks file, unchanged but for the
-compression; what is unpacked is checked against the hash that tiktoken pins for it. Special tokens
-as in tiktoken's `o200k_harmony`, where 200018 has two names: the first is kept, so that the
+`data/o200k_base.tiktoken.xz` is the public `o200k_base` ranks file, compressed. The unpacked file
+is checked against the hash that tiktoken pins. The special tokens are those of tiktoken's
+`o200k_harmony`. That encoding has two names for 200018; only the first is used here, so that the
 vocabulary has as many names as ids.
 """
 
@@ -25,7 +25,7 @@ VOCAB_SIZE = 201088
 FIRST_SPECIAL = 199998
 
 STOP_TOKENS = frozenset({RETURN, CALL, ENDOFTEXT})
-"""Sampling one of these ends a turn."""
+"""The tokens that end a turn when they are sampled."""
 
 _NAMED = {
     199998: "startoftext",
@@ -50,13 +50,13 @@ _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
 
 class VocabularyCorrupt(Exception):
-    """The packaged vocabulary is not the file that it should be; reinstall the package."""
+    """The packaged vocabulary is damaged. Reinstall the package."""
 
 
 def ranks_file() -> bytes:
-    """The `o200k_base` ranks as published: a line for each token, `base64(bytes) id`.
+    """The `o200k_base` ranks as published: one line per token, `base64(bytes) id`.
 
-    Raises VocabularyCorrupt when the package's data is damaged.
+    Raises VocabularyCorrupt if the packaged data is damaged.
     """
     packed = resources.files("harmony").joinpath("data", f"{_FILE}.xz").read_bytes()
     try:
@@ -70,19 +70,24 @@ def ranks_file() -> bytes:
 
 @cache
 def ranks() -> dict[bytes, int]:
-    """Each ordinary token's bytes and id. Shared: do not change it."""
+    """The ids of the ordinary tokens by their bytes. The dict is shared and must not be changed."""
     fields = ranks_file().split()
     return dict(zip(map(base64.b64decode, fields[::2]), map(int, fields[1::2]), strict=True))
 
 
 @cache
 def longest_token() -> int:
-    """The bytes of the longest token: a text has at least its length divided by this."""
+    """The length of the longest token in bytes.
+
+    A text of n bytes has at least n divided by this number of tokens.
+    """
     return max(map(len, token_bytes()))
 
 
 @cache
 def token_bytes() -> list[bytes]:
-    """Each id's bytes, special tokens as they are spelled. Shared: do not change it."""
+    """The bytes of each id, for special tokens their names. The list is shared and must not be
+    changed.
+    """
     ordinary = sorted(ranks(), key=ranks().__getitem__)
     return ordinary + [name.encode() for name in SPECIAL_TOKENS]

@@ -1,1 +1,1 @@
-"""Engines that run as servers of their own and are reached over HTTP."""
+"""Backends for engines that run as separate servers, over HTTP."""

@@ -1,4 +1,4 @@
-"""The backends that reach running servers: each a pool of engines of one kind."""
+"""The factories of the HTTP backends. Each makes a pool of engines of one kind."""
 
 from adapters.base import Backend, BackendConfig
 from adapters.http.engine import VOCAB_SIZE, HTTPEngine

@@ -1,4 +1,4 @@
-"""Holds answers to their grammars, for engines that sample freely where they cannot follow one."""
+"""Checks answers against their grammars, for engines that do not always enforce them."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -44,19 +44,19 @@ class GrammarGuard:
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         if request.grammar is None or self._grammars is None:
             return self._backend.generate(request)
-        return self._held(request, request.grammar, self._grammars)
+        return self._generate_checked(request, request.grammar, self._grammars)
 
-    async def _held(
+    async def _generate_checked(
         self, request: GenerationRequest, grammar: str, grammars: GrammarCompiler
     ) -> AsyncGenerator[GenerationChunk, None]:
         matcher = (await grammars.compile(grammar)).matcher
         async with aclosing(self._backend.generate(request)) as chunks:
             async for chunk in chunks:
                 if matcher.try_consume_tokens(list(chunk.token_ids)) < len(chunk.token_ids):
-                    raise self._astray(matcher)
+                    raise self._violation(matcher)
                 yield chunk
 
-    def _astray(self, matcher: LLMatcher) -> BackendError:
+    def _violation(self, matcher: LLMatcher) -> BackendError:
         fill_next_token_bitmask(matcher, allocate_token_bitmask(1, self._vocab_size))
         if matcher.is_error():
             return InvalidGrammar("the grammar is too complex to be followed, or ends nowhere")

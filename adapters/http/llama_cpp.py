@@ -1,21 +1,23 @@
 """llama.cpp's server: `POST /completion` with a token array.
 
-Grammars need a server built with `-DLLAMA_LLGUIDANCE=ON`; one is tried at start. It samples freely
-where a grammar does not compile or grows too complex, and says so in its log alone; and it takes
-harmony's structural tokens for their spelling, which text may hold. Those that a grammar does not
-name are forbidden by bias; for the rest see `held`. For want of `structure` the answer is asked
-for under a grammar of its own, which names only its end; calls' arguments are not.
-Penalties are left out: llama.cpp counts the prompt's tokens too. Which tokens end a generation is
-the GGUF file's to say: of gpt-oss, those that harmony names. Each slot is said to have the whole
-context, but unless the server is started with `-np N` all slots share one, and what runs fails
-where that is full.
+Grammars need a server built with `-DLLAMA_LLGUIDANCE=ON`; `describe` tries one. A server samples
+without the grammar if it does not compile or becomes too complex, and reports this in its log only.
+It also matches harmony's structural tokens by their spelling, which text may contain. A bias
+forbids the structural tokens that a grammar does not name; `GrammarGuard` checks the others.
+Therefore the feature `structure` is missing: the server then applies a separate grammar to the
+answer, which names only its end token. Arguments of calls have no such grammar.
 
-An event brings one id. While the text so far ends inside a character, there is none: the ids that
-were left out are found again by encoding the text of the next event, and where they are not as many
-as were sampled, or end on another than the one told, the generation fails. At the token limit the
-ids of an unfinished character are lost.
-It promises to keep a connection open, and closes it after a stream: each completion has its own.
-Checked against the llama.cpp of llama-cpp-python 0.3.36, b1-0c1e570 by its own word.
+Penalties are not sent, since llama.cpp counts the tokens of the prompt as well. The GGUF file
+defines which tokens end a generation; for gpt-oss these are harmony's. Each slot reports the whole
+context, but without `-np N` all slots share one, and running requests fail when it is full.
+
+An event has one id. While the text ends inside a character, the server sends no event. The missing
+ids are reconstructed by encoding the text of the next event. If their number or the last id differs
+from what the server reports, the generation fails. At the token limit the ids of an incomplete
+character are lost. The server promises to keep connections open, but closes them after a stream, so
+each completion has its own connection.
+
+Checked against the llama.cpp of llama-cpp-python 0.3.36, which reports b1-0c1e570.
 """
 
 import re

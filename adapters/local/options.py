@@ -2,12 +2,18 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from adapters.errors import BackendFailed
+from pydantic import AfterValidator, Field
 
-_DTYPES = ("auto", "float32", "bfloat16", "float16")
+from adapters import options
+
+
+def _device(name: str) -> str:
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
+        raise ValueError("must be auto, cpu, mps, cuda or cuda:N")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,12 @@ class Options:
     batch_requests: the most requests in one step; the others wait.
     """
 
-    device: str = "auto"
-    dtype: str = "auto"
+    device: Annotated[str, AfterValidator(_device)] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     attention: str = ""
-    cache_tokens: int = 0
-    batch_tokens: int = 0
-    batch_requests: int = 128
+    cache_tokens: Annotated[int, Field(ge=0)] = 0
+    batch_tokens: Annotated[int, Field(ge=0)] = 0
+    batch_requests: Annotated[int, Field(ge=1)] = 128
 
     @property
     def requests_at_once(self) -> int:
@@ -39,27 +45,6 @@ class Options:
         return min(self.batch_requests, self.batch_tokens or self.batch_requests)
 
 
-def parse_options(given: Mapping[str, str]) -> Options:
-    """Raises BackendFailed naming the option that is unknown or has no such value."""
-    kinds = {field.name: type(field.default) for field in fields(Options)}
-    values: dict[str, Any] = {}
-    for name, text in given.items():
-        if name not in kinds:
-            raise BackendFailed(
-                f"the transformers backend has no option {name}; it has {', '.join(kinds)}"
-            )
-        values[name] = _count(name, text) if kinds[name] is int else text
-    options = Options(**values)
-    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", options.device):
-        raise BackendFailed(f"there is no device {options.device}")
-    if options.dtype not in _DTYPES:
-        raise BackendFailed(f"dtype must be one of {', '.join(_DTYPES)}, not {options.dtype}")
-    if not options.batch_requests:
-        raise BackendFailed("batch_requests must be at least 1")
-    return options
-
-
-def _count(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise BackendFailed(f"{name} must be a whole number, not {text!r}")
-    return int(text)
+def parse_options(values: Mapping[str, str]) -> Options:
+    """Raises BackendFailed, which names the option that is unknown or has an invalid value."""
+    return options.parse_options("transformers", Options, values)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmony.history import kept
+from harmony.history import without_answered_reasoning as rule
 from harmony.messages import Author, Channel, Message, Role
 
 ANALYSIS, COMMENTARY, FINAL = Channel
@@ -37,68 +37,68 @@ MESSAGES = st.lists(
 
 def test_reasoning_before_an_answer_is_dropped() -> None:
     question, thought, answer = user(), says("hm", ANALYSIS), says("42", FINAL)
-    assert kept([question, thought, answer]) == (question, answer)
+    assert rule([question, thought, answer]) == (question, answer)
 
 
 def test_reasoning_before_every_answer_is_dropped() -> None:
     turns = [user("a"), says("hm", ANALYSIS), says("1", FINAL)]
     turns += [user("b"), says("so", ANALYSIS), says("2", FINAL), user("c")]
-    assert [message.content for message in kept(turns)] == ["a", "1", "b", "2", "c"]
+    assert [message.content for message in rule(turns)] == ["a", "1", "b", "2", "c"]
 
 
 def test_reasoning_is_kept_while_a_call_awaits_its_answer() -> None:
     turns = [user(), says("look it up", ANALYSIS), calls("functions.f"), result("functions.f")]
-    assert kept(turns) == tuple(turns)
+    assert rule(turns) == tuple(turns)
 
 
 def test_all_reasoning_since_the_last_answer_is_kept_over_several_calls() -> None:
     old = [says("old", ANALYSIS), says("1", FINAL)]
     turn = [user(), says("first f", ANALYSIS), calls("functions.f"), result("functions.f")]
     turn += [says("then g", ANALYSIS), calls("functions.g"), result("functions.g")]
-    assert kept([*old, *turn]) == (old[1], *turn)
+    assert rule([*old, *turn]) == (old[1], *turn)
 
 
 def test_an_answer_ends_the_reasoning_between_calls_but_not_the_calls() -> None:
     call, output = calls("functions.f"), result("functions.f")
     turns = [says("f", ANALYSIS), call, output, says("done", ANALYSIS), says("1", FINAL)]
-    assert kept(turns) == (call, output, turns[-1])
+    assert rule(turns) == (call, output, turns[-1])
 
 
 def test_a_preamble_is_no_answer() -> None:
     turns = [says("plan", ANALYSIS), says("I will look", COMMENTARY), calls("functions.f")]
-    assert kept(turns) == tuple(turns)
+    assert rule(turns) == tuple(turns)
 
 
 def test_reasoning_that_no_answer_followed_is_kept_behind_the_next_question() -> None:
     turns = [user("a"), says("hm", ANALYSIS), user("b")]
-    assert kept(turns) == tuple(turns)
+    assert rule(turns) == tuple(turns)
 
 
 def test_calls_and_results_on_the_analysis_channel_stay() -> None:
     turns = [calls("python", ANALYSIS), result("python", ANALYSIS), says("1", FINAL)]
-    assert kept(turns) == tuple(turns)
+    assert rule(turns) == tuple(turns)
 
 
 def test_a_call_on_the_final_channel_is_no_answer() -> None:
     turns = [says("hm", ANALYSIS), calls("functions.f", FINAL)]
-    assert kept(turns) == tuple(turns)
+    assert rule(turns) == tuple(turns)
 
 
 def test_an_empty_history_stays_empty() -> None:
-    assert kept([]) == ()
+    assert rule([]) == ()
 
 
 @given(messages=MESSAGES)
 def test_only_reasoning_is_ever_dropped(messages: list[Message]) -> None:
     thoughts = says("text", ANALYSIS)
-    assert [m for m in messages if m != thoughts] == [m for m in kept(messages) if m != thoughts]
+    assert [m for m in messages if m != thoughts] == [m for m in rule(messages) if m != thoughts]
 
 
 @given(messages=MESSAGES)
 def test_applying_the_rules_twice_changes_nothing(messages: list[Message]) -> None:
-    assert kept(kept(messages)) == kept(messages)
+    assert rule(rule(messages)) == rule(messages)
 
 
 @given(messages=MESSAGES, more=MESSAGES)
 def test_what_was_dropped_stays_dropped(messages: list[Message], more: list[Message]) -> None:
-    assert kept([*kept(messages), *more]) == kept([*messages, *more])
+    assert rule([*rule(messages), *more]) == rule([*messages, *more])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmony.literal import aside, comment, json_text, lines_of, one_line
+from harmony.literal import comment, inline_comment, json_text, lines_of, one_line
 
 
 def nested(depth: int) -> Any:
@@ -58,7 +58,7 @@ ENDS = [*"\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\r\n"]
 def test_no_end_of_a_line_leaves_a_comment(end: str) -> None:
     assert comment(f"a{end}b") == "// a\n// b\n"
     assert one_line(f"a{end}b") == "a b"
-    assert aside(f"a{end}b") == "/* a b */"
+    assert inline_comment(f"a{end}b") == "/* a b */"
 
 
 @pytest.mark.parametrize("end", ENDS, ids=ascii)
@@ -86,4 +86,4 @@ def test_lines_are_joined_by_spaces() -> None:
 
 
 def test_an_aside_cannot_be_left_from_within() -> None:
-    assert aside("a */ b") == "/* a * / b */"
+    assert inline_comment("a */ b") == "/* a * / b */"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harmony import vocab
-from harmony.history import kept
+from harmony.history import without_answered_reasoning
 from harmony.messages import (
     Author,
     Channel,
@@ -301,7 +301,7 @@ MESSAGES = st.lists(
 def test_the_library_renders_any_conversation_to_the_same_tokens(
     library: Any, messages: list[Message]
 ) -> None:
-    assert prompt(*messages) == library.render(kept(messages))
+    assert prompt(*messages) == library.render(without_answered_reasoning(messages))
 
 
 TURNS = st.lists(
@@ -335,7 +335,7 @@ def test_the_library_keeps_the_same_reasoning_before_any_answer(
 @given(messages=MESSAGES)
 def test_control_tokens_come_from_the_renderer_alone(messages: list[Message]) -> None:
     ids = prompt(*messages)
-    spoken = len(kept(messages))
+    spoken = len(without_answered_reasoning(messages))
     assert ids.count(vocab.START) == spoken + 1
     assert ids.count(vocab.MESSAGE) == spoken
     assert ids.count(vocab.END) + ids.count(vocab.CALL) == spoken

@@ -4,26 +4,26 @@ from adapters.errors import BackendFailed
 from adapters.local.options import Options, parse_options
 
 
-def test_nothing_given_is_the_defaults() -> None:
+def test_options_have_defaults() -> None:
     assert parse_options({}) == Options()
 
 
-def test_values_are_read_by_their_kind() -> None:
-    given = {"device": "cuda:1", "dtype": "bfloat16", "cache_tokens": "4096"}
-    assert parse_options(given) == Options(device="cuda:1", dtype="bfloat16", cache_tokens=4096)
+def test_values_are_converted_to_the_types_of_the_fields() -> None:
+    values = {"device": "cuda:1", "dtype": "bfloat16", "cache_tokens": "4096"}
+    assert parse_options(values) == Options(device="cuda:1", dtype="bfloat16", cache_tokens=4096)
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("values", "reason"),
     [
         ({"speed": "9"}, "no option speed; it has device"),
-        ({"cache_tokens": "-1"}, "cache_tokens must be a whole number, not '-1'"),
-        ({"batch_tokens": "many"}, "batch_tokens must be a whole number"),
-        ({"batch_requests": "0"}, "batch_requests must be at least 1"),
-        ({"dtype": "int8"}, "dtype must be one of auto, float32"),
-        ({"device": "toaster"}, "no device"),
+        ({"cache_tokens": "-1"}, "cache_tokens must be greater than or equal to 0, not '-1'"),
+        ({"batch_tokens": "many"}, "batch_tokens must be a valid integer, not 'many'"),
+        ({"batch_requests": "0"}, "batch_requests must be greater than or equal to 1, not '0'"),
+        ({"dtype": "int8"}, "dtype must be 'auto', 'float32'"),
+        ({"device": "toaster"}, "device must be auto, cpu, mps, cuda or cuda:N, not 'toaster'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(given: dict[str, str], reason: str) -> None:
+def test_an_invalid_option_is_named(values: dict[str, str], reason: str) -> None:
     with pytest.raises(BackendFailed, match=reason):
-        parse_options(given)
+        parse_options(values)
