@@ -112,7 +112,8 @@ def _typical(exact: list[dict[int, float]], found: list[dict[int, float]]) -> fl
 
 async def prefix_hit(demo: Target) -> Measured:
     """A prompt that comes again is looked up, and answered alike."""
-    asked = request(demo.prompt(700, 2), 1, logprobs=20)
+    # Pages are shared after a step that follows them: one token alone would leave none.
+    asked = request(demo.prompt(700, 2), 4, logprobs=20)
     async with demo.backend(cache_tokens="4096") as backend:
         first, second = await ask(backend, asked), await ask(backend, asked)
     worst = difference(first.tops[0], second.tops[0])
@@ -159,7 +160,7 @@ async def oom(demo: Target) -> Measured:
     async with demo.backend(cache_tokens="4096") as backend:
         asked = request(demo.prompt(20, 5), 2)
         await ask(backend, asked)
-        with _forwards_fail():
+        with _next_forward_fails():
             try:
                 await ask(backend, asked)
                 ended = "no error"
@@ -170,13 +171,14 @@ async def oom(demo: Target) -> Measured:
 
 
 @contextmanager
-def _forwards_fail() -> Iterator[None]:
-    """While this holds, no step of a gpt-oss finds memory."""
+def _next_forward_fails() -> Iterator[None]:
+    """While this holds, the next step of a gpt-oss finds no memory; those after it do."""
     from transformers import GptOssForCausalLM
 
     original = GptOssForCausalLM.forward
 
     def fail(*_: Any, **__: Any) -> Any:
+        GptOssForCausalLM.forward = original
         raise torch.OutOfMemoryError("CUDA out of memory (forced by this check)")
 
     GptOssForCausalLM.forward = fail

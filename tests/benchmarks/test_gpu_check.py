@@ -168,11 +168,17 @@ async def test_a_prompt_that_the_cache_cannot_hold_is_skipped(tiny: Target) -> N
         await checks.long_prompt(tiny, sizes)
 
 
-def test_forwards_fail_for_a_while_alone() -> None:
+async def test_an_engine_that_goes_on_without_memory_passes(tiny: Target) -> None:
+    figures, holds = await checks.oom(tiny)
+    assert holds
+    assert figures == {"the request": "BackendFailed", "tokens later": 2}
+
+
+def test_one_forward_fails() -> None:
     from transformers import GptOssForCausalLM
 
     original = GptOssForCausalLM.forward
-    with checks._forwards_fail(), pytest.raises(torch.OutOfMemoryError):
+    with checks._next_forward_fails(), pytest.raises(torch.OutOfMemoryError):
         GptOssForCausalLM.forward(None)
     assert GptOssForCausalLM.forward is original
 
