@@ -21,15 +21,8 @@ def response_object(
 ) -> dict[str, Any]:
     """The API's response object without output, `in_progress` or, in the background, `queued`.
 
-    The object has the effective values of the request's parameters. A field without a value is null
-    if the specification allows null.
-
-    Args:
-        request: The request.
-        compiled: The compiled request.
-        response_id: The response's id.
-        model: The name of the model as the server serves it.
-        created_at: Unix time in seconds.
+    It has the effective values of the request's parameters; a field without one is null if the
+    specification allows null. model: its served name. created_at: Unix time in seconds.
     """
     sampling = compiled.plan.sampling
     response = {
