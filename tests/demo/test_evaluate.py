@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from demo import evaluate
-from demo.scoring import SampledMessages, agrees, expected, fits, parse
+from demo.scoring import Said, agrees, expected, fits, parse
 from demo.skills import SKILLS, draw_case
 from demo.skills.words import Split
 from demo.strange import practical, strange
@@ -57,11 +57,11 @@ def test_report_names_every_skill() -> None:
         (
             "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b"
             "<|return|>",
-            SampledMessages("a", "b", None, None),
+            Said("a", "b", None, None),
         ),
         (
             "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
-            SampledMessages("", None, "f", "{}"),
+            Said("", None, "f", "{}"),
         ),
         ("<|channel|>final<|message|>b", None),
         ("<|channel|>final<|message|>b<|end|>", None),
@@ -69,16 +69,16 @@ def test_report_names_every_skill() -> None:
         ("<|channel|>commentary<|message|>b<|call|>", None),
     ],
 )
-def test_only_whole_turns_are_valid(text: str, said: SampledMessages | None) -> None:
+def test_only_whole_turns_are_valid(text: str, said: Said | None) -> None:
     assert parse(encode_with_control(text)) == said
 
 
 def test_arguments_are_compared_as_values() -> None:
-    wanted = SampledMessages("", None, "f", '{"a":1,"b":"x"}')
-    assert agrees(SampledMessages("z", None, "f", '{"b": "x", "a": 1}'), wanted)
-    assert not agrees(SampledMessages("", None, "g", '{"a":1,"b":"x"}'), wanted)
-    assert not agrees(SampledMessages("", None, "f", '{"a":2,"b":"x"}'), wanted)
-    assert not agrees(SampledMessages("", None, "f", '{"a":'), wanted)
+    wanted = Said("", None, "f", '{"a":1,"b":"x"}')
+    assert agrees(Said("z", None, "f", '{"b": "x", "a": 1}'), wanted)
+    assert not agrees(Said("", None, "g", '{"a":1,"b":"x"}'), wanted)
+    assert not agrees(Said("", None, "f", '{"a":2,"b":"x"}'), wanted)
+    assert not agrees(Said("", None, "f", '{"a":'), wanted)
     assert not agrees(None, wanted)
 
 

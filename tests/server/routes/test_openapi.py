@@ -17,7 +17,7 @@ from server.openapi.examples import MODEL, REQUESTS
 from server.openapi.operations import OPERATIONS
 from server.openapi.page import POLICY
 from server.openapi.published import Description, File, Published, describe
-from server.responses.websocket import envelope
+from server.responses.websocket import error_message
 from server.store.responses.base import PreviousNotFound
 
 SCHEMAS = openapi()["components"]["schemas"]
@@ -391,4 +391,4 @@ async def test_errors(open_app: Any, status: int, method: str, path: str, option
 
 
 def test_the_error_of_a_websocket() -> None:
-    check({"$ref": "#/components/schemas/SocketError"}, envelope(PreviousNotFound("resp_1")))
+    check({"$ref": "#/components/schemas/SocketError"}, error_message(PreviousNotFound("resp_1")))

@@ -120,7 +120,7 @@ class Followed(SqlStore):
 async def test_a_server_that_is_lost_while_a_response_is_followed(
     start_postgres: Callable[[], Postgres], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.store.responses.sql._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("server.store.responses.sql._POSTGRES_POLL_SECONDS", 0.05)
     server = await asyncio.to_thread(start_postgres)
     store = Followed(await asyncio.to_thread(server.new_database))
     await store.start()
