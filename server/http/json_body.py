@@ -1,6 +1,7 @@
 """Parses request bodies: JSON that fits a schema, or a 400 that names the field."""
 
 from functools import partial
+from threading import Lock
 from typing import Any, TypeVar
 
 import orjson
@@ -16,6 +17,8 @@ M = TypeVar("M", bound=BaseModel)
 
 LARGE = 1 << 18
 """Bytes; a longer body is parsed on a thread."""
+
+_large_parse = Lock()
 
 
 async def parse(request: Request, schema: type[M]) -> M:
@@ -45,14 +48,23 @@ def load(text: bytes) -> Any:
     """
     json_scan.check(text)
     try:
-        return orjson.loads(text)
+        return _loads(text)
     except orjson.JSONDecodeError as error:
         if not json_scan.has_escapes(text):
             raise _invalid_json(error) from None
     try:
-        return orjson.loads(json_scan.replace_lone_surrogates(text))
+        return _loads(json_scan.replace_lone_surrogates(text))
     except orjson.JSONDecodeError as error:
         raise _invalid_json(error) from None
+
+
+def _loads(text: bytes) -> Any:
+    if len(text) <= LARGE:
+        return orjson.loads(text)
+    # A parse holds the interpreter to its end. Several in a row would keep the event loop from it
+    # for as long as all of them take.
+    with _large_parse:
+        return orjson.loads(text)
 
 
 def _invalid_json(error: orjson.JSONDecodeError) -> InvalidRequest:
