@@ -117,7 +117,10 @@ ROWS: tuple[Row, ...] = (
     Row("a path without end", endless(b"GET /")),
     Row("trailers without end", endless(CHUNKED + b"0\r\nA: ")),
     Row("a chunk's extension without end", endless(CHUNKED + b"1;")),
-    Row("a body without a length", endless(b"POST /x HTTP/1.1\r\nHost: a\r\n\r\n")),
+    Row(
+        "bytes behind a request without a body",
+        endless(b"POST /x HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    ),
     Row(f"{SLOW} slow heads", slow(HEAD)),
     Row(f"{SLOW} connections that send nothing", slow(b"")),
     Row(f"{SLOW} slow bodies", slow(HEAD + b"Content-Length: 9\r\n\r\n{")),

@@ -23,7 +23,6 @@ MAX_STOPS = 4
 MAX_STOP_LENGTH = 4096
 """Characters of a stop string. The end of the text is compared with it after each token."""
 
-MAX_TOP_LOGPROBS = 20
 ASSUMED_ANSWER_TOKENS = 16_384
 """Tokens of an answer without a limit, to which a reasoning budget is compared."""
 

@@ -79,11 +79,9 @@ class FileLocks:
 def _lock(path: Path, flags: int = 0) -> int | None:
     """Return the locked file's descriptor; None if it is locked or removed by another."""
     descriptor = os.open(path, os.O_RDWR | flags, 0o600)
-    try:
+    with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass
     os.close(descriptor)
     return None
