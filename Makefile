@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml constraints.txt
 	    "one (3.11 or later) as PYTHON=..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --disable-pip-version-check \
-	  --editable '.[test,dev,docs]'
+	  --editable '.[python-tools,mcp,test,test-browser,dev,docs]'
 	@touch $@
 
 # exec: Ctrl-C and a supervisor's signals reach the server itself.
@@ -110,7 +110,7 @@ format: install
 lock:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT \
 	  && $(PYTHON) -m venv "$$dir" \
-	  && "$$dir/bin/pip" install --disable-pip-version-check --quiet '.[gpu,test,dev,docs]' setuptools \
+	  && "$$dir/bin/pip" install --disable-pip-version-check --quiet '.[gpu,python-tools,mcp,test,test-browser,dev,docs]' setuptools \
 	  && "$$dir/bin/pip" freeze --all --exclude pip --exclude gpt-oss-server \
 	    | sed -e '1i # What is tested, for every extra. Made by "make lock".' \
 	      -e 's/+[a-z0-9.]*$$//' > constraints.txt

@@ -35,11 +35,12 @@ KNOWS_BACKENDS = {
 LAYERS: dict[str, set[str]] = {
     "schemas": {"errors"},
     "store": {"errors", "ids", "threads"},
-    "generation": {"errors", "schemas", "threads"},
+    "tools": {"errors", "ids", "store", "threads"},
+    "generation": {"errors", "schemas", "threads", "tools"},
     "http": {"context", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
-    "inbound": {"errors", "generation", "replay", "schemas", "store", "threads"},
-    "outbound": {"errors", "generation", "ids", "replay", "schemas", "settings", "store"},
+    "inbound": {"errors", "generation", "replay", "schemas", "store", "threads", "tools"},
+    "outbound": {"errors", "generation", "ids", "replay", "schemas", "settings", "store", "tools"},
     "persistence": {"errors", "generation", "outbound", "store"},
     "telemetry": {"store"},
     "responses": {

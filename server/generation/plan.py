@@ -4,21 +4,25 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from adapters.base import SamplingParams
+from harmony.grammar import GrammarSpec
 from harmony.messages import Conversation, Effort
+from server.tools.base import ToolDeclaration
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTool:
-    """A tool that the client declared.
+    """A tool that the request declares.
 
-    recipient: the harmony recipient that calls it, `functions.NAME`. name, namespace: those of the
-    client's declaration.
+    recipient: the harmony recipient that calls it, such as `functions.NAME`. name, namespace: those
+    of the client's declaration. hosted: the declaration of a tool that the server runs, None for
+    one that the client runs.
     """
 
     recipient: str
     name: str
-    kind: Literal["function", "custom"] = "function"
+    kind: Literal["function", "custom", "hosted"] = "function"
     namespace: str | None = None
+    hosted: ToolDeclaration | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,8 @@ class TurnPlan(SamplingPlan):
     parallel_calls: `<|call|>` does not end the sampling.
     prefill: tokens after `<|start|>assistant`: a part or the whole of the first header.
     truncate: drop the oldest turns of a prompt that is too long.
+    spec: what `grammar` was written from, None where there is none. Later turns of the answer have
+    grammars that are written from changed copies of it.
     """
 
     conversation: Conversation
@@ -80,6 +86,7 @@ class TurnPlan(SamplingPlan):
     parallel_calls: bool = False
     prefill: tuple[int, ...] = ()
     truncate: bool = False
+    spec: GrammarSpec | None = None
 
     def tool(self, recipient: str) -> DeclaredTool:
         """The declared tool for a sampled recipient.

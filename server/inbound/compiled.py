@@ -1,6 +1,6 @@
 """The context in which requests are compiled, and their compiled form."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from server.generation.plan import TurnPlan
 from server.inbound.grammar import Masking
@@ -9,6 +9,7 @@ from server.replay.content import Policy
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.store.responses.base import Store, StoredResponse
+from server.tools.base import ToolSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,10 @@ class CompiledRequest:
     """A request in the form that the gateway samples.
 
     plans: one for each answer that the request asks for; only their seeds differ.
-    tools: the request's tools.
+    tools: the request's tools. sessions: for each plan, the sessions of its hosted tools, which the
+    run of the plan closes.
     """
 
     plans: tuple[TurnPlan, ...]
     tools: Tools
+    sessions: tuple[tuple[ToolSession, ...], ...] = field(default=(), kw_only=True)

@@ -16,9 +16,10 @@ class StoredItem:
     """An item as the API shows it, with an `id`, and the sampled message that it was made from.
 
     The message contains what the item may omit: hidden reasoning, and the sampled token ids, which
-    the next prompt repeats. message: None for items of the client. Items are shared and must not be
-    changed.
+    the next prompt repeats. message: None for items of the client. result: the message with the
+    result of a hosted tool's call, None for other items. Items are shared and must not be changed.
     """
 
     item: Item
     message: Message | None = None
+    result: Message | None = None

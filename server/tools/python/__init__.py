@@ -1,0 +1,1 @@
+"""The hosted tool `python`: a stateful interpreter in a sandbox, and its files."""
