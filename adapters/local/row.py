@@ -12,7 +12,6 @@ from adapters.base import (
     FinishReason,
     GenerationRequest,
     SamplingParams,
-    SamplingPhase,
     TokenLogprobs,
 )
 from adapters.bounds import GREEDY_BELOW
@@ -20,6 +19,7 @@ from adapters.errors import BackendError
 from adapters.grammars import TokenMask
 from adapters.inbox import Inbox
 from adapters.local.sampling import Tally, uniform
+from adapters.phases import PhaseTracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,9 @@ class Row:
         self.ended = False
         prompt = request.prompt_token_ids
         self._base = PhaseState(request.sampling, prompt)
-        self._phases = [(phase, PhaseState(phase.params, prompt)) for phase in request.phases]
-        self._active: SamplingPhase | None = None
+        self._phase_states = [PhaseState(phase.params, prompt) for phase in request.phases]
+        self._tracker = PhaseTracker(request.phases)
         self.phase_state = self._base
-        self._longest_begin = max(
-            (len(begin) for phase in request.phases for begin in phase.begin), default=1
-        )
-        self._recent: tuple[int, ...] = ()
         self._seed = request.seed if request.seed is not None else secrets.randbits(64)
         self._sampled = 0
 
@@ -116,17 +112,9 @@ class Row:
         self._sampled += 1
         if self.phase_state.counts is not None:
             self.phase_state.counts.add(token_id)
-        if self._phases:
-            self._switch(token_id)
+        if self._phase_states:
+            active = self._tracker.accept(token_id)
+            self.phase_state = self._base if active is None else self._phase_states[active]
         if token_id in self.request.stop_token_ids:
             return "stop"
         return "length" if self._sampled >= self.request.max_tokens else None
-
-    def _switch(self, token_id: int) -> None:
-        self._recent = (*self._recent, token_id)[-self._longest_begin :]
-        for phase, phase_state in self._phases:
-            if any(begin and self._recent[-len(begin) :] == begin for begin in phase.begin):
-                self._active, self.phase_state = phase, phase_state
-                return
-        if self._active is not None and token_id in self._active.end:
-            self._active, self.phase_state = None, self._base

@@ -16,7 +16,7 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.errors import BackendFailed, Unsupported
-from adapters.phases import split_by_phase
+from adapters.phases import PhaseTracker, split_by_phase
 
 HOT = SamplingParams(temperature=2.0)
 BASE = SamplingParams(temperature=1.0)
@@ -66,6 +66,18 @@ async def sample(engine: Engine, request: GenerationRequest) -> list[GenerationC
 
 def tokens(chunks: list[GenerationChunk]) -> list[int]:
     return [token_id for chunk in chunks for token_id in chunk.token_ids]
+
+
+def test_the_last_tokens_decide_which_phase_is_active() -> None:
+    other = replace(PHASE, begin=((4,), (5, 6, 7)))
+    tracker = PhaseTracker((PHASE, other))
+    active = [tracker.accept(token_id) for token_id in (2, 1, 2, 9, 4, 3, 5, 6, 7)]
+    assert active == [None, None, 0, 0, 1, None, None, None, 1]
+
+
+def test_a_phase_that_does_not_end_is_active_until_another_begins() -> None:
+    tracker = PhaseTracker((PHASE, replace(PHASE, begin=((4,),))), phases_end=False)
+    assert [tracker.accept(token_id) for token_id in (1, 2, 3, 4, 3)] == [None, 0, 0, 1, 1]
 
 
 async def test_each_stretch_is_asked_for_with_its_sampling() -> None:
