@@ -1,4 +1,4 @@
-"""What one request carries from step to step: parameters in force, counts, seed, grammar."""
+"""The state of one request between steps: active parameters, token counts, seed, grammar."""
 
 import secrets
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from adapters.phases import PhaseTracker
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One row's results after a step: at most one token, the end, or what went wrong."""
+    """The result of a row after a step: at most one token, and the finish reason or the error."""
 
     token_id: int | None = None
     logprobs: TokenLogprobs | None = None
@@ -33,7 +33,7 @@ class Sampled:
 
 
 class Counts:
-    """How often each token was sampled, as arrays that grow; prompt tokens count 0."""
+    """How often each token was sampled, as arrays that grow. Prompt tokens start with 0."""
 
     def __init__(self, prompt: Iterable[int] = ()) -> None:
         self._places = {token_id: place for place, token_id in enumerate(dict.fromkeys(prompt))}
@@ -57,7 +57,7 @@ class Counts:
 
 
 class PhaseState:
-    """Sampling parameters, and the counts of what was sampled while they held."""
+    """Sampling parameters, and the counts of the tokens that were sampled with them."""
 
     def __init__(self, params: SamplingParams, prompt: Sequence[int]) -> None:
         self.params = params
@@ -86,7 +86,7 @@ def _bias_of(params: SamplingParams) -> tuple[torch.Tensor, torch.Tensor] | None
 
 
 class Row:
-    """A request in the engine. The engine's thread owns it, but for `inbox`."""
+    """A request in the engine. All but `inbox` is used on the engine's thread only."""
 
     def __init__(self, key: str, request: GenerationRequest, mask: TokenMask | None) -> None:
         self.key = key
@@ -104,11 +104,11 @@ class Row:
         self._sampled = 0
 
     def uniform(self, attempt: int) -> float:
-        """The random number for the next token."""
+        """The random number in [0, 1) for the next token. attempt: the number of earlier draws."""
         return uniform(self._seed, self._sampled, attempt)
 
     def accept(self, token_id: int) -> FinishReason | None:
-        """Take note of the next token; says whether it is the last, and why."""
+        """Add the next token. Returns the finish reason if it is the last one."""
         self._sampled += 1
         if self.phase_state.counts is not None:
             self.phase_state.counts.add(token_id)

@@ -220,7 +220,7 @@ def test_an_operator_that_computes_something_else_is_not_used(
     monkeypatch.setattr(attention, "_on_cpu", off)
     with caplog.at_level(logging.WARNING):
         assert not works(heads(2, 1), torch.float32, CPU)
-    assert "is off by" in caplog.text
+    assert "has an error of" in caplog.text
 
 
 def test_it_is_for_continuous_batching_alone() -> None:

@@ -61,8 +61,8 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture(autouse=True)
 def still_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.grammars.TokenMask.take", lambda *_: None)
-    monkeypatch.setattr("adapters.local.masks.MaskWorker.ask", lambda *_: None)
+    monkeypatch.setattr("adapters.grammars.TokenMask.consume", lambda *_: None)
+    monkeypatch.setattr("adapters.local.masks.MaskWorker.start", lambda *_: None)
 
 
 def noise(rows: int, seed: int = 0) -> torch.Tensor:
@@ -75,7 +75,7 @@ def mask_of(*allowed: int, many: bool = False) -> TokenMask:
     bits[list(allowed)] = 1
     mask = TokenMask(FakeMatcher(allowed), np.packbits(bits, bitorder="little").view(np.int32))  # type: ignore[arg-type]
     if many:
-        mask.few = None
+        mask.few_ids = None
     return mask
 
 
@@ -347,7 +347,7 @@ def test_what_fails_for_a_batch_is_tried_row_by_row(
         assert "too big" in str(bench.item(rows[place]).error)
 
 
-@pytest.mark.parametrize("method", ["allows", "bits", "take"])
+@pytest.mark.parametrize("method", ["allows", "bits", "consume"])
 def test_a_mask_that_fails_fails_its_row_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -389,32 +389,34 @@ def test_many_rows_are_chosen_in_portions(bench: Bench, monkeypatch: pytest.Monk
     assert bench.run(logits) == portions
 
 
-def asked_ahead(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[TokenMask]:
-    asked: list[TokenMask] = []
-    monkeypatch.setattr("adapters.local.masks.MaskWorker.ask", lambda _, masks: asked.extend(masks))
+def precomputed_masks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[TokenMask]:
+    started: list[TokenMask] = []
+    monkeypatch.setattr(
+        "adapters.local.masks.MaskWorker.start", lambda _, masks: started.extend(masks)
+    )
     bench.run(noise(len(bench.rows)))
-    return asked
+    return started
 
 
 def test_a_mask_is_made_ahead_after_a_refusal(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.add(mask_of(int(noise(1).argmin()), 3, many=True))
-    assert len(asked_ahead(bench, monkeypatch)) == 1
+    assert len(precomputed_masks(bench, monkeypatch)) == 1
 
 
 def test_no_mask_is_made_ahead_where_the_choice_was_allowed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.add(mask_of(*range(WIDTH), many=True))
-    assert asked_ahead(bench, monkeypatch) == []
+    assert precomputed_masks(bench, monkeypatch) == []
 
 
 def test_a_mask_is_always_made_ahead_where_it_shapes_the_distribution(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.add(mask_of(*range(WIDTH), many=True), sampling=SamplingParams(top_p=0.9), seed=1)
-    assert len(asked_ahead(bench, monkeypatch)) == 1
+    assert len(precomputed_masks(bench, monkeypatch)) == 1
 
 
 def test_a_mask_is_made_once_in_a_while_all_the_same(
@@ -423,4 +425,4 @@ def test_a_mask_is_made_once_in_a_while_all_the_same(
     mask = mask_of(*range(WIDTH), many=True)
     monkeypatch.setattr(mask, "_unlisted", 16)
     bench.add(mask)
-    assert asked_ahead(bench, monkeypatch) == [mask]
+    assert precomputed_masks(bench, monkeypatch) == [mask]

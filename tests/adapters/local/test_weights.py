@@ -11,7 +11,7 @@ from transformers.utils import import_utils
 from adapters.errors import BackendFailed
 from adapters.local import weights
 from adapters.local.options import Options
-from adapters.local.weights import arguments, assert_form, plan, why_no_mxfp4
+from adapters.local.weights import arguments, check_format, plan, why_no_mxfp4
 
 Patch = pytest.MonkeyPatch
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 1)
@@ -129,6 +129,6 @@ def test_packed_experts_are_there_after_loading(gpu: SimpleNamespace) -> None:
     class Mxfp4GptOssExperts(torch.nn.Module):
         """Named as transformers' own."""
 
-    assert_form(torch.nn.Sequential(Mxfp4GptOssExperts()), form)
+    check_format(torch.nn.Sequential(Mxfp4GptOssExperts()), form)
     with pytest.raises(BackendFailed, match="has dequantised the experts"):
-        assert_form(torch.nn.Sequential(torch.nn.Linear(1, 1)), form)
+        check_format(torch.nn.Sequential(torch.nn.Linear(1, 1)), form)
