@@ -71,11 +71,10 @@ class ConnectionExpired(APIError):
 class Connection:
     """The accepted connection of one client.
 
-    Args:
-        websocket: The accepted WebSocket.
-        context: The server's shared objects.
-        owner: The API key's digest.
-        lifetime: The maximum age in seconds.
+    websocket: the accepted WebSocket.
+    context: the server's shared objects.
+    owner: the API key's digest.
+    lifetime: the maximum age in seconds.
     """
 
     def __init__(

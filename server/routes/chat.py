@@ -58,7 +58,7 @@ async def create_chat_completion(request: Request) -> Response:
         include_usage=body.include_usage,
         service_tier=effective_tier(body.priority, body.service_tier),
     )
-    unserved = list(compiled.tools.left_out)
+    unserved = list(compiled.tools.unserved_kinds)
     first_chunk_fields = {UNSERVED_TOOLS_FIELD: unserved} if unserved else {}
     options = _render_options(body, compiled, context, owner)
     outbounds = [

@@ -128,13 +128,11 @@ async def _read_items(
 
     An item that the model wrote comes with the model's message, if that is known.
 
-    Args:
-        request: The HTTP request.
-        value: The request's `items`.
-        before: The items that the conversation has.
+    request: the HTTP request.
+    value: the request's `items`.
+    before: the items that the conversation has.
 
-    Raises:
-        InvalidRequest: An item is invalid, alone or after the items before it.
+    Raises InvalidRequest if an item is invalid, alone or after the items before it.
     """
     owner = authenticate(request).id
     context = context_of(request)

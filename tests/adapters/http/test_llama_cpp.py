@@ -141,7 +141,7 @@ async def test_ids_that_cannot_be_found_again_fail_the_generation(
     client: HTTPEngine, engine: FakeEngine, name: str
 ) -> None:
     engine.will("/completion", engine.recorded(name))
-    with pytest.raises(BackendFailed, match="did not tell all tokens"):
+    with pytest.raises(BackendFailed, match="did not send all tokens"):
         await sample(client, ask())
 
 

@@ -423,6 +423,6 @@ def test_a_mask_is_made_once_in_a_while_all_the_same(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mask = mask_of(*range(WIDTH), many=True)
-    monkeypatch.setattr(mask, "_unlisted", 16)
+    monkeypatch.setattr(mask, "_steps_without_mask", 16)
     bench.add(mask)
     assert precomputed_masks(bench, monkeypatch) == [mask]
