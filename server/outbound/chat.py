@@ -60,7 +60,7 @@ NO_FIELDS: Mapping[str, Any] = {}
 
 
 class ChatOutbound:
-    """Makes the chunks of one choice; implements `server.generation.outbound.Outbound`.
+    """Makes the chunks of one choice; implements `server.generation.outbound_protocol.Outbound`.
 
     shared: the fields that all chunks of the completion have (`chunk_fields`).
     plan: the compiled request.

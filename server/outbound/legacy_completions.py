@@ -23,7 +23,7 @@ _LOGPROB_LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
 
 class LegacyCompletionOutbound:
-    """Makes the chunks of one choice; implements `server.generation.outbound.Outbound`.
+    """Makes the chunks of one choice; implements `server.generation.outbound_protocol.Outbound`.
 
     shared: the fields that all chunks of the completion have (`chunk_fields`).
     index: the choice's index.

@@ -26,7 +26,7 @@ from server.outbound.items import OutputItem, Status, output_item
 
 
 class ResponsesOutbound:
-    """Makes the events of one response; implements `server.generation.outbound.Outbound`.
+    """Makes the events of one response; implements `server.generation.outbound_protocol.Outbound`.
 
     created: the response object before its first token.
     plan: the compiled request.

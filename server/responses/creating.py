@@ -13,7 +13,7 @@ from server.generation.runs import Run
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
-from server.outbound.hidden import refuse_if_reasoning_hidden
+from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import ResponseJournal
 from server.replay.sealed_items import INCLUDE

@@ -38,7 +38,7 @@ from server.http import json_body
 from server.http.backlog import open_backlog
 from server.http.budget import Lease
 from server.outbound.fold import DEFINING_EVENTS, fold
-from server.persistence.following import stream_stored
+from server.persistence.stored_stream import stream_stored
 from server.responses.creating import StartedResponse, create
 from server.schemas.base import note_unknown, refuse
 from server.schemas.fields import mapping, optional_boolean

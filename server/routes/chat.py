@@ -26,7 +26,7 @@ from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import chunk_fields, encoder, usage_chunk
-from server.outbound.hidden import refuse_if_reasoning_hidden
+from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.stored_chat import stored_chat_completion
 from server.persistence.completion_journal import ChatCompletionJournal
 from server.replay.sealed_items import INCLUDE

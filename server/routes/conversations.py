@@ -21,8 +21,8 @@ from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.paging import read_paging
-from server.outbound.hidden import redaction_for
 from server.outbound.listing import complete_item, paginate
+from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_item
 from server.replay import items
 from server.replay.prior_turns import conversation_not_found
