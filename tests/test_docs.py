@@ -189,8 +189,8 @@ def is_fine(words: list[str]) -> bool:
                 for name, service in COMPOSE["services"].items()
                 if name.startswith("engine-")
             }
-            given = " ".join(arguments).replace("=", " ")
-            return all(flag.replace("=", " ") in given for flag in engine[1:-1])
+            command_line = " ".join(arguments).replace("=", " ")
+            return all(flag.replace("=", " ") in command_line for flag in engine[1:-1])
     return False
 
 

@@ -139,8 +139,8 @@ async def test_a_stop_token_ends_the_generation_and_is_its_last_id(backend: Back
 async def test_one_chunk_tells_the_cached_tokens(backend: Backend) -> None:
     request = ask()
     chunks = await run(backend, request)
-    (told,) = [chunk.cached_tokens for chunk in chunks if chunk.cached_tokens is not None]
-    assert 0 <= told < len(request.prompt_token_ids)
+    (cached,) = [chunk.cached_tokens for chunk in chunks if chunk.cached_tokens is not None]
+    assert 0 <= cached < len(request.prompt_token_ids)
     assert {chunk.cached_tokens for chunk in chunks[1:-1]} <= {None}
 
 

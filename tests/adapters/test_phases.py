@@ -36,13 +36,13 @@ class Engine:
 
     async def __call__(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         self.asked.append(request)
-        said = self.script[len(request.prompt_token_ids) - 1 :][: request.max_tokens]
-        if STOP in said:
-            said = said[: said.index(STOP) + 1]
+        remaining = self.script[len(request.prompt_token_ids) - 1 :][: request.max_tokens]
+        if STOP in remaining:
+            remaining = remaining[: remaining.index(STOP) + 1]
         try:
-            for at in range(0, len(said), self.step):
-                part = tuple(said[at : at + self.step])
-                last = at + self.step >= len(said)
+            for at in range(0, len(remaining), self.step):
+                part = tuple(remaining[at : at + self.step])
+                last = at + self.step >= len(remaining)
                 reason: Any = ("stop" if part[-1] == STOP else "length") if last else None
                 logprobs = tuple(TokenLogprobs(token_id, -1.0) for token_id in part)
                 yield GenerationChunk(

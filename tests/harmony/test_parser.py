@@ -388,9 +388,9 @@ def test_what_the_prompt_gave_is_of_the_message_but_was_not_sampled() -> None:
 
 def test_text_in_the_prefix_begins_the_message() -> None:
     prefix = encode_with_control("<|start|>assistant<|channel|>final<|message|>Once")
-    started, given, sampled = Parser(prefix=prefix).push_many(encode(" more"))
+    started, from_prompt, sampled = Parser(prefix=prefix).push_many(encode(" more"))
     assert isinstance(started, MessageStarted)
-    assert (given, sampled) == (
+    assert (from_prompt, sampled) == (
         ContentDelta(0, "Once", (0, 0)),
         ContentDelta(0, " more", (0, 1)),
     )

@@ -86,7 +86,7 @@ async def test_a_url_that_is_none_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "reason"),
     [
         (status(401), "answered 401"),
         (sends("<html>"), "is no vllm-http server"),
@@ -96,11 +96,11 @@ async def test_a_url_that_is_none_is_named() -> None:
     ],
 )
 async def test_a_server_of_another_kind_is_refused(
-    engine: FakeEngine, answer: Answer, told: str
+    engine: FakeEngine, answer: Answer, reason: str
 ) -> None:
     engine.will("/v1/models", answer)
     client = HTTPEngine(engine.url, VLLMWire(), Options())
-    with pytest.raises(BackendFailed, match=told):
+    with pytest.raises(BackendFailed, match=reason):
         await client.start()
     await client.stop()
 
@@ -112,7 +112,7 @@ async def test_the_key_goes_along(engine: FakeEngine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "reason"),
     [
         (status(500, '{"error": {"message": "boom"}}'), "answered 500: boom"),
         (status(500, "grammar"), "answered 500: grammar"),
@@ -127,11 +127,11 @@ async def test_the_key_goes_along(engine: FakeEngine) -> None:
     ],
 )
 async def test_a_fault_is_the_engines_failure(
-    engine: FakeEngine, answer: Answer, told: str
+    engine: FakeEngine, answer: Answer, reason: str
 ) -> None:
     client = await connect(engine)
     engine.will(GENERATE, answer)
-    with pytest.raises(BackendFailed, match=told):
+    with pytest.raises(BackendFailed, match=reason):
         await sample(client)
 
 

@@ -44,8 +44,8 @@ async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    wanted = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
-    return GenerationRequest("r", (200006, 1428), **wanted)
+    arguments = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
+    return GenerationRequest("r", (200006, 1428), **arguments)
 
 
 async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:
@@ -100,8 +100,8 @@ async def test_the_last_chunk_tells_the_cached_tokens(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("cached"))
-    told = [chunk.cached_tokens for chunk in await sample(client, ask())]
-    assert told == [None] * (len(told) - 1) + [306]
+    cached = [chunk.cached_tokens for chunk in await sample(client, ask())]
+    assert cached == [None] * (len(cached) - 1) + [306]
 
 
 async def test_each_token_has_its_logprob(client: HTTPEngine, engine: FakeEngine) -> None:

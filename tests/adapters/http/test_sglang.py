@@ -39,8 +39,8 @@ async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    wanted = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
-    return GenerationRequest("r", (200006, 1428), **wanted)
+    arguments = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
+    return GenerationRequest("r", (200006, 1428), **arguments)
 
 
 async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:

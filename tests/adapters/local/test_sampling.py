@@ -25,14 +25,14 @@ def reference(logits: torch.Tensor, params: SamplingParams) -> dict[int, float]:
     scaled = logits.double().numpy() / params.temperature
     probs = np.exp(scaled - scaled.max())
     probs /= probs.sum()
-    kept = [int(i) for i in np.argsort(-probs) if probs[i] >= params.min_p * probs.max()]
+    included = [int(i) for i in np.argsort(-probs) if probs[i] >= params.min_p * probs.max()]
     if params.top_k:
-        kept = kept[: params.top_k]
-    shares = np.array([probs[i] for i in kept])
+        included = included[: params.top_k]
+    shares = np.array([probs[i] for i in included])
     before = (shares.cumsum() - shares) / shares.sum()
-    kept = [i for i, mass in zip(kept, before, strict=True) if mass < params.top_p]
-    total = sum(probs[i] for i in kept)
-    return {i: float(probs[i] / total) for i in kept}
+    included = [i for i, mass in zip(included, before, strict=True) if mass < params.top_p]
+    total = sum(probs[i] for i in included)
+    return {i: float(probs[i] / total) for i in included}
 
 
 @pytest.mark.parametrize("width", [7, 128, 1000])
@@ -200,7 +200,7 @@ def test_bits_are_unpacked_alike_on_the_host_and_on_a_device(
 
     arange = torch.arange
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: tensor)
-    monkeypatch.setattr(torch, "arange", lambda *given, device, **more: arange(*given, **more))
+    monkeypatch.setattr(torch, "arange", lambda *args, device, **more: arange(*args, **more))
     assert sampling.unpack(bits, width, Elsewhere()).tolist() == expected  # type: ignore[arg-type]
 
 

@@ -27,7 +27,7 @@ class FakeMatcher:
 
 
 class Bench:
-    """Runs single steps over given rows."""
+    """Runs single steps over its rows."""
 
     def __init__(self) -> None:
         self.rows: list[Row | None] = []

@@ -87,14 +87,14 @@ def test_the_packages_that_the_lock_names_keep_weights_packed() -> None:
     from packaging.requirements import Requirement
     from packaging.version import Version
 
-    (wanted,) = [
+    (requirement,) = [
         Requirement(line)
         for line in metadata.requires("gpt-oss-server") or ()
         if line.startswith("kernels")
     ]
     least, most = import_utils.KERNELS_MIN_VERSION, import_utils.KERNELS_MAX_VERSION
-    assert wanted.specifier.contains(Version(least))
-    assert not wanted.specifier.contains(Version(most))
+    assert requirement.specifier.contains(Version(least))
+    assert not requirement.specifier.contains(Version(most))
 
 
 def test_weights_that_are_not_packed_are_left_as_they_are(gpu: SimpleNamespace) -> None:

@@ -147,8 +147,8 @@ async def test_statistics_are_recorded_where_they_are_logged(outputs: TokenOutpu
     delivered, _ = delivery(outputs, loggers)
     scheduler = SchedulerStats()
     delivered.put_nowait(EngineCoreOutputs(2, [output(1, 2)], scheduler))
-    ((told, counts, engine),) = loggers.recorded
-    assert (told, counts.num_generation_tokens, engine) == (scheduler, 2, 2)
+    ((stats, counts, engine),) = loggers.recorded
+    assert (stats, counts.num_generation_tokens, engine) == (scheduler, 2, 2)
 
 
 async def test_statistics_without_outputs_are_recorded_too(outputs: TokenOutputs) -> None:

@@ -27,8 +27,8 @@ INFO = BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES, max_requests=25
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    wanted = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
-    return GenerationRequest("r", (200006, 1428), **wanted)
+    arguments = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
+    return GenerationRequest("r", (200006, 1428), **arguments)
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("the condition never held")
+    raise AssertionError("the condition was never true")
 
 
 async def settled(run: Run) -> None:
@@ -259,7 +259,7 @@ async def test_shutting_down_ends_all_runs(start_engine: StartEngine) -> None:
     runs = [await gate.start(PLAN, Told(), "r", background=bool(n)) for n in range(2)]
     await gate.runs.close()
     await asyncio.gather(*map(settled, runs))
-    # Nobody wanted the one in the background to end.
+    # The background run was not cancelled.
     assert [kinds(run) for run in runs] == [["started", "cancelled"], ["started", "failed"]]
     assert (engine.open, gate.admission.admitted) == (0, 0)
 

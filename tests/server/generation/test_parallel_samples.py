@@ -16,7 +16,7 @@ from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Us
 
 
 class Turn:
-    """A choice's sampling, told by the test what to do."""
+    """The sampling of one choice, controlled by the test."""
 
     def __init__(self, outbound: Any, last_events: LastEvents) -> None:
         self.outbound = outbound
@@ -78,7 +78,7 @@ class Gateway:
 
 
 class Outbound:
-    """Says what it is told, under its index."""
+    """Emits the events of the test, with its index."""
 
     def __init__(self, index: int) -> None:
         self._index = index

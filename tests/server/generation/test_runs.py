@@ -16,7 +16,7 @@ def events(*numbers: int) -> list[WireEvent]:
 
 
 class Source:
-    """A producer that is told what to emit and when to end."""
+    """A producer whose events and end the test controls."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -44,7 +44,7 @@ class Source:
 
 
 class SlowJournal:
-    """A journal that writes when it is told to."""
+    """A journal that writes when the test allows it."""
 
     def __init__(self) -> None:
         self.written: list[int] = []

@@ -91,6 +91,6 @@ def test_nothing_is_held_back_but_the_beginning_of_a_stop_string(
     matcher = StopStrings(stops)
     sent, stopped = matcher.push(text)
     if not stopped:
-        held = matcher.flush()
-        assert sent + held == text
-        assert not held or any(stop.startswith(held) for stop in stops)
+        withheld = matcher.flush()
+        assert sent + withheld == text
+        assert not withheld or any(stop.startswith(withheld) for stop in stops)

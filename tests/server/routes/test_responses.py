@@ -34,7 +34,7 @@ Serve = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 
 class Recorded(ScriptedBackend):
-    """Remembers the prompts that it was given."""
+    """Records the prompts that it receives."""
 
     prompts: list[str]
 

@@ -19,8 +19,8 @@ def stored(name: str, owner: str = "ann", **fields: Any) -> StoredChatCompletion
     return StoredChatCompletion(owner, completion, MESSAGES, {f"call_of_{name}": SAID})
 
 
-async def listed(store: Store, owner: str = "ann", limit: int = 9, **wanted: Any) -> list[str]:
-    found = await store.chat_completions.list(owner, ListFilter(limit, **wanted))
+async def listed(store: Store, owner: str = "ann", limit: int = 9, **filters: Any) -> list[str]:
+    found = await store.chat_completions.list(owner, ListFilter(limit, **filters))
     return [completion["id"] for completion in found.completions]
 
 
@@ -107,8 +107,8 @@ async def test_what_is_old_is_swept(store: Store) -> None:
     await store.sweep(3600)
     assert await listed(store) == ["a"]
     swept = await store.sweep(-1)
-    kept = await listed(store)
-    assert (swept, kept) in ((1, []), (0, ["a"]))
+    remaining = await listed(store)
+    assert (swept, remaining) in ((1, []), (0, ["a"]))
 
 
 async def test_a_completion_that_is_put_again_is_kept_once(store: Store) -> None:
