@@ -25,7 +25,7 @@ Part = StoredItem | Message | dict[str, Any] | bytes
 
 
 class MemorySizes:
-    """The total size of the held parts, in bytes. A part that is held several times counts once.
+    """The total size of the parts in memory, in bytes. A part with several references counts once.
 
     Parts are identified by `id()`: the caller keeps a reference to each until it is released.
     """

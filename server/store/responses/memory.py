@@ -210,9 +210,9 @@ class MemoryStore:
             self._items[(stored.owner, output.item["id"])] = output
             if call_id := output.item.get("call_id"):
                 self._outputs_up_to_call[(stored.owner, call_id)] = stored.output[:position]
-        for given in stored.input:
+        for entry in stored.input:
             # A client may send an item back changed: the id stays with its first form.
-            self._items.setdefault((stored.owner, given.item["id"]), given)
+            self._items.setdefault((stored.owner, entry.item["id"]), entry)
 
     def _make_room(self) -> None:
         while len(self._responses) > 1 and (
