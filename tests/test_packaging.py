@@ -123,7 +123,7 @@ def test_the_wheel_holds_the_vocabulary_and_the_licences(wheel: list[str]) -> No
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_each_package_says_that_it_is_typed(wheel: list[str], package: str) -> None:
+def test_each_package_is_marked_as_typed(wheel: list[str], package: str) -> None:
     assert f"{package}/py.typed" in wheel
 
 
@@ -218,7 +218,7 @@ def test_no_shell_stands_between_make_and_the_server(installed: Path) -> None:
 
 
 @pytest.mark.skipif(HADOLINT is None, reason="no hadolint for this platform")
-def test_hadolint_has_nothing_to_say_about_the_image() -> None:
+def test_hadolint_accepts_the_image() -> None:
     assert HADOLINT is not None
     result = subprocess.run([HADOLINT, "Dockerfile"], cwd=ROOT, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (0, "")
@@ -258,7 +258,7 @@ def health() -> Iterator[http.server.HTTPServer]:
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
-def test_the_image_is_healthy_when_the_server_says_so(
+def test_the_image_is_healthy_when_the_server_is(
     health: http.server.HTTPServer, status: int, healthy: bool
 ) -> None:
     health.status = status  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ def test_work_is_not_waited_for_once_nobody_wants_it() -> None:
     assert ended.wait(60)
 
 
-async def test_work_that_ends_after_it_was_cancelled_says_so_to_nobody() -> None:
+async def test_work_that_ends_after_it_was_cancelled_reports_nothing() -> None:
     proceed, notified = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -23,7 +23,7 @@ def step(*sampled: tuple[TokenMask, int]) -> None:
             mask.allowed()
 
 
-async def test_a_compiled_grammar_knows_its_first_tokens(compiler: GrammarCompiler) -> None:
+async def test_a_compiled_grammar_has_its_first_mask(compiler: GrammarCompiler) -> None:
     mask = await compiler.compile(TEXT)
     assert mask.allowed().tolist() == [CHANNEL]
     assert mask.allows(CHANNEL)
@@ -41,7 +41,7 @@ async def test_masks_follow_their_tokens(compiler: GrammarCompiler) -> None:
     assert not text.complete
 
 
-async def test_equal_grammars_are_compiled_once_and_followed_apart(
+async def test_equal_grammars_are_compiled_once_and_advance_independently(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await compiler.compile(TEXT)
@@ -75,7 +75,7 @@ async def test_requests_for_the_same_grammar_wait_for_one_compilation(
     assert impatient.cancelled()
 
 
-async def test_without_a_tokenizer_grammars_fail_and_say_why() -> None:
+async def test_without_a_tokenizer_grammars_fail_with_the_reason() -> None:
     def no_vocabulary() -> LLTokenizer:
         raise OSError("no vocabulary")
 
@@ -100,7 +100,7 @@ async def test_closing_ends_what_waits(
 
 
 @pytest.mark.parametrize("limit", [("_MAX_CACHED_GRAMMARS", 2), ("_MAX_CACHED_CHARACTERS", 25)])
-async def test_only_so_many_grammars_are_kept(
+async def test_the_cache_of_grammars_is_limited(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]
 ) -> None:
     compiled = []

@@ -80,7 +80,7 @@ def test_a_phase_that_does_not_end_is_active_until_another_begins() -> None:
     assert [tracker.accept(token_id) for token_id in (1, 2, 3, 4, 3)] == [None, 0, 0, 1, 1]
 
 
-async def test_each_stretch_is_asked_for_with_its_sampling() -> None:
+async def test_each_phase_is_requested_with_its_sampling() -> None:
     engine = Engine([7, 1, 2, 8, 3, 9, 1, 2, 5, STOP])
     chunks = await sample(engine, ask())
     assert tokens(chunks) == engine.script
@@ -108,7 +108,7 @@ async def test_what_was_sampled_past_the_change_is_not_used() -> None:
     assert [chunk.finish_reason for chunk in chunks] == [None, "stop"]
 
 
-async def test_only_the_first_request_tells_the_cached_tokens() -> None:
+async def test_only_the_first_request_has_the_cached_tokens() -> None:
     chunks = await sample(Engine([1, 2, 8, STOP]), ask())
     assert [chunk.cached_tokens for chunk in chunks] == [0, None, None, None]
 
@@ -138,7 +138,7 @@ async def test_a_stop_token_that_also_ends_the_phase_ends_the_generation() -> No
     assert len(engine.asked) == 2
 
 
-async def test_an_engine_may_tell_the_end_after_the_last_token() -> None:
+async def test_an_engine_may_report_the_end_after_the_last_token() -> None:
     class Late(Engine):
         async def __call__(
             self, request: GenerationRequest

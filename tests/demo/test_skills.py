@@ -68,7 +68,7 @@ def test_drills_hold_many_exchanges_and_are_never_evaluated() -> None:
     assert "drill" not in SKILLS
 
 
-def test_aligned_tells_what_can_be_copied() -> None:
+def test_aligned_marks_what_can_be_copied() -> None:
     assert aligned("Berlin")
     assert not aligned("_lantern")
 

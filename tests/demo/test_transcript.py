@@ -41,7 +41,7 @@ def test_call_has_the_guides_header() -> None:
     )
 
 
-def test_prompt_is_not_learned_and_what_is_said_is() -> None:
+def test_turns_are_learned_and_the_prompt_is_not() -> None:
     case = draw_case(1, 1, Split.TRAIN, "sums")
     whole = transcript(case)
     start = len(prompt(case))

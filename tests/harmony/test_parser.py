@@ -170,7 +170,7 @@ def test_another_namespaces_tool_is_not_taken_for_a_declared_one() -> None:
     assert (message.header.recipient, message.repairs) == ("repo_browser.f", ())
 
 
-def test_what_another_author_says_is_no_answer() -> None:
+def test_a_message_of_another_author_is_no_answer() -> None:
     first, second = messages(
         "<|channel|>final<|message|>Hi<|end|><|start|>user<|message|>And now?<|end|>"
     )
@@ -344,7 +344,7 @@ def test_a_character_in_pieces_is_one_delta_that_spans_them() -> None:
     ]
 
 
-def test_a_held_back_piece_is_not_in_the_span_of_the_text_before() -> None:
+def test_a_withheld_piece_is_not_in_the_span_of_the_text_before() -> None:
     parser = Parser(prefix=encode_with_control("<|start|>assistant<|channel|>final<|message|>"))
     [_, first] = parser.push_many([*encode("a"), *EURO[:2]])
     [second] = parser.push_many([EURO[2], *encode(" b")])
@@ -396,7 +396,7 @@ def test_text_in_the_prefix_begins_the_message() -> None:
     )
 
 
-def test_messages_are_counted_and_their_kind_is_told_as_their_header_ends() -> None:
+def test_messages_have_an_index_and_a_kind_when_their_header_ends() -> None:
     parser = Parser()
     header = encode_with_control("<|channel|>analysis<|message|>")
     assert not parser.push_many(header[:-1])

@@ -368,7 +368,7 @@ def test_reasoning_before_an_answer_is_dropped_while_a_call_waits(library: Any) 
     assert "Which harbour?" in library.text(messages)
 
 
-def test_calls_on_the_analysis_channel_are_kept(library: Any) -> None:  # R2
+def test_calls_on_the_analysis_channel_stay(library: Any) -> None:  # R2
     messages = OWN["answered_after_python"]
     assert "print(2 ** 70)" in decode(prompt(*messages))
     assert "print(2 ** 70)" not in library.text(messages)
@@ -458,7 +458,7 @@ def test_dropped_reasoning_is_not_replayed() -> None:
     assert prompt(thought, says("noon")) == prompt(says("noon"))
 
 
-def test_no_more_is_rendered_than_is_wanted() -> None:
+def test_no_more_is_rendered_than_requested() -> None:
     user, assistant = Author(Role.USER), Author(Role.ASSISTANT)
     whole = Conversation((Message(user, "a b c"), Message(assistant, "d", Channel.FINAL)) * 50)
     ids = render(whole)

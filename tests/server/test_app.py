@@ -124,7 +124,7 @@ async def test_an_unknown_url_is_named(start_engine: StartEngine) -> None:
     assert body["code"] == "unknown_url"
 
 
-async def test_a_wrong_method_is_told_the_right_one(start_engine: StartEngine) -> None:
+async def test_a_wrong_method_gets_the_allowed_ones(start_engine: StartEngine) -> None:
     async with client(await start_engine(ANSWER)) as http:
         answer = await http.delete("/v1/models")
     assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}
@@ -150,7 +150,7 @@ async def test_as_many_requests_sample_as_the_engine_computes_unless_it_is_set(
         assert context(http).gateway.admission.limit == running
 
 
-async def test_a_full_queue_says_when_to_come_back(start_engine: StartEngine) -> None:
+async def test_a_full_queue_has_a_retry_after(start_engine: StartEngine) -> None:
     async with client(await start_engine(ANSWER), max_running=1, max_waiting=0) as http:
         context(http).gateway.admission.enter()
         answer = await http.post("/v1/chat/completions", json=CHAT)

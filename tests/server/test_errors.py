@@ -70,7 +70,7 @@ def test_each_error_has_its_status_and_code(
     assert (error.status, error.code, str(error)) == (status, code, "No.")
 
 
-def test_a_code_that_is_given_wins() -> None:
+def test_an_explicit_code_replaces_the_default() -> None:
     assert NotFound("No.", code="model_not_found").code == "model_not_found"
 
 
@@ -79,7 +79,7 @@ def test_a_missing_key_is_answered_with_the_challenge() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "header"), [(0, "1"), (1, "1"), (1.2, "2"), (30, "30")])
-def test_nobody_is_told_to_come_back_too_early(seconds: float, header: str) -> None:
+def test_retry_after_is_rounded_up_and_positive(seconds: float, header: str) -> None:
     assert RateLimited("No.", seconds).headers == {"Retry-After": header}
 
 
@@ -98,7 +98,7 @@ def test_other_errors_add_no_headers() -> None:
         (InvalidGrammar("no such rule"), InvalidRequest, "invalid_grammar"),
     ],
 )
-def test_other_errors_of_backends_are_told_in_their_own_words(
+def test_other_errors_of_backends_have_their_own_message(
     error: BackendError, kind: type[APIError], code: str
 ) -> None:
     converted = from_backend(error)
@@ -136,7 +136,7 @@ def test_an_engine_that_had_sampled_has_failed(error: BackendFailed) -> None:
     assert type(from_backend(error, has_sampled=True)) is ServerFailed
 
 
-def test_an_engine_that_is_not_ready_says_when_to_come_back() -> None:
+def test_an_engine_that_is_not_ready_has_a_retry_after() -> None:
     converted = from_backend(NotReady("it starts", 2.5))
     assert (type(converted), converted.headers) == (EngineDown, {"Retry-After": "3"})
 
@@ -148,7 +148,7 @@ def test_a_dead_end_is_the_clients_where_the_client_wrote_the_grammar() -> None:
     assert type(from_backend(DeadEnd())) is ServerFailed
 
 
-def test_a_full_engine_says_when_to_come_back() -> None:
+def test_a_full_engine_has_a_retry_after() -> None:
     assert from_backend(Overloaded("full", 3)).headers == {"Retry-After": "3"}
 
 

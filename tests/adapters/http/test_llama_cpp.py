@@ -96,9 +96,7 @@ async def test_a_stop_token_is_the_last_id(client: HTTPEngine) -> None:
     assert chunks[-1].finish_reason == "stop"
 
 
-async def test_the_last_chunk_tells_the_cached_tokens(
-    client: HTTPEngine, engine: FakeEngine
-) -> None:
+async def test_the_last_chunk_has_the_cached_tokens(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("cached"))
     cached = [chunk.cached_tokens for chunk in await sample(client, ask())]
     assert cached == [None] * (len(cached) - 1) + [306]
@@ -145,7 +143,7 @@ async def test_ids_that_cannot_be_found_again_fail_the_generation(
         await sample(client, ask())
 
 
-async def test_the_request_is_said_in_llama_cpps_words(
+async def test_the_request_has_the_fields_of_llama_cpp(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("length"))

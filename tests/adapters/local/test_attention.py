@@ -68,7 +68,7 @@ def run(tensors: dict[str, Tensor], window: int | None) -> Tensor:
     ],
     ids=str,
 )
-def test_attention_is_what_its_definition_says(
+def test_attention_follows_its_definition(
     sequences: list[tuple[int, int]], window: int | None
 ) -> None:
     tensors = case(sequences)

@@ -56,7 +56,7 @@ def test_transformers_own_allocator_is_back_afterwards() -> None:
     assert registered() is SlidingAttentionCacheAllocator
 
 
-def test_matched_prefixes_are_told_with_their_length() -> None:
+def test_matched_prefixes_are_reported_with_their_length() -> None:
     found: list[tuple[str, int]] = []
     cache = SimpleNamespace(search_prefix_match=lambda request_id, ids: len(ids) // 2 * 2)
     report_cached_prefixes(cache, lambda *match: found.append(match))

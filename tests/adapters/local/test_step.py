@@ -137,7 +137,7 @@ def test_logprobs_are_of_the_models_own_distribution(bench: Bench) -> None:
     assert [token for token, _ in entry.top] == expected.topk(2).indices.tolist()
 
 
-def test_penalties_hold_back_what_was_sampled(bench: Bench) -> None:
+def test_penalties_apply_to_sampled_tokens(bench: Bench) -> None:
     row = bench.add(sampling=SamplingParams(temperature=0, presence_penalty=2.0))
     logits = torch.zeros(1, WIDTH)
     logits[0, 5], logits[0, 6] = 1.5, 1.0
@@ -365,7 +365,7 @@ def test_a_mask_that_fails_fails_its_row_alone(
     assert bench.item(other).token_id == int(logits[1].argmax())
 
 
-def test_a_row_that_ended_is_told_nothing_more(bench: Bench) -> None:
+def test_a_row_that_ended_gets_no_more_results(bench: Bench) -> None:
     row = bench.add()
     logits = torch.zeros(1, WIDTH)
     logits[0, 9] = 1

@@ -50,7 +50,7 @@ def test_on_a_cpu_prompts_are_taken_whole(checkpoint_folder: Path) -> None:
     assert engine_arguments(str(checkpoint_folder), {}).enable_chunked_prefill is False
 
 
-def test_what_is_given_wins(checkpoint_folder: Path) -> None:
+def test_an_option_overrides_the_default(checkpoint_folder: Path) -> None:
     options = {"scheduling_policy": "fcfs"}
     assert engine_arguments(str(checkpoint_folder), options).scheduling_policy == "fcfs"
 

@@ -37,7 +37,7 @@ def test_the_modules_main_is_the_command_line(
 
 
 @pytest.mark.parametrize("command", ["serve", "chat"])
-def test_on_windows_one_sentence_says_where_it_runs(command: str) -> None:
+def test_on_windows_one_sentence_names_the_supported_systems(command: str) -> None:
     program = (
         "import sys; sys.platform = 'win32'; from server.__main__ import main; sys.exit(main())"
     )
@@ -133,7 +133,7 @@ def test_a_bad_value_is_one_clear_line(
     assert served == []
 
 
-def test_a_bad_variable_is_told_in_the_same_way(
+def test_a_bad_variable_is_reported_in_the_same_way(
     served: list[Settings],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

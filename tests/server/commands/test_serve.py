@@ -454,7 +454,7 @@ def test_a_client_that_sends_half_a_request_cannot_keep_the_server(scripted: Sta
 # What it says
 
 
-def test_logs_hold_each_request_once_and_nothing_that_was_said(scripted: Start) -> None:
+def test_logs_contain_each_request_once_and_no_content(scripted: Start) -> None:
     process = scripted("--log-level", "debug", "--api-key", "hunter2")
     url = process.url()
     key = {"authorization": "Bearer hunter2"}
@@ -651,7 +651,7 @@ def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     assert len(stopped) == 1
 
 
-def test_a_damaged_store_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_a_damaged_store_is_reported_with_advice(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     store.write_bytes(b"no database" * 1000)
     script = tmp_path / "script.jsonl"

@@ -194,7 +194,7 @@ async def test_choices_may_be_ended_for_a_reason() -> None:
     assert [turn.cancelled for turn in gateway.turns] == [True, True]
 
 
-async def test_the_events_of_choices_are_kept_once() -> None:
+async def test_the_events_of_choices_are_stored_once() -> None:
     gateway = Gateway()
     run = await begin(gateway, 2)
     singles = [single for index in range(2) if (single := gateway.runs.find(f"id-{index}"))]

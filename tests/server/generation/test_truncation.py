@@ -46,7 +46,7 @@ def test_without_a_user_there_is_no_turn_to_drop() -> None:
     assert render_within(talk(), 1) == render(talk())
 
 
-def test_reasoning_stays_as_the_conversation_says() -> None:
+def test_reasoning_stays_as_the_conversation_requires() -> None:
     thought = Message(Author(Role.ASSISTANT), "hm", Channel.ANALYSIS)
     asked, answer = turn("b")
     whole = Conversation((*turn("a"), asked, thought, answer), all_reasoning=True)

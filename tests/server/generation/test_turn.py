@@ -329,7 +329,7 @@ async def test_leaving_a_turn_closes_the_generation(start_engine: StartEngine) -
         (ContextTooLong(9, 8), ContextLengthExceeded),
     ],
 )
-async def test_an_error_of_the_engine_is_told_to_the_client(
+async def test_an_error_of_the_engine_is_sent_to_the_client(
     start_engine: StartEngine, broken: BackendError, expected: type[APIError]
 ) -> None:
     error = (await prepare(PLAN, await start_engine(ANSWER), "r")).api_error(broken)

@@ -71,7 +71,7 @@ async def test_what_is_put_is_got(store: Store) -> None:
     assert await store.items("a", ["out_one", "out_two"]) == {"out_one": one.output[0]}
 
 
-async def test_what_continues_what_may_not_be_kept_is_kept_without_its_history(
+async def test_a_detached_response_is_stored_without_its_history(
     store: Store,
 ) -> None:
     two = running("two", previous=turn("one"), detached=True)
@@ -83,7 +83,7 @@ async def test_what_continues_what_may_not_be_kept_is_kept_without_its_history(
 
 
 @pytest.mark.parametrize("message", [THOUGHT, CALL, None])
-async def test_what_the_model_said_is_kept_beside_its_item(
+async def test_the_models_message_is_stored_with_its_item(
     store: Store, message: Message | None
 ) -> None:
     await store.put(turn("one", made=(item("out", message),)))
@@ -243,7 +243,7 @@ async def test_a_run_that_ended_gets_no_more_events(store: Store) -> None:
     assert await store.ledger("a", "one") == Ledger(tuple(numbered(0)), ended=True)
 
 
-async def test_events_that_are_appended_again_are_kept_once(store: Store) -> None:
+async def test_events_that_are_appended_again_are_stored_once(store: Store) -> None:
     await store.begin(running("one"))
     await store.append("one", numbered(0, 1))
     await store.append("one", numbered(2))
@@ -277,7 +277,7 @@ async def test_a_response_that_is_deleted_while_it_is_made_stays_deleted(store: 
     assert await store.items("a", ["out_one"]) == {}
 
 
-async def test_a_run_hears_that_it_is_cancelled(store: Store) -> None:
+async def test_a_run_is_notified_of_its_cancellation(store: Store) -> None:
     await store.begin(running("one"))
     await store.begin(running("two"))
     with store.listen(CANCELS) as changes:
@@ -310,7 +310,7 @@ async def test_a_reader_hears_of_new_events_and_of_the_end(store: Store) -> None
     assert heard == numbered(0, 1, 2)
 
 
-async def test_many_runs_at_once_keep_apart(store: Store) -> None:
+async def test_many_runs_at_once_are_independent(store: Store) -> None:
     async def run(name: str) -> None:
         await store.begin(running(name))
         for number in range(3):

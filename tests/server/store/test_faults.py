@@ -244,7 +244,7 @@ class FailsLater(MemoryStore):
         raise StoreUnavailable("No room.")
 
 
-async def test_an_answer_that_cannot_be_kept_is_not_given(tmp_path: Path) -> None:
+async def test_an_answer_that_cannot_be_stored_is_not_sent(tmp_path: Path) -> None:
     async with serving(FailsLater(), tmp_path) as client:
         answer = await client.post("/responses", json={"input": "hi"})
     assert answer.status_code == 503
@@ -252,7 +252,7 @@ async def test_an_answer_that_cannot_be_kept_is_not_given(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("background", [False, True])
-async def test_a_stream_whose_end_cannot_be_kept_fails(tmp_path: Path, background: bool) -> None:
+async def test_a_stream_whose_end_cannot_be_stored_fails(tmp_path: Path, background: bool) -> None:
     body = {"input": "hi", "stream": True, "background": background}
     async with serving(FailsLater(), tmp_path) as client:
         answer = await client.post("/responses", json=body)

@@ -17,7 +17,7 @@ SAID = Message(Author(Role.ASSISTANT), "x" * 5_000, tokens=tuple(range(10_000)))
 
 def weight(*parts: object) -> int:
     weights = MemorySizes()
-    weights.hold(parts)  # type: ignore[arg-type]
+    weights.add(parts)  # type: ignore[arg-type]
     return weights.total
 
 
@@ -31,13 +31,13 @@ def test_text_tokens_and_bytes_weigh() -> None:
 
 def test_what_several_hold_counts_once_until_all_have_released_it() -> None:
     weights, part = MemorySizes(), StoredItem({"text": "x"}, SAID)
-    weights.hold([part])
+    weights.add([part])
     once = weights.total
-    weights.hold([part])
+    weights.add([part])
     assert weights.total == once
-    weights.release([part])
+    weights.remove([part])
     assert weights.total == once
-    weights.release([part])
+    weights.remove([part])
     assert weights.total == 0
 
 
@@ -72,16 +72,16 @@ async def test_what_is_large_is_weighed_on_a_thread(
 
     monkeypatch.setattr(module, "_size_of_json", noted)
     await weights.measure(parts)
-    weights.hold(parts)
+    weights.add(parts)
     assert on
     assert on - {threading.get_ident()}
     assert weights.total == weight(*parts)
-    weights.release(parts)
+    weights.remove(parts)
     assert weights.total == 0
 
 
-async def test_little_is_weighed_where_it_is_held() -> None:
+async def test_small_parts_are_measured_without_a_thread() -> None:
     weights, parts = MemorySizes(), ({"text": "x"}, b"x" * 10_000, SAID)
     await weights.measure(parts)
-    weights.hold(parts)
+    weights.add(parts)
     assert weights.total == weight(*parts)

@@ -34,7 +34,7 @@ async def test_a_completion_comes_back_as_it_was(store: Store) -> None:
     assert await store.chat_completions.get("bob", "a") is None
 
 
-async def test_what_was_said_is_found_by_its_calls(store: Store) -> None:
+async def test_messages_are_found_by_their_calls(store: Store) -> None:
     for name in "ab":
         await store.chat_completions.put(stored(name))
     ids = ["call_of_a", "call_of_b", "call_of_c"]
@@ -111,7 +111,7 @@ async def test_what_is_old_is_swept(store: Store) -> None:
     assert (swept, remaining) in ((1, []), (0, ["a"]))
 
 
-async def test_a_completion_that_is_put_again_is_kept_once(store: Store) -> None:
+async def test_a_completion_that_is_put_again_is_stored_once(store: Store) -> None:
     for _ in range(2):
         await store.chat_completions.put(stored("a", metadata={"k": "v"}))
     assert await listed(store) == ["a"]

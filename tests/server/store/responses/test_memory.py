@@ -89,7 +89,7 @@ async def test_what_a_chain_shares_weighs_once() -> None:
     assert await store.get("a", "r0") is not None
 
 
-async def test_a_response_that_is_too_large_is_kept_until_the_next() -> None:
+async def test_a_response_that_is_too_large_is_stored_until_the_next() -> None:
     store = MemoryStore(most=5_000)
     await store.put(stored("one", input_items=(LONG,)))
     assert await store.get("a", "one") is not None

@@ -36,7 +36,7 @@ def own_postgres(start_postgres: Callable[[], Postgres]) -> Postgres:
     return start_postgres()
 
 
-async def test_what_is_kept_outlives_the_gateway(database: Database) -> None:
+async def test_stored_objects_outlive_the_gateway(database: Database) -> None:
     first = await database.open()
     one = turn("one")
     await first.put(one, numbered(0))
@@ -78,7 +78,7 @@ async def test_a_gateway_waits_for_another_that_makes_the_file(tmp_path: Path) -
     await store.stop()
 
 
-async def test_a_file_that_stays_locked_is_told_of(
+async def test_a_file_that_stays_locked_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0)
@@ -258,7 +258,7 @@ async def test_nothing_is_deflated_while_others_wait_to_write(
     await store.end(turn("two", input_items=thoughts), numbered(0))
 
 
-async def test_what_a_model_said_at_length_is_deflated_beside_the_event_loop(
+async def test_long_messages_are_compressed_on_a_thread(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await database.open()
