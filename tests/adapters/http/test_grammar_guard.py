@@ -11,10 +11,10 @@ from adapters.http.grammar_guard import GrammarGuard
 LETTERS = (64, 65)  # a, b
 MUCH = 's: s s s | s s | /[c-z]/ | " " | ""'
 NOTHING = "s: s <[1]>"
-INFO = BackendInfo("deaf", None, 2048, 201_088, FEATURES)
+INFO = BackendInfo("engine", None, 2048, 201_088, FEATURES)
 
 
-class Deaf:
+class IgnoringEngine:
     """Says `a`, then `b`, whatever the grammar. asked: how often; ended: whether it was let end."""
 
     def __init__(self) -> None:
@@ -41,13 +41,13 @@ class Deaf:
 
 
 @pytest.fixture
-def deaf() -> Deaf:
-    return Deaf()
+def engine() -> IgnoringEngine:
+    return IgnoringEngine()
 
 
 @pytest.fixture
-async def guard(deaf: Deaf, mask_tokenizer: LLTokenizer) -> AsyncIterator[GrammarGuard]:
-    guard = GrammarGuard(deaf, lambda: mask_tokenizer, 201_088)
+async def guard(engine: IgnoringEngine, mask_tokenizer: LLTokenizer) -> AsyncIterator[GrammarGuard]:
+    guard = GrammarGuard(engine, lambda: mask_tokenizer, 201_088)
     await guard.start()
     yield guard
     await guard.stop()
@@ -67,13 +67,13 @@ async def test_what_is_allowed_passes(guard: GrammarGuard, grammar: str | None) 
 
 
 async def test_nothing_follows_a_token_that_the_grammar_forbids(
-    guard: GrammarGuard, deaf: Deaf
+    guard: GrammarGuard, engine: IgnoringEngine
 ) -> None:
     chunks = guard.generate(ask('start: "a" "c"'))
     assert (await anext(chunks)).token_ids == (64,)
     with pytest.raises(BackendFailed, match="did not keep to"):
         await anext(chunks)
-    assert deaf.ended
+    assert engine.ended
 
 
 @pytest.mark.parametrize("rest", [MUCH, NOTHING])
@@ -87,26 +87,26 @@ async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(
 
 
 async def test_a_grammar_that_does_not_compile_reaches_no_engine(
-    guard: GrammarGuard, deaf: Deaf
+    guard: GrammarGuard, engine: IgnoringEngine
 ) -> None:
     with pytest.raises(InvalidGrammar):
         await sampled_ids(guard, "start: nonsense(")
-    assert deaf.asked == 0
+    assert engine.asked == 0
 
 
 async def test_an_engine_without_masks_answers_for_itself(
-    deaf: Deaf, mask_tokenizer: LLTokenizer
+    engine: IgnoringEngine, mask_tokenizer: LLTokenizer
 ) -> None:
-    deaf.info = replace(INFO, features=FEATURES - {"grammar"})
-    guard = GrammarGuard(deaf, lambda: mask_tokenizer, 201_088)
+    engine.info = replace(INFO, features=FEATURES - {"grammar"})
+    guard = GrammarGuard(engine, lambda: mask_tokenizer, 201_088)
     await guard.start()
     assert await sampled_ids(guard, 'start: "c"') == [*LETTERS]
     await guard.stop()
 
 
-async def test_all_else_is_the_engines(guard: GrammarGuard, deaf: Deaf) -> None:
+async def test_all_else_is_the_engines(guard: GrammarGuard, engine: IgnoringEngine) -> None:
     assert guard.info == INFO
     with pytest.raises(BackendFailed, match="checked"):
         await guard.check()
     await guard.stop()
-    assert deaf.stopped
+    assert engine.stopped

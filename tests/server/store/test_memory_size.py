@@ -12,7 +12,7 @@ from server.store import memory_size as module
 from server.store.items import StoredItem
 from server.store.memory_size import MemorySizes
 
-SAID = Message(Author(Role.ASSISTANT), "x" * 5_000, tokens=tuple(range(10_000)))
+MESSAGE = Message(Author(Role.ASSISTANT), "x" * 5_000, tokens=tuple(range(10_000)))
 
 
 def weight(*parts: object) -> int:
@@ -24,13 +24,13 @@ def weight(*parts: object) -> int:
 def test_text_tokens_and_bytes_weigh() -> None:
     assert weight(b"x" * 5_000) == 5_000
     assert weight({"text": "x" * 5_000}) > 5_000
-    assert weight(SAID) > 5_000 + 8 * 10_000
-    assert weight(StoredItem({"text": "x" * 5_000}, SAID)) > 5_000 + weight(SAID)
+    assert weight(MESSAGE) > 5_000 + 8 * 10_000
+    assert weight(StoredItem({"text": "x" * 5_000}, MESSAGE)) > 5_000 + weight(MESSAGE)
     assert weight(StoredItem({})) > 0
 
 
 def test_what_several_hold_counts_once_until_all_have_released_it() -> None:
-    weights, part = MemorySizes(), StoredItem({"text": "x"}, SAID)
+    weights, part = MemorySizes(), StoredItem({"text": "x"}, MESSAGE)
     weights.add([part])
     once = weights.total
     weights.add([part])
@@ -81,7 +81,7 @@ async def test_what_is_large_is_weighed_on_a_thread(
 
 
 async def test_small_parts_are_measured_without_a_thread() -> None:
-    weights, parts = MemorySizes(), ({"text": "x"}, b"x" * 10_000, SAID)
+    weights, parts = MemorySizes(), ({"text": "x"}, b"x" * 10_000, MESSAGE)
     await weights.measure(parts)
     weights.add(parts)
     assert weights.total == weight(*parts)

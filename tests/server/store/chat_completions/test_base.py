@@ -7,7 +7,7 @@ from server.store.chat_completions.base import ListFilter, StoredChatCompletion
 from server.store.responses.base import Store
 
 ASSISTANT = Author(Role.ASSISTANT)
-SAID = (
+SAMPLED = (
     Message(ASSISTANT, "Hm.", Channel.ANALYSIS, tokens=(1, 200_000)),
     Message(ASSISTANT, "{}", Channel.COMMENTARY, "functions.f", "json"),
 )
@@ -16,7 +16,7 @@ MESSAGES = ({"id": "c-0", "role": "user", "content": "café 😀"},)
 
 def stored(name: str, owner: str = "ann", **fields: Any) -> StoredChatCompletion:
     completion = {"id": name, "model": "m", "metadata": {}, "choices": []} | fields
-    return StoredChatCompletion(owner, completion, MESSAGES, {f"call_of_{name}": SAID})
+    return StoredChatCompletion(owner, completion, MESSAGES, {f"call_of_{name}": SAMPLED})
 
 
 async def listed(store: Store, owner: str = "ann", limit: int = 9, **filters: Any) -> list[str]:
@@ -39,8 +39,8 @@ async def test_messages_are_found_by_their_calls(store: Store) -> None:
         await store.chat_completions.put(stored(name))
     ids = ["call_of_a", "call_of_b", "call_of_c"]
     assert await store.chat_completions.messages_up_to_call("ann", ids) == {
-        "call_of_a": SAID,
-        "call_of_b": SAID,
+        "call_of_a": SAMPLED,
+        "call_of_b": SAMPLED,
     }
     assert await store.chat_completions.messages_up_to_call("bob", ids) == {}
     assert await store.chat_completions.messages_up_to_call("ann", []) == {}
@@ -49,7 +49,7 @@ async def test_messages_are_found_by_their_calls(store: Store) -> None:
 async def test_calls_may_be_more_than_a_statement_takes(store: Store) -> None:
     await store.chat_completions.put(stored("a"))
     ids = [*map(str, range(70_000)), "call_of_a"]
-    assert await store.chat_completions.messages_up_to_call("ann", ids) == {"call_of_a": SAID}
+    assert await store.chat_completions.messages_up_to_call("ann", ids) == {"call_of_a": SAMPLED}
 
 
 async def test_completions_are_listed_page_by_page(store: Store) -> None:
@@ -116,5 +116,5 @@ async def test_a_completion_that_is_put_again_is_stored_once(store: Store) -> No
         await store.chat_completions.put(stored("a", metadata={"k": "v"}))
     assert await listed(store) == ["a"]
     assert await store.chat_completions.messages_up_to_call("ann", ["call_of_a"]) == {
-        "call_of_a": SAID
+        "call_of_a": SAMPLED
     }
