@@ -18,7 +18,7 @@ from harmony.events import Repair
 from harmony.messages import Channel
 from server.errors import APIError, ServerFailed, Unavailable, engine_down
 from server.generation.admission import Admission, Ticket
-from server.generation.outbound import Outbound
+from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, Runs, WireEvent
 from server.generation.turn import Turn, prepare, prepare_raw

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from server.errors import APIError
 from server.generation.gateway import Gateway, LastEvents, Reason, stopped
-from server.generation.outbound import Outbound
+from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, WireEvent
 from server.schemas.fields import invalid

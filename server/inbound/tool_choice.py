@@ -76,7 +76,7 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
         kind = string(mapping(item, where).get("type"), f"{where}.type")
         if kind in _NAMED:
             allowed.add(_named(item, recipients, where))
-        elif shortened(kind) not in tools.left_out:
+        elif shortened(kind) not in tools.unserved_kinds:
             problem = f"the request has no tool of type '{shortened(kind)}'"
             raise invalid(f"{where}.type", problem)
     if mode == "required" and not allowed:

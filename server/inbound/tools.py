@@ -53,12 +53,12 @@ class Tool:
 class Tools:
     """The tools of a request.
 
-    served: the tools that can be called, in order. left_out: the kinds that this server cannot run.
-    param: the request's field that holds the tools.
+    served: the tools that can be called, in order. unserved_kinds: the kinds of tools that this
+    server cannot run. param: the request's field with the tools.
     """
 
     served: tuple[Tool, ...] = ()
-    left_out: tuple[str, ...] = ()
+    unserved_kinds: tuple[str, ...] = ()
     param: str = "tools"
 
     @property
@@ -87,7 +87,7 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
         return Tools()
     declaration(value, param)
     served: list[Tool] = []
-    left_out: dict[str, None] = {}
+    unserved_kinds: dict[str, None] = {}
     for index, item in enumerate(array(value, param, MAX_TOOLS)):
         where = f"{param}.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
@@ -96,15 +96,15 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
         elif kind == "namespace":
             served.extend(_read_namespace(item, where))
         else:
-            left_out[shortened(kind)] = None
+            unserved_kinds[shortened(kind)] = None
     if len(served) > MAX_TOOLS:
         raise invalid(param, f"expected at most {MAX_TOOLS} tools, those in namespaces included")
-    if len(left_out) > MAX_LISTED:
+    if len(unserved_kinds) > MAX_LISTED:
         raise invalid(param, f"expected tools of at most {MAX_LISTED} kinds")
-    if left_out:
-        logger.info("tools of these kinds are not served: %r", [*left_out])
+    if unserved_kinds:
+        logger.info("tools of these kinds are not served: %r", [*unserved_kinds])
     _refuse_equal_names(served)
-    return Tools(tuple(served), tuple(left_out), param)
+    return Tools(tuple(served), tuple(unserved_kinds), param)
 
 
 def shortened(kind: str) -> str:

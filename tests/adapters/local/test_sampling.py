@@ -25,14 +25,14 @@ def reference(logits: torch.Tensor, params: SamplingParams) -> dict[int, float]:
     scaled = logits.double().numpy() / params.temperature
     probs = np.exp(scaled - scaled.max())
     probs /= probs.sum()
-    kept = [int(i) for i in np.argsort(-probs) if probs[i] >= params.min_p * probs.max()]
+    included = [int(i) for i in np.argsort(-probs) if probs[i] >= params.min_p * probs.max()]
     if params.top_k:
-        kept = kept[: params.top_k]
-    shares = np.array([probs[i] for i in kept])
+        included = included[: params.top_k]
+    shares = np.array([probs[i] for i in included])
     before = (shares.cumsum() - shares) / shares.sum()
-    kept = [i for i, mass in zip(kept, before, strict=True) if mass < params.top_p]
-    total = sum(probs[i] for i in kept)
-    return {i: float(probs[i] / total) for i in kept}
+    included = [i for i, mass in zip(included, before, strict=True) if mass < params.top_p]
+    total = sum(probs[i] for i in included)
+    return {i: float(probs[i] / total) for i in included}
 
 
 @pytest.mark.parametrize("width", [7, 128, 1000])
@@ -72,7 +72,7 @@ def test_draws_follow_the_distribution(
         min_p=st.floats(0, 1),
     ),
 )
-def test_every_draw_is_a_column_that_is_kept(
+def test_every_draw_is_an_included_column(
     values: list[float], number: float, params: SamplingParams
 ) -> None:
     logits = torch.tensor([values])
@@ -112,7 +112,7 @@ def test_the_smallest_temperature_is_greedy() -> None:
     assert draw(logits, warp, torch.tensor([0.999], dtype=torch.float64)).tolist() == [1]
 
 
-def test_equally_likely_tokens_are_kept_together() -> None:
+def test_equally_likely_tokens_are_included_together() -> None:
     counts = spread(torch.tensor([1.0, 2.0, 2.0, 0.0]), SamplingParams(top_k=1))
     assert set(counts) == {1, 2}
 
@@ -124,7 +124,7 @@ def test_an_excluded_token_is_never_drawn_at_the_edges() -> None:
     assert draw(logits, warp_of([SamplingParams()] * 2, CPU), uniforms).tolist() == [150, 150]
 
 
-def test_rows_without_a_distribution_are_told_by_minus_one() -> None:
+def test_rows_without_a_distribution_have_minus_one() -> None:
     logits = torch.zeros(3, 200)
     logits[1] = -torch.inf
     logits[2, 5] = torch.nan
@@ -200,7 +200,7 @@ def test_bits_are_unpacked_alike_on_the_host_and_on_a_device(
 
     arange = torch.arange
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: tensor)
-    monkeypatch.setattr(torch, "arange", lambda *given, device, **more: arange(*given, **more))
+    monkeypatch.setattr(torch, "arange", lambda *args, device, **more: arange(*args, **more))
     assert sampling.unpack(bits, width, Elsewhere()).tolist() == expected  # type: ignore[arg-type]
 
 
