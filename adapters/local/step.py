@@ -34,9 +34,15 @@ class Step:
         self._report = report
         self._masks = MaskWorker()
         self._logits_buffer = LogitsBuffer()
+        self._runs: list[tuple[str, tuple[int, ...]]] = []
 
     def close(self) -> None:
         self._masks.close()
+
+    def take_runs(self) -> list[tuple[str, tuple[int, ...]]]:
+        """The keys of requests, and the tokens that grammars force after those of the last step."""
+        runs, self._runs = self._runs, []
+        return runs
 
     def __call__(self, scores: Tensor, output_ids: Tensor) -> None:
         """scores: [1, n, vocabulary] of float32, more rows than requests where one prefills.
@@ -60,26 +66,33 @@ class Step:
         for place, row in enumerate(sampler.batch):
             if row is None or row.ended:
                 continue
-            item = _advance(sampler, place, row)
+            item, run = _advance(sampler, place, row)
             row.ended = item.finish_reason is not None or item.error is not None
             mask = row.mask
             if not row.ended and mask is not None and mask.is_open and (mask.ahead or mask.due):
                 ahead.append(mask)
             results.append((row, item))
+            if run:
+                self._runs.append((row.key, run))
+                results += ((row, Sampled(token_id)) for token_id in run)
         self._masks.ask(ahead)
         self._report(results)
 
 
-def _advance(sampler: StepSampler, place: int, row: Row) -> Sampled:
-    """The row's results, once its state has gone on past them; an error is the row's own."""
+def _advance(sampler: StepSampler, place: int, row: Row) -> tuple[Sampled, tuple[int, ...]]:
+    """The row's next token, and those that its grammar forces after it; its state includes them.
+
+    An error ends the row alone.
+    """
     try:
         item = _outcome(sampler, place, row)
-        if row.mask is not None and item.error is None and item.finish_reason is None:
-            row.mask.take(sampler.tokens[place])
+        if row.mask is None or item.error is not None or item.finish_reason is not None:
+            return item, ()
+        row.mask.take(sampler.tokens[place])
+        return item, row.take_forced()
     except Exception as error:
         logger.exception("sampling failed")
-        return Sampled(error=BackendFailed(f"sampling failed: {error}"))
-    return item
+        return Sampled(error=BackendFailed(f"sampling failed: {error}")), ()
 
 
 def _outcome(sampler: StepSampler, place: int, row: Row) -> Sampled:
