@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import takewhile
 
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
@@ -110,6 +111,17 @@ class TokenMask:
         else:
             # A matcher that failed also reports that it has stopped.
             self.complete = self.matcher.is_stopped()
+
+    def consume_forced(self, most: int, stops: Collection[int]) -> tuple[int, ...]:
+        """Advance the grammar past the tokens that have to come next, and return them.
+
+        Their number is at most `most`, and they end before the first token in `stops`.
+        """
+        forced = self.matcher.compute_ff_tokens() if most > 0 else []
+        run = tuple(takewhile(lambda token_id: token_id not in stops, forced[:most]))
+        for token_id in run:
+            self.consume(token_id)
+        return run
 
     def _store(self, bits: NDArray[np.int32]) -> None:
         self._steps_without_mask = 0

@@ -28,6 +28,7 @@ from adapters.local.cache import (
     sharing_allocators,
 )
 from adapters.local.device import current
+from adapters.local.forced import append_after_update, split_decoding_requests
 from adapters.local.options import Options
 from adapters.local.recovery import end_batch
 from adapters.local.row import Row, Sampled
@@ -82,6 +83,8 @@ class Engine:
         ReadIndices(processor.cache, processor.inputs_and_outputs)
         report_cached_prefixes(processor.cache, self._set_cached_tokens)
         admit_after_cancellations(processor.scheduler)
+        split_decoding_requests(processor.scheduler)
+        append_after_update(processor, self._step.take_runs)
         if model.device.type == "cpu":
             # A step of 4,096 tokens takes as long as 40 of one token.
             tokens = max(_CPU_STEP_TOKENS, options.batch_requests)

@@ -118,3 +118,17 @@ class Row:
         if token_id in self.request.stop_token_ids:
             return "stop"
         return "length" if self._sampled >= self.request.max_tokens else None
+
+    def take_forced(self) -> tuple[int, ...]:
+        """Accept the tokens that the grammar forces next, and return them.
+
+        The last token of an answer, by a stop token or by the limit, is always sampled. A request
+        for logprobs has every token sampled: a step gives the logits after its last token only.
+        """
+        if self.mask is None or not self.mask.is_open or self.request.logprobs is not None:
+            return ()
+        room = self.request.max_tokens - self._sampled - 1
+        run = self.mask.consume_forced(room, self.request.stop_token_ids)
+        for token_id in run:
+            self.accept(token_id)
+        return run

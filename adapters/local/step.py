@@ -35,9 +35,15 @@ class Step:
         self._report = report
         self._masks = MaskWorker()
         self._logits_buffer = LogitsBuffer()
+        self._runs: list[tuple[str, tuple[int, ...]]] = []
 
     def close(self) -> None:
         self._masks.close()
+
+    def take_runs(self) -> list[tuple[str, tuple[int, ...]]]:
+        """The keys of requests, and the tokens that grammars force after those of the last step."""
+        runs, self._runs = self._runs, []
+        return runs
 
     def __call__(self, scores: Tensor, output_ids: Tensor) -> None:
         """Choose a token for each row of the batch, and report the results.
@@ -62,26 +68,33 @@ class Step:
         for place, row in enumerate(sampler.batch):
             if row is None or row.ended:
                 continue
-            item = _advance(sampler, place, row)
+            item, run = _advance(sampler, place, row)
             row.ended = item.finish_reason is not None or item.error is not None
             mask = row.mask
             if not row.ended and mask is not None and mask.needs_computing:
                 to_compute.append(mask)
             results.append((row, item))
+            if run:
+                self._runs.append((row.key, run))
+                results += ((row, Sampled(token_id)) for token_id in run)
         self._masks.start(to_compute)
         self._report(results)
 
 
-def _advance(sampler: StepSampler, place: int, row: Row) -> Sampled:
-    """The results of a row, whose state is advanced past them. An error ends this row only."""
+def _advance(sampler: StepSampler, place: int, row: Row) -> tuple[Sampled, tuple[int, ...]]:
+    """The row's next token, and those that its grammar forces after it; its state includes them.
+
+    An error ends this row only.
+    """
     try:
         item = _outcome(sampler, place, row)
-        if row.mask is not None and item.error is None and item.finish_reason is None:
-            row.mask.consume(sampler.tokens[place])
+        if row.mask is None or item.error is not None or item.finish_reason is not None:
+            return item, ()
+        row.mask.consume(sampler.tokens[place])
+        return item, row.take_forced()
     except Exception as error:
         logger.exception("sampling failed")
-        return Sampled(error=BackendFailed(f"sampling failed: {error}"))
-    return item
+        return Sampled(error=BackendFailed(f"sampling failed: {error}")), ()
 
 
 def _outcome(sampler: StepSampler, place: int, row: Row) -> Sampled:

@@ -229,7 +229,7 @@ def _choose(logits: Tensor, rows: list[Row], attempt: int, out: Tensor) -> list[
         chosen = sampling.greedy(logits)
     else:
         warp = sampling.warp_of([row.phase_state.params for row in rows], logits.device)
-        uniforms = [row.uniform(attempt) for row in rows]
+        uniforms = [(row.uniform(attempt), row.uniform(attempt + 2)) for row in rows]
         numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
         chosen = sampling.draw(logits, warp, numbers, out)
     columns: list[int] = chosen.tolist()

@@ -25,6 +25,9 @@ class FakeMatcher:
     def validate_tokens(self, tokens: list[int]) -> int:
         return int(tokens[0] in self._allowed)
 
+    def compute_ff_tokens(self) -> list[int]:
+        return []
+
 
 class Bench:
     """Runs single steps over its rows."""
