@@ -26,7 +26,6 @@ from server.tools.mcp.failures import (
     protocol_error,
 )
 from server.tools.mcp.http import Exchange, GuardTransport, http_client
-from server.tools.mcp.limits import MAX_RESPONSE
 from server.tools.mcp.servers import Server
 
 CLOSE_SECONDS = 0.5
@@ -170,14 +169,16 @@ class Connection:
         if isinstance(error, Failure):
             return error
         if self.exchange.too_large:
-            return protocol_error(f"The server sent more than {MAX_RESPONSE:,} bytes.")
+            return protocol_error("The server sent more than it may.")
         is_rpc = isinstance(error, MCPError) and error.message not in _STAND_INS
         if self.exchange.status is not None and not is_rpc:
             return http_error(self.exchange.status, self.exchange.reason)
-        if isinstance(error, MCPError):
-            return protocol_error(error.message, error.code)
         if isinstance(error, ValidationError | ValueError):
-            return protocol_error("The server's answer is not valid.")
+            return protocol_error("The server's answer is not valid.", types.PARSE_ERROR)
+        if isinstance(error, MCPError):
+            is_parse_error = error.code == types.PARSE_ERROR  # The SDK quotes the answer.
+            message = "The server's answer is not valid." if is_parse_error else error.message
+            return protocol_error(message, error.code)
         if isinstance(error, OSError) and self._kind == "stdio":
             return protocol_error("The server's program could not be started.", CONNECTION_CLOSED)
         return protocol_error(

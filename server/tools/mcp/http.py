@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import httpx2
 
-from server.tools.mcp.limits import MAX_RESPONSE, MAX_STREAM
+from server.tools.mcp.limits import BYTES_PER_LINE, MAX_RESPONSE, MAX_STREAM
 
 GuardTransport = Callable[[httpx2.AsyncHTTPTransport, bool], httpx2.AsyncHTTPTransport]
 """Lets a new transport connect to permitted addresses only; the flag permits private ones."""
@@ -94,6 +94,8 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         self._exchange.record(request.method, response.status_code)
         limit = MAX_STREAM if request.method == "GET" else MAX_RESPONSE
+        kind = response.headers.get("content-type", "").lower()
+        is_stream = kind.startswith("text/event-stream")
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
@@ -102,7 +104,7 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(
             status_code=response.status_code,
             headers=response.headers,
-            stream=_LimitedStream(stream, self._exchange, limit),
+            stream=_LimitedStream(stream, self._exchange, limit, is_stream=is_stream),
             extensions=response.extensions,
         )
 
@@ -111,18 +113,22 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """The body of a response, up to a limit of bytes."""
+    """The body of a response, up to a limit of bytes, and of lines: each event costs some work."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, exchange: Exchange, limit: int) -> None:
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, exchange: Exchange, limit: int, *, is_stream: bool
+    ) -> None:
         self._limit = limit
+        self._is_stream = is_stream
         self._inner = inner
         self._exchange = exchange
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size = lines = 0
         async for chunk in self._inner:
             size += len(chunk)
-            if size > self._limit:
+            lines += chunk.count(b"\n") if self._is_stream else 0
+            if size > self._limit or lines > self._limit // BYTES_PER_LINE:
                 self._exchange.too_large = True
                 # The SDK ends the request, and keeps the connection.
                 raise httpx2.StreamError(f"the response has more than {self._limit:,} bytes")

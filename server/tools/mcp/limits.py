@@ -20,6 +20,9 @@ MAX_RESPONSE = 4 << 20
 MAX_STREAM = 64 << 20
 """Bytes of a stream of events that lasts as long as its connection."""
 
+BYTES_PER_LINE = 400
+"""A stream of events may have one line for each so many bytes of its limit."""
+
 MAX_OUTPUT = 1 << 20
 """Bytes of UTF-8 of the result of one call, as the client and the model get it."""
 

@@ -16,6 +16,7 @@ import pytest
 from harmony.messages import Channel
 from server.tools.base import ToolCall, ToolContext, ToolEvent, ToolResult
 from server.tools.mcp.approvals import Approvals
+from server.tools.mcp.rules import NEVER
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
 
@@ -96,8 +97,8 @@ async def make_tool(approvals: Approvals) -> AsyncIterator[Callable[..., Any]]:
 
 
 def context(**changes: Any) -> ToolContext:
-    given: dict[str, Any] = {"timeout": 30.0, "stored": True, **changes}
-    return ToolContext(OWNER, "resp_1", "tools.0", **given)
+    given: dict[str, Any] = {"owner": OWNER, "timeout": 30.0, "stored": True, **changes}
+    return ToolContext(answer_id="resp_1", param="tools.0", **given)
 
 
 def call(name: str, content: str = "{}", **changes: Any) -> ToolCall:
@@ -188,3 +189,16 @@ def sse_url(processes: Processes) -> str:
 def program() -> tuple[str, ...]:
     """The command of the SDK's server over stdio."""
     return (sys.executable, str(SERVERS / "tools.py"), "stdio")
+
+
+@pytest.fixture(scope="module")
+def hostile(processes: Processes) -> Callable[[str], Server]:
+    """The hostile server that misbehaves as the path says."""
+    port = free_port()
+    processes.start([sys.executable, str(SERVERS / "hostile.py"), str(port)], port)
+
+    def at(path: str, **changes: Any) -> Server:
+        given = {"allow_private": True, "configured": True, "approvals": (NEVER,), **changes}
+        return Server("h", url=f"http://127.0.0.1:{port}{path}", **given)
+
+    return at

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from server.tools.base import ToolProgress
-from server.tools.mcp.rules import NEVER
 from server.tools.mcp.servers import Server
-
-from .conftest import call, context, events, result
+from tests.server.tools.mcp.conftest import call, context, result
 
 MakeTool = Callable[..., Any]
 NEVER_ASK = {"type": "mcp", "server_label": "t", "require_approval": "never"}
@@ -30,7 +27,7 @@ async def test_tools_become_functions(server: Server, make_tool: MakeTool) -> No
 
     names = [function.name for function in session.declaration.functions]
     assert names[:2] == ["t__add", "t__count"]
-    assert [each.recipient for each in session.declaration.calls][0] == "functions.t__add"
+    assert next(each.recipient for each in session.declaration.calls) == "functions.t__add"
     await session.close()
 
 
