@@ -36,6 +36,7 @@ _LOGGERS = ("mcp", "httpx2", "httpcore2")
 _OLD_SERVER = frozenset({400, 404, 405, 406, 415})
 # The SDK's errors for a status without an error of JSON-RPC in the body.
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
+_CLOSED = "Connection closed"  # the SDK's error for requests on a transport that ended
 _MAX_PAGES = 64
 
 Result = TypeVar("Result", bound=BaseModel)
@@ -151,6 +152,8 @@ class Connection:
             await self._list_for_headers()
             return await session.send_request(request, result, progress_callback=on_progress)
         except Exception as error:
+            if isinstance(error, MCPError) and error.message == _CLOSED:
+                self._closing.set()  # The next call opens another connection.
             raise self.failure(error) from None
 
     async def _list_for_headers(self) -> None:
