@@ -1,10 +1,10 @@
 """MCP servers as processes, and the tool with what it needs."""
 
-import asyncio
 import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -121,18 +121,17 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-async def listens(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     """Wait until a process accepts connections."""
-    async with asyncio.timeout(START_SECONDS):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                assert process.poll() is None, "the server ended"
-                await asyncio.sleep(0.05)
-            else:
-                writer.close()
-                return
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            assert process.poll() is None, "the server ended"
+            time.sleep(0.05)
+    raise TimeoutError("the server does not listen")
 
 
 class Processes:
@@ -153,7 +152,7 @@ class Processes:
             stderr=subprocess.DEVNULL,
         )
         self.running.append(process)
-        asyncio.run(listens(port, process))
+        wait_for(port, process)
         return process
 
     def stop(self) -> None:
