@@ -97,6 +97,11 @@ class Listings:
         """Drop a list that turned out to be wrong."""
         self._cache.pop((server.identity, owner), None)
 
+    def stop(self) -> None:
+        """End all fetches."""
+        for fetch in self._fetches.values():
+            fetch.cancel()
+
     async def _fetch(self, server: Server, key: tuple[str, str]) -> Listing:
         try:
             failure = timed_out(LIST_SECONDS, "To list the server's tools")

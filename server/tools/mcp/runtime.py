@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from server.tools.mcp.connection import Connection, Dialer, Wire, silence_sdk
+from server.tools.mcp.failures import CONNECTION_CLOSED, protocol_error
 from server.tools.mcp.http import GuardTransport
 from server.tools.mcp.listing import Listings
 from server.tools.mcp.servers import Server
@@ -25,6 +26,7 @@ class Runtime:
         self._dialer = Dialer(guard, self.keep)
         self._programs: dict[str, Connection] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._stopped = False
         self.listings = Listings(self.connect, self.release, self.keep)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
@@ -43,6 +45,8 @@ class Runtime:
             return await self._dialer.dial(server, wire)
         lock = self._locks.setdefault(server.identity, asyncio.Lock())
         async with lock:
+            if self._stopped:
+                raise protocol_error("This server is stopping.", CONNECTION_CLOSED)
             program = self._programs.get(server.identity)
             if program is None or program.closed:
                 program = await self._dialer.dial(server, wire)
@@ -56,6 +60,8 @@ class Runtime:
 
     async def stop(self) -> None:
         """Close all connections and end all programs."""
+        self._stopped = True
+        self.listings.stop()
         for program in self._programs.values():
             self.keep(asyncio.create_task(program.close()))
         self._programs.clear()
