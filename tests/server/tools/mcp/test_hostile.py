@@ -41,6 +41,7 @@ FAULTS = {
     "/html": ("mcp_protocol_error", "content type"),
     "/refuses": ("http_error", "HTTP 401"),
     "/fails": ("http_error", "HTTP 503"),
+    "/strange": ("http_error", "HTTP 799 (unknown status)"),
     "/cut": ("mcp_protocol_error", ""),
 }
 
@@ -122,6 +123,7 @@ async def test_a_private_address_is_not_connected_to(hostile: Hostile, make_tool
 LISTS = {
     "/list-hang": "took more than",
     "/list-fails": "HTTP 500",
+    "/deaf": "took more than",
     "/pages": "64 pages",
     "/too-many": "4,096 tools",
     "/many": "128 tools",
@@ -136,7 +138,7 @@ LISTS = {
 async def test_a_list_that_fails_gives_an_item_and_no_functions(
     path: str, hostile: Hostile, make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if path == "/list-hang":
+    if LISTS[path] == HANGS:
         monkeypatch.setattr(listing_module, "LIST_SECONDS", 0.5)
     tool = await make_tool(hostile(path))
 
@@ -244,6 +246,16 @@ async def test_a_long_result_is_truncated(hostile: Hostile, make_tool: MakeTool)
 
     assert len(text.encode()) <= MAX_OUTPUT
     assert text.endswith("[The rest of the result is left out.]")
+    await session.close()
+
+
+async def test_a_result_of_many_bytes_is_not_truncated_below_the_limit(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/wide"))
+    session = await tool.open(ENTRY, context())
+
+    assert (await result(session, call("h__add"))).text == "é" * 300_000
     await session.close()
 
 

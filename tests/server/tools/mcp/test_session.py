@@ -111,6 +111,16 @@ async def test_a_call_is_cancelled_when_it_is_closed(server: Server, make_tool: 
     await session.close()
 
 
+async def test_arguments_are_repeated_in_headers_where_the_server_demands_it(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(NEVER_ASK, context())
+
+    assert (await result(session, call("t__region", '{"name": "here"}'))).text == "in here"
+    await session.close()
+
+
 async def test_a_program_that_dies_is_started_again(
     program: tuple[str, ...], make_tool: MakeTool
 ) -> None:

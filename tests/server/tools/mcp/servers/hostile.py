@@ -130,6 +130,7 @@ FAULTS: dict[str, Fault] = {
     "/not-mcp": lambda writer, reply, step: send(writer, 200, JSON, dump({**reply, "result": 7})),
     "/html": lambda writer, reply, step: send(writer, 200, "text/html", b"<p>Sign in</p>"),
     "/refuses": lambda writer, reply, step: send(writer, 401, "text/html", b"who are you"),
+    "/strange": lambda writer, reply, step: send(writer, 799, "text/html", b"what"),
     "/fails": lambda writer, reply, step: send(writer, 503, "text/html", b"later"),
     "/cut": lambda writer, reply, step: cut(writer),
     # It asks the client for a sampling in the middle of the call.
@@ -161,6 +162,7 @@ RESULTS: dict[str, Any] = {
     },
     "/structured": {"content": [], "structuredContent": {"sum": 5}},
     "/empty": {"content": []},
+    "/wide": {"content": [{"type": "text", "text": "é" * 300_000}]},
 }
 
 
@@ -171,6 +173,8 @@ async def answer(writer: Writer, path: str, headers: dict[str, str], body: bytes
     if "id" not in request:
         return await send(writer, 202, "text/plain", b"")
     reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+    if path == "/deaf":
+        await asyncio.sleep(3600)
     if method == "initialize":
         server = {"name": "hostile", "version": "1"}
         version = params["protocolVersion"]

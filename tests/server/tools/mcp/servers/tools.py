@@ -74,6 +74,12 @@ async def hang() -> str:
 
 
 @server.tool()
+def region(name: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+    """A tool of whose argument the client has to repeat a value in a header."""
+    return f"in {name}"
+
+
+@server.tool()
 def die() -> str:
     """End the process."""
     os._exit(1)
