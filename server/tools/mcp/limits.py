@@ -1,6 +1,6 @@
 """The limits of the tool `mcp`, and the checks of those that hold for a whole request."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from server.schemas.fields import invalid
 from server.tools.base import ToolDeclaration
@@ -36,10 +36,16 @@ CACHE_SECONDS = 300.0
 """Seconds for which a list of tools is used again."""
 
 
-def check_servers(entries: Collection[object], param: str) -> None:
-    """Check how many servers a request names. Raises InvalidRequest for `param`."""
-    if len(entries) > MAX_SERVERS:
+def check_servers(labels: Sequence[object], param: str) -> None:
+    """Check which servers a request names. Raises InvalidRequest for `param`.
+
+    labels: the `server_label` of each entry, of any type.
+    """
+    if len(labels) > MAX_SERVERS:
         raise invalid(param, f"expected at most {MAX_SERVERS} MCP servers", "too_many_mcp_servers")
+    texts = [label for label in labels if isinstance(label, str)]
+    if len(set(texts)) < len(texts):
+        raise invalid(param, "two MCP servers have the same 'server_label'", "duplicate_tool")
 
 
 def check_definitions(declarations: Sequence[ToolDeclaration], param: str) -> None:

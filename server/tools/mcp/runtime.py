@@ -9,8 +9,8 @@ from server.tools.mcp.http import GuardTransport
 from server.tools.mcp.listing import Listings
 from server.tools.mcp.servers import Server
 
-STOP_SECONDS = 8.0
-"""Seconds for programs to end. The SDK kills them after at most six."""
+STOP_SECONDS = 4.0
+"""Seconds for programs to end. The SDK terminates them after two, and kills them after four."""
 
 
 class Runtime:

@@ -5,7 +5,6 @@ Source: https://platform.openai.com/docs/guides/tools-connectors-mcp
 
 import asyncio
 import importlib
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
     from server.tools.mcp.runtime import Runtime
     from server.tools.mcp.session import McpSession
 
-logger = logging.getLogger(__name__)
-
 NAME = "mcp"
+_STOPPED = "it is not running"
 _MISSING = "the extra 'mcp' is not installed (pip install 'gpt-oss-server[mcp]')"
 
 
@@ -86,9 +84,9 @@ class McpTool:
         server = read_server(config, self._servers, context.param)
         if self._runtime is None:
             raise InvalidRequest(
-                "This server cannot use MCP servers.",
-                param=f"{context.param}.type",
-                code="unsupported_tool",
+                f"The tool '{NAME}' cannot be used on this server: {self._problem or _STOPPED}",
+                param=context.param,
+                code="tool_unavailable",
             )
         from server.tools.mcp.session import McpSession
 

@@ -81,12 +81,19 @@ def declaration(functions: int, size: int) -> ToolDeclaration:
 
 
 def test_the_servers_of_a_request_are_limited() -> None:
-    check_servers(range(64), "tools")
+    check_servers([f"s{n}" for n in range(64)], "tools")
 
     with pytest.raises(InvalidRequest) as error:
-        check_servers(range(65), "tools")
+        check_servers([f"s{n}" for n in range(65)], "tools")
 
     assert error.value.param == "tools"
+
+
+def test_a_label_names_one_server_of_a_request() -> None:
+    with pytest.raises(InvalidRequest) as error:
+        check_servers(["a", None, None, "a"], "tools")
+
+    assert error.value.code == "duplicate_tool"
 
 
 def test_the_tools_of_a_request_are_limited() -> None:

@@ -44,7 +44,7 @@ async def test_without_the_extra_it_has_a_problem(
     await tool.start()
 
     assert "gpt-oss-server[mcp]" in (tool.problem or "")
-    with pytest.raises(Exception, match="cannot use MCP servers"):
+    with pytest.raises(Exception, match="cannot be used"):
         await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
 
 
@@ -64,7 +64,7 @@ async def test_a_tool_that_was_stopped_opens_nothing(approvals: Approvals) -> No
     with pytest.raises(InvalidRequest) as error:
         await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
 
-    assert error.value.param == "tools.0.type"
+    assert (error.value.param, error.value.code) == ("tools.0", "tool_unavailable")
 
 
 async def test_stopping_ends_calls_of_programs(
