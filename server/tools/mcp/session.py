@@ -210,8 +210,8 @@ class McpSession:
                 seconds, self._call(tool, arguments, progress), timed_out(seconds, "The call")
             )
         except Failure as failure:
-            if failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
-                # The tool may be gone: the next answer gets a new list.
+            if failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) or self._connection is None:
+                # The tool may be gone, or the server speaks in another way than before.
                 self._runtime.listings.forget(self._server, self._context.owner)
             return failed_result(self._explained(failure), self._redactor)
         return await run(lambda: read_result(result, self._redactor), small=False)

@@ -215,6 +215,19 @@ async def test_a_tool_that_is_gone_fails_and_the_list_is_made_anew(
     await first.close()
 
 
+async def test_a_list_of_a_server_that_cannot_be_reached_any_more_is_dropped(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/moved"))
+    first = await tool.open(ENTRY, context())
+
+    failed = await result(first, call("h__add"))
+    second = await tool.open(ENTRY, context())
+
+    assert failed.fields["error"]["code"] == 502
+    assert "HTTP 502" in second.declaration.opening[0]["error"]
+
+
 async def test_a_list_is_fetched_once_for_each_owner(hostile: Hostile, make_tool: MakeTool) -> None:
     server = hostile("/cached")
     tool = await make_tool(server)

@@ -83,6 +83,29 @@ async def test_stopping_ends_calls_of_programs(
     assert "stopping" in (await result(session, call("t__count"))).text
 
 
+@pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
+async def test_nothing_is_left_after_a_stop(
+    transport: str, approvals: Approvals, request: pytest.FixtureRequest
+) -> None:
+    if transport == "stdio":
+        server = Server("t", command=request.getfixturevalue("program"), configured=True)
+    else:
+        url = request.getfixturevalue(f"{transport}_url")
+        server = Server("t", url=url, allow_private=True, configured=True)
+    before = asyncio.all_tasks()
+    tool = McpTool({"t": server}, guard, approvals)
+    await tool.start()
+    session = await tool.open({**ENTRY, "server_label": "t"}, context(timeout=0.3))
+    await result(session, call("t__add", '{"a": 1}'))
+    await result(session, call("t__hang"))
+
+    await session.close()
+    await session.close()
+    await tool.stop()
+
+    assert asyncio.all_tasks() == before
+
+
 async def test_a_server_that_hangs_delays_no_other(
     hostile: Callable[..., Server], http_url: str, make_tool: MakeTool
 ) -> None:

@@ -173,6 +173,8 @@ async def answer(writer: Writer, path: str, headers: dict[str, str], body: bytes
     if "id" not in request:
         return await send(writer, 202, "text/plain", b"")
     reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+    if path == "/moved" and counted["/moved tools/list "] and method != "tools/list":
+        return await send(writer, 502, "text/plain", b"")
     if path == "/deaf":
         await asyncio.sleep(3600)
     if method == "initialize":
