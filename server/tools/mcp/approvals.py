@@ -23,7 +23,7 @@ MAX_REASON = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProposedCall:
     """A call that needs approval.
 
     server: the digest of where the server is. arguments: as the model wrote them.
@@ -66,35 +66,35 @@ class Approvals:
     seal: Callable[[str, str], str]
     unseal: Callable[[str, str], str]
 
-    def request_id(self, asked: Asked, *, stored: bool) -> str:
+    def request_id(self, proposed: ProposedCall, *, stored: bool) -> str:
         """The id of a new request. stored: whether its digest is stored with the answer."""
         if stored:
             return new_id(PREFIX)
         # The random id makes the seals of equal calls differ, as each is answered once.
-        text = f"{asked.digest}.{new_id(PREFIX)}"
-        return f"{PREFIX}_{self.seal(asked.owner, text)}"
+        text = f"{proposed.digest}.{new_id(PREFIX)}"
+        return f"{PREFIX}_{self.seal(proposed.owner, text)}"
 
     async def check(
-        self, request_id: str, asked: Asked, pending: Mapping[str, str], param: str
+        self, request_id: str, proposed: ProposedCall, pending: Mapping[str, str], param: str
     ) -> None:
         """Check that a request for approval was made for a call, and not answered yet.
 
         pending: the digests of stored requests, by id. Raises InvalidRequest for `param`.
         """
-        digest = pending.get(request_id) or self._sealed_digest(request_id, asked.owner)
+        digest = pending.get(request_id) or self._sealed_digest(request_id, proposed.owner)
         if digest is None:
             raise InvalidRequest(
                 f"'{param}' names no request for approval of this conversation.",
                 param=param,
                 code="approval_request_not_found",
             )
-        if digest != asked.digest:
+        if digest != proposed.digest:
             raise InvalidRequest(
                 "The call differs from the one that approval was requested for.",
                 param=param,
                 code="approval_request_mismatch",
             )
-        if await self.answered.answered(asked.owner, request_id):
+        if await self.answered.answered(proposed.owner, request_id):
             raise already_answered(param)
 
     def _sealed_digest(self, request_id: str, owner: str) -> str | None:

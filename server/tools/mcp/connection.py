@@ -46,7 +46,7 @@ TransportKind = Literal["http", "sse", "stdio"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class Negotiated:
     """What a connection and its server agreed on, so that the next one need not try again.
 
     transport: the transport that the server has. discovered: the answer of a server whose protocol
@@ -75,7 +75,7 @@ class Connection:
         transport: AbstractAsyncContextManager[Any],
         exchange: Exchange,
         kind: TransportKind,
-        known: Wire | None,
+        known: Negotiated | None,
     ) -> None:
         self.exchange = exchange
         self._kind: TransportKind = kind
@@ -120,10 +120,10 @@ class Connection:
         return self._task.done() or self._closing.is_set()
 
     @property
-    def wire(self) -> Wire:
+    def negotiated(self) -> Negotiated:
         """What was agreed on; after `ready`."""
         session = self._client.result().session
-        return Wire(self._kind, session.discover_result)
+        return Negotiated(self._kind, session.discover_result)
 
     async def ready(self) -> None:
         """Wait until the connection is open. Raises Failure."""
@@ -226,7 +226,7 @@ class Dialer:
         self._guard = guard
         self._background = background
 
-    async def dial(self, server: Server, known: Wire | None = None) -> Connection:
+    async def dial(self, server: Server, known: Negotiated | None = None) -> Connection:
         """An open connection. known: what an earlier one agreed on. Raises Failure.
 
         Without `known`, streamable HTTP is tried first. A server that refuses it is an old one, and
@@ -252,7 +252,9 @@ class Dialer:
         assert first is not None
         raise first
 
-    def _connection(self, server: Server, kind: TransportKind, known: Wire | None) -> Connection:
+    def _connection(
+        self, server: Server, kind: TransportKind, known: Negotiated | None
+    ) -> Connection:
         exchange = Exchange()
         if server.url is None:
             return Connection(_stdio(server), exchange, kind, known)

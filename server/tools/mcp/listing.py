@@ -15,7 +15,7 @@ from cachetools import TTLCache
 
 from harmony.names import is_name
 from server.threads import is_small, run
-from server.tools.mcp.connection import Connection, Wire, within
+from server.tools.mcp.connection import Connection, Negotiated, within
 from server.tools.mcp.failures import protocol_error, timed_out
 from server.tools.mcp.flatten import TooLarge, flatten
 from server.tools.mcp.limits import CACHE_SECONDS, LIST_SECONDS, MAX_RESPONSE
@@ -52,7 +52,7 @@ class Listing:
     """The tools of a server, in its order, and how to connect to it."""
 
     tools: tuple[ListedTool, ...]
-    wire: Wire
+    negotiated: Negotiated
 
     @property
     def size(self) -> int:
@@ -117,7 +117,7 @@ class Listings:
         try:
             tools = await _all_tools(connection)
             listed = await run(lambda: tuple(_listed(server, tools)), small=_is_small(tools))
-            return Listing(listed, connection.wire)
+            return Listing(listed, connection.negotiated)
         finally:
             self._release(server, connection)
 

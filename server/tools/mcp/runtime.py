@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from server.tools.mcp.connection import Connection, Dialer, Wire, silence_sdk
+from server.tools.mcp.connection import Connection, Dialer, Negotiated, silence_sdk
 from server.tools.mcp.failures import CONNECTION_CLOSED, protocol_error
 from server.tools.mcp.http import GuardTransport
 from server.tools.mcp.listing import Listings
@@ -39,17 +39,17 @@ class Runtime:
         if not task.cancelled():
             task.exception()
 
-    async def connect(self, server: Server, wire: Wire | None = None) -> Connection:
+    async def connect(self, server: Server, negotiated: Negotiated | None = None) -> Connection:
         """An open connection, to be given to `release`. Raises Failure."""
         if server.url is not None:
-            return await self._dialer.dial(server, wire)
+            return await self._dialer.dial(server, negotiated)
         lock = self._locks.setdefault(server.identity, asyncio.Lock())
         async with lock:
             if self._stopped:
                 raise protocol_error("This server is stopping.", CONNECTION_CLOSED)
             program = self._programs.get(server.identity)
             if program is None or program.closed:
-                program = await self._dialer.dial(server, wire)
+                program = await self._dialer.dial(server, negotiated)
                 self._programs[server.identity] = program
             return program
 

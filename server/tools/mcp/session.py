@@ -22,7 +22,7 @@ from server.tools.base import (
     ToolProgress,
     ToolResult,
 )
-from server.tools.mcp.approvals import Approvals, Asked
+from server.tools.mcp.approvals import Approvals, ProposedCall
 from server.tools.mcp.arguments import InvalidArguments, read_arguments
 from server.tools.mcp.connection import Connection, within
 from server.tools.mcp.failures import (
@@ -120,11 +120,15 @@ class McpSession:
         call: with the `approval_request_id` of the client's response, and the content of the
         request for approval.
         """
-        tool = self._tools.get(call.recipient)
-        name = tool.name if tool else call.recipient
+        # The list may have changed, or may not be there now: that is no matter of the approval.
+        name = call.recipient.removeprefix(f"{NAMESPACE}.{self._server.label}__")
         await self._approvals.check(
-            call.approval_request_id or "", self._asked(name, call.content), self._pending, param
+            call.approval_request_id or "", self._proposed(name, call.content), self._pending, param
         )
+
+    async def refuse(self, call: ToolCall) -> bool:
+        """Record that the client refused a call, after `check`. False if it was answered before."""
+        return await self._answer(call.approval_request_id or "")
 
     async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
         """See `ToolSession`. The caller has checked an approval by `check`."""
@@ -141,33 +145,32 @@ class McpSession:
         except InvalidArguments as error:
             yield failed_result(protocol_error(str(error), INVALID_PARAMS), self._redactor)
             return
-        if not await self._may_run(call):
+        request_id = call.approval_request_id
+        if request_id is not None and not await self._answer(request_id):
             failure = protocol_error("The call was approved before, and runs only once.")
             yield failed_result(failure, self._redactor)
             return
         needs = self._server.needs_approval(tool.name, read_only=tool.read_only)
-        if needs and call.approval_request_id is None:
+        if needs and request_id is None:
             yield self._request_approval(tool, call)
             return
         async for event in self._events(tool, arguments):
             yield event
 
-    async def _may_run(self, call: ToolCall) -> bool:
-        request_id = call.approval_request_id
-        if request_id is None:
-            return True
+    async def _answer(self, request_id: str) -> bool:
+        """Whether this is the only answer to a request for approval."""
         self._pending.pop(request_id, None)
         return await self._approvals.answered.claim(self._context.owner, request_id)
 
-    def _asked(self, name: str, arguments: str) -> Asked:
+    def _proposed(self, name: str, arguments: str) -> ProposedCall:
         server = self._server
-        return Asked(self._context.owner, server.address, server.label, name, arguments)
+        return ProposedCall(self._context.owner, server.address, server.label, name, arguments)
 
     def _request_approval(self, tool: ListedTool, call: ToolCall) -> ApprovalRequested:
-        asked = self._asked(tool.name, call.content)
-        request_id = self._approvals.request_id(asked, stored=self._context.stored)
+        proposed = self._proposed(tool.name, call.content)
+        request_id = self._approvals.request_id(proposed, stored=self._context.stored)
         if self._context.stored:
-            self._pending[request_id] = asked.digest
+            self._pending[request_id] = proposed.digest
             while len(self._pending) > MAX_PENDING:
                 del self._pending[next(iter(self._pending))]
         return ApprovalRequested(
@@ -228,7 +231,7 @@ class McpSession:
     ) -> types.CallToolResult:
         if self._connection is None or self._connection.closed:
             assert self._listing is not None
-            self._connection = await self._runtime.connect(self._server, self._listing.wire)
+            self._connection = await self._runtime.connect(self._server, self._listing.negotiated)
         parameters = types.CallToolRequestParams(name=tool.name, arguments=arguments)
         request = types.CallToolRequest(params=parameters)
         return await self._connection.send(request, types.CallToolResult, progress)

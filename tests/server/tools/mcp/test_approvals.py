@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from server.errors import InvalidRequest
-from server.tools.mcp.approvals import Approvals, Asked, open_responses, refusal
+from server.tools.mcp.approvals import Approvals, ProposedCall, open_responses, refusal
 
-ASKED = Asked("owner", "address", "docs", "search", '{"q": 1}')
+PROPOSED = ProposedCall("owner", "address", "docs", "search", '{"q": 1}')
 REQUEST = {
     "type": "mcp_approval_request",
     "id": "mcpr_1",
@@ -20,20 +20,20 @@ MESSAGE = {"type": "message", "role": "assistant", "content": []}
 
 
 async def test_a_request_is_answered_once(approvals: Approvals) -> None:
-    request_id = approvals.request_id(ASKED, stored=True)
-    pending = {request_id: ASKED.digest}
-    await approvals.check(request_id, ASKED, pending, "input.0")
+    request_id = approvals.request_id(PROPOSED, stored=True)
+    pending = {request_id: PROPOSED.digest}
+    await approvals.check(request_id, PROPOSED, pending, "input.0")
 
     await approvals.answered.claim("owner", request_id)
 
     with pytest.raises(InvalidRequest) as error:
-        await approvals.check(request_id, ASKED, pending, "input.0")
+        await approvals.check(request_id, PROPOSED, pending, "input.0")
     assert error.value.code == "approval_request_answered"
 
 
 def test_equal_calls_have_requests_of_their_own(approvals: Approvals) -> None:
     for stored in (True, False):
-        ids = {approvals.request_id(ASKED, stored=stored) for _ in range(3)}
+        ids = {approvals.request_id(PROPOSED, stored=stored) for _ in range(3)}
         assert len(ids) == 3
 
 

@@ -335,6 +335,34 @@ async def test_an_approved_call_runs_once(
     await second.close()
 
 
+async def test_a_refused_call_does_not_run_later(over_http: Server, make_tool: MakeTool) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(ASK, context())
+    (asked,) = await events(session, call("t__count"))
+    answered = call("t__count", approval_request_id=asked.item["id"])
+
+    refused = await session.refuse(answered)
+    again = await session.refuse(answered)
+    ran = await result(session, answered)
+
+    assert (refused, again, ran.failed) == (True, False, True)
+    assert session.state is None
+
+
+async def test_an_approval_is_checked_while_the_server_is_down(
+    hostile: Callable[..., Server], make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/list-fails", approvals=()))
+    session = await tool.open({**ASK, "server_label": "h"}, context(stored=False))
+    approvals = session._approvals
+    request_id = approvals.request_id(session._proposed("add", "{}"), stored=False)
+    approved = call("h__add", approval_request_id=request_id)
+
+    await session.check(approved, "input.1")
+
+    assert "no such tool" in (await result(session, approved)).text
+
+
 @pytest.mark.parametrize("stored", [True, False])
 async def test_an_approval_holds_for_the_same_call_only(
     stored: bool, over_http: Server, make_tool: MakeTool
