@@ -67,13 +67,14 @@ async def create(
         raise InvalidRequest("A background response is stored.", param="store")
     if request.return_token_ids:
         refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    model = context.model(request.model)
+    model, response_id = context.model(request.model), new_id("resp")
     compiled = await compile(
-        request, context.compiling(owner, previous=previous, may_be_empty=not generate)
+        request,
+        context.compiling(owner, response_id, previous=previous, may_be_empty=not generate),
     )
     plan = compiled.plan if constraint is None else constraint.applied(compiled.plan)
     response = response_object(
-        request, compiled, response_id=new_id("resp"), model=model, created_at=int(time.time())
+        request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
     hide = context.settings.raw_reasoning == "hide"
     outbound = ResponsesOutbound(
@@ -92,10 +93,15 @@ async def create(
         retry=context.retry,
     )
     journal_if_stored = journal if response["store"] else None
-    if generate:
-        run = await context.gateway.start(
-            plan, outbound, response["id"], journal=journal_if_stored, background=background
-        )
-    else:
-        run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
+    try:
+        if generate:
+            run = await context.gateway.start(
+                plan, outbound, response_id, journal=journal_if_stored, background=background
+            )
+        else:
+            run = await context.gateway.start_empty(outbound, response_id, journal=journal_if_stored)
+            await compiled.close()
+    except BaseException:
+        await compiled.close()
+        raise
     return StartedResponse(response, run, started, outbound.messages_by_item_id)

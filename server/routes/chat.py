@@ -49,10 +49,11 @@ async def create_chat_completion(request: Request) -> Response:
     model = context.model(body.model)
     if body.return_token_ids:
         refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    compiled = await chat.compile(body, context.compiling(owner))
+    completion_id = new_id("chatcmpl")
+    compiled = await chat.compile(body, context.compiling(owner, completion_id))
     shared = chunk_fields(
         "chat.completion.chunk",
-        new_id("chatcmpl"),
+        completion_id,
         created=int(time.time()),
         model=model,
         include_usage=body.include_usage,
@@ -80,14 +81,18 @@ async def create_chat_completion(request: Request) -> Response:
     journal = ChatCompletionJournal(
         context.store.chat_completions, stored_form, retry=context.retry
     )
-    run = await parallel_samples.start(
-        context.gateway,
-        compiled.plans,
-        outbounds,
-        shared["id"],
-        last_events,
-        journal=journal if body.store else None,
-    )
+    try:
+        run = await parallel_samples.start(
+            context.gateway,
+            compiled.plans,
+            outbounds,
+            completion_id,
+            last_events,
+            journal=journal if body.store else None,
+        )
+    except BaseException:
+        await compiled.close()
+        raise
     encode = encoder(include_usage=body.include_usage)
     return await respond(
         run,

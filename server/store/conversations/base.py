@@ -33,11 +33,15 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSnapshot:
-    """A conversation with its items as they were read, and the position of the last one."""
+    """A conversation with its items as they were read, and the position of the last one.
+
+    tool_state: as in `StoredResponse`, of the conversation's last response.
+    """
 
     conversation: Conversation
     items: tuple[StoredItem, ...]
     position: int
+    tool_state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class ConversationStore(Protocol):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from harmony.messages import Message
@@ -62,7 +62,8 @@ class StoredResponse:
     input and output: those of this turn. The history is stored as a reference only: to the
     response's `previous_response_id`, or to its `conversation` up to `read_position`.
     detached: the earlier turns may not be stored, so the history is not; only a client that has
-    the history can continue the response.
+    the history can continue the response. tool_state: the states of hosted tools at the end of the
+    response, by the tool's name.
     """
 
     owner: str
@@ -73,6 +74,7 @@ class StoredResponse:
     output: tuple[StoredItem, ...]
     read_position: int | None = None
     detached: bool = False
+    tool_state: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

@@ -74,7 +74,7 @@ def test_a_turn_begins_after_the_call_before() -> None:
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_an_item_of_another_kind_ends_the_turn(role: str) -> None:
-    search = StoredItem({"type": "web_search_call", "id": "ws", "role": role})
+    search = StoredItem({"type": "file_search_call", "id": "fs", "role": role})
     repeated = restore_turns([received("x"), search, StoredItem(CALL)], sampled("x"))
     assert [each.message for each in repeated] == [None, None, SAMPLED_CALL]
 
