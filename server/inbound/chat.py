@@ -74,7 +74,7 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     makes_grammar = request.tools or request.functions or request.response_format
     large = [request.messages, request.logit_bias, request.tool_choice, request.function_call]
     is_small = threads.is_small([*large, request.reasoning, request.stop]) and not entries
-    answer = context.of_answer(request.include)
+    answer = context.of_answer(request.include, stored=bool(request.store))
     async with opened(entries, answer, request.n or 1) as sessions:
         return await threads.run(partial(work, sessions), small=is_small and not makes_grammar)
 

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from server.generation.plan import TurnPlan
 from server.inbound import hosted
 from server.inbound.grammar import Masking
 from server.inbound.hosted import AnswerContext
 from server.inbound.tools import Tools
+from server.replay import hosted_items
 from server.replay.content import Policy
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
-from server.store.responses.base import Store, StoredResponse
+from server.store.responses.base import Item, Store, StoredResponse, ToolState
 from server.tools.base import HostedTool, ToolSession
 
 
@@ -47,11 +47,15 @@ class CompileContext:
     def of_answer(
         self,
         include: Iterable[str] | None,
-        states: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        stored: bool,
+        states: ToolState | None = None,
+        history: Iterable[Item] = (),
     ) -> AnswerContext:
-        """The context of the answer's sessions. include: the request's field.
+        """The context of the sessions of the request's answers.
 
-        states: the states of the sessions of the previous turn, by the tool's name.
+        include: the request's field. stored: whether the answers are stored. states: as in
+        `AnswerContext`. history: all items before the answer.
         """
         return AnswerContext(
             owner=self.owner,
@@ -59,6 +63,8 @@ class CompileContext:
             timeouts=self.tool_timeouts,
             states=states or {},
             include=frozenset(include or ()),
+            stored=stored,
+            history=tuple(item for item in history if item["type"] in hosted_items.TYPES),
         )
 
 

@@ -41,8 +41,9 @@ class HostedEntry:
 class AnswerContext:
     """What the sessions of one answer have in common.
 
-    owner, answer_id, include: as in `ToolContext`. timeouts: seconds for one call, by the tool's
-    name. states: the states that the sessions of the previous turn stored, by the tool's name.
+    owner, answer_id, include, stored, history: as in `ToolContext`. timeouts: seconds for one call,
+    by the tool's name. states: the states that the sessions of the previous turn stored, by the
+    name of their declaration.
     """
 
     owner: str
@@ -50,6 +51,28 @@ class AnswerContext:
     timeouts: Mapping[str, float]
     states: Mapping[str, Mapping[str, Any]]
     include: frozenset[str] = frozenset()
+    stored: bool = False
+    history: tuple[Mapping[str, Any], ...] = ()
+
+    def of(self, entry: HostedEntry) -> ToolContext:
+        """The context of one session."""
+        name = entry.tool.name
+        return ToolContext(
+            self.owner,
+            self.answer_id,
+            entry.param,
+            self.timeouts.get(name, TIMEOUT),
+            self.states.get(_state_name(entry)),
+            self.include,
+            self.stored,
+            self.history,
+        )
+
+
+def _state_name(entry: HostedEntry) -> str:
+    """The name of the declaration of the entry's session: MCP servers each have a state."""
+    label = entry.config.get("server_label")
+    return entry.tool.name if label is None else f"{entry.tool.name}.{label}"
 
 
 def hosted_entries(
@@ -126,9 +149,7 @@ def _check(entries: Iterable[HostedEntry]) -> None:
             )
         # MCP servers are entries of one tool.
         if tool.name in seen and "mcp" not in tool.types:
-            raise invalid(
-                entry.param, f"the tool '{tool.name}' is named twice", "duplicate_tool"
-            )
+            raise invalid(entry.param, f"the tool '{tool.name}' is named twice", "duplicate_tool")
         seen.add(tool.name)
 
 
@@ -137,16 +158,7 @@ async def _open(entries: Sequence[HostedEntry], context: AnswerContext) -> Sessi
     done: dict[int, ToolSession] = {}
 
     async def open_one(index: int, entry: HostedEntry) -> None:
-        tool = entry.tool
-        tool_context = ToolContext(
-            context.owner,
-            context.answer_id,
-            entry.param,
-            context.timeouts.get(tool.name, TIMEOUT),
-            context.states.get(tool.name),
-            context.include,
-        )
-        done[index] = await tool.open(entry.config, tool_context)
+        done[index] = await entry.tool.open(entry.config, context.of(entry))
 
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -1,6 +1,6 @@
 """Compiles Responses requests, with the stored items of the conversation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -68,6 +68,7 @@ class CompiledResponse(CompiledRequest):
             (),
             prior.read_position,
             detached=not prior.in_store,
+            tool_state=prior.tool_state,
         )
 
 
@@ -101,9 +102,24 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     stored = chain(prior.items, known.values(), *output_up_to_call.values())
     large = [*(one.item for one in stored), *_large_fields(request)]
     is_small = is_small and not makes_grammar and threads.is_small(large)
-    answer = context.of_answer(request.include, prior.tool_state)
+    answer = context.of_answer(
+        request.include,
+        stored=request.store is not False,
+        states=prior.tool_state,
+        history=_items_before(prior, received, known) if entries else (),
+    )
     async with opened(entries, answer) as sessions:
         return await threads.run(partial(work, sessions), small=is_small)
+
+
+def _items_before(
+    prior: PriorTurns, received: Sequence[Item], known: Mapping[str, StoredItem]
+) -> Iterator[Item]:
+    """The items of earlier turns and of the request, in which references are what they name."""
+    yield from (stored.item for stored in prior.items)
+    for item in received:
+        is_reference = item["type"] == items.REFERENCE and item["id"] in known
+        yield known[item["id"]].item if is_reference else item
 
 
 def _large_fields(request: CreateResponse) -> tuple[Any, ...]:
@@ -160,6 +176,7 @@ def _compile(
         effort=reasoning.effort,
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
+        max_tool_calls=request.max_tool_calls,
     )
     constraint_request = ConstraintRequest(
         tools,

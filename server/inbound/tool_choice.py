@@ -124,13 +124,18 @@ def _mcp(value: dict[str, Any], servers: list[OpenedTool], param: str) -> frozen
     server = label(value.get("server_label"), f"{param}.server_label")
     name = optional_string(value.get("name"), f"{param}.name")
     declared = [
-        tool.declaration for tool in servers if tool.declaration.echo.get("server_label") == server
+        tool.declaration
+        for tool in servers
+        if tool.declaration.fields.get("server_label") == server
     ]
     if not declared:
         raise invalid(f"{param}.server_label", "the request has no such MCP server")
-    calls = {call.recipient for one in declared for call in one.calls}
-    if name is not None:
-        calls &= {recipient(name, server)}
+    calls = {
+        call.recipient
+        for one in declared
+        for call in one.calls
+        if name in (None, one.call_fields.get(call.recipient, {}).get("name"))
+    }
     if not calls:
         problem = "the MCP server has no tools" if name is None else "it has no such tool"
         raise invalid(param if name is None else f"{param}.name", problem)

@@ -25,6 +25,9 @@ CALLS = frozenset({CODE, "web_search_call", MCP})
 OUTPUT = CALLS | {APPROVAL_REQUEST, LISTING}
 """The types of items of hosted tools that an answer has."""
 
+TYPES = OUTPUT | {APPROVAL_RESPONSE}
+"""The types of items of hosted tools that a history has."""
+
 _ABOUT_MCP = frozenset({APPROVAL_REQUEST, APPROVAL_RESPONSE, LISTING})
 _OUTPUT_LEFT_OUT = "[output left out]"
 _COMPARED = {

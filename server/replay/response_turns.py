@@ -30,7 +30,9 @@ def restore_turns(
 
     In such a turn each unchanged item gets its sampled message, so that the prompt repeats its
     tokens. Reasoning is inserted where the client sent none, and so are the calls of hosted tools.
-    Items that the client changed or added stay where they are. Raises InvalidRequest whose `param` names a received item's field.
+    Items that the client changed or added stay where they are.
+
+    Raises InvalidRequest whose `param` names a received item's field.
     """
     received_ids = {stored.item["id"] for stored in received}
     result: list[StoredItem] = []

@@ -93,15 +93,11 @@ async def create(
         retry=context.retry,
     )
     journal_if_stored = journal if response["store"] else None
-    try:
-        if generate:
-            run = await context.gateway.start(
-                plan, outbound, response_id, journal=journal_if_stored, background=background
-            )
-        else:
-            run = await context.gateway.start_empty(outbound, response_id, journal=journal_if_stored)
-            await compiled.close()
-    except BaseException:
+    if generate:
+        run = await context.gateway.start(
+            plan, outbound, response["id"], journal=journal_if_stored, background=background
+        )
+    else:
         await compiled.close()
-        raise
+        run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
     return StartedResponse(response, run, started, outbound.messages_by_item_id)

@@ -81,18 +81,14 @@ async def create_chat_completion(request: Request) -> Response:
     journal = ChatCompletionJournal(
         context.store.chat_completions, stored_form, retry=context.retry
     )
-    try:
-        run = await parallel_samples.start(
-            context.gateway,
-            compiled.plans,
-            outbounds,
-            completion_id,
-            last_events,
-            journal=journal if body.store else None,
-        )
-    except BaseException:
-        await compiled.close()
-        raise
+    run = await parallel_samples.start(
+        context.gateway,
+        compiled.plans,
+        outbounds,
+        shared["id"],
+        last_events,
+        journal=journal if body.store else None,
+    )
     encode = encoder(include_usage=body.include_usage)
     return await respond(
         run,
