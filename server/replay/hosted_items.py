@@ -28,7 +28,9 @@ OUTPUT = CALLS | {APPROVAL_REQUEST, LISTING}
 TYPES = OUTPUT | {APPROVAL_RESPONSE}
 """The types of items of hosted tools that a history has."""
 
-_ABOUT_MCP = frozenset({APPROVAL_REQUEST, APPROVAL_RESPONSE, LISTING})
+ABOUT_MCP = frozenset({APPROVAL_REQUEST, APPROVAL_RESPONSE, LISTING})
+"""The types of items that the model need not read: they are about servers, or about calls."""
+
 _OUTPUT_LEFT_OUT = "[output left out]"
 _COMPARED = {
     CODE: ("code", "container_id"),
@@ -96,7 +98,7 @@ class HostedItems:
         kind = item["type"]
         if kind == APPROVAL_REQUEST and stored.message is not None:
             return self._approval_request(item, stored.message)
-        if kind in _ABOUT_MCP:
+        if kind in ABOUT_MCP:
             return () if earlier or MCP in self._enabled else None
         if kind not in CALLS:
             return None
@@ -106,15 +108,14 @@ class HostedItems:
             return _code(item, recipient, where)
         return None
 
-    def _ran_here(self, stored: StoredItem) -> Sequence[Message]:
+    def _ran_here(self, stored: StoredItem) -> Sequence[Message] | None:
         """The call and its result. A call that was cut off has none, and is left out."""
         if stored.result is None:
             return ()
         # A call that had to be approved was sampled in the answer that requested the approval.
-        requested = stored.item.get("approval_request_id") in self._requested
-        if requested or stored.message is None:
-            return (stored.result,) if requested else ()
-        return stored.message, stored.result
+        if stored.item.get("approval_request_id") in self._requested:
+            return (stored.result,)
+        return None if stored.message is None else (stored.message, stored.result)
 
     def _approval_request(self, item: Item, call: Message) -> Sequence[Message]:
         """The call, if it ran later or is going to run now."""

@@ -112,8 +112,8 @@ def resolve(
     if unsupported == "error":
         plain = [stored.item for stored in resolved]
         refuse_unreadable(plain, param)
-        unreadable = [{} if item["id"] in known else item for item in plain]
-        unsupported_items.refuse_unreadable(unreadable, param)
+        own = {stored.item["id"] for stored in resolved if _is_own(stored, known)}
+        unsupported_items.refuse_unreadable(plain, param, own)
     return resolved
 
 
@@ -151,6 +151,12 @@ def messages(
             recipients[item["call_id"]] = message.recipient or ""
         messages.append(message)
     return messages
+
+
+def _is_own(stored: StoredItem, known: Mapping[str, StoredItem]) -> bool:
+    """Whether this server made the item, so that it needs no note."""
+    about_mcp = stored.item["type"] in hosted_items.ABOUT_MCP and stored.item["id"] in known
+    return about_mcp or stored.message is not None
 
 
 def unchanged(item: Item, stored: StoredItem, where: str) -> bool:
