@@ -62,11 +62,8 @@ async def create(
     Raises:
         APIError: The request is invalid, or cannot be served now.
     """
+    _check(request, context)
     background = bool(request.background)
-    if background and request.store is False:
-        raise InvalidRequest("A background response is stored.", param="store")
-    if request.return_token_ids:
-        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     model, response_id = context.model(request.model), new_id("resp")
     compiled = await compile(
         request,
@@ -101,3 +98,11 @@ async def create(
         await compiled.close()
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
     return StartedResponse(response, run, started, outbound.messages_by_item_id)
+
+
+def _check(request: CreateResponse, context: Context) -> None:
+    """Raises InvalidRequest for options that exclude each other, or that the server refuses."""
+    if request.background and request.store is False:
+        raise InvalidRequest("A background response is stored.", param="store")
+    if request.return_token_ids:
+        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")

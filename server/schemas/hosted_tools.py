@@ -119,6 +119,13 @@ HostedTool = CodeInterpreterTool | WebSearchTool | McpTool
 
 
 @described
+class EchoedHostedTool(TypedDict):
+    """A hosted tool as the server read it, with defaults and without secrets."""
+
+    type: str
+
+
+@described
 class OpenRouterSearch(TypedDict, total=False):
     """Options of OpenRouter's web search. Further ones have no effect."""
 
