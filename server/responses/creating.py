@@ -40,6 +40,14 @@ class StartedResponse:
     messages_by_item_id: Mapping[str, Message]
 
 
+def _check(request: CreateResponse, context: Context) -> None:
+    """Raises InvalidRequest for options that exclude each other, or that the server refuses."""
+    if request.background and request.store is False:
+        raise InvalidRequest("A background response is stored.", param="store")
+    if request.return_token_ids:
+        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
+
+
 async def create(
     context: Context,
     owner: str,
@@ -98,11 +106,3 @@ async def create(
         await compiled.close()
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
     return StartedResponse(response, run, started, outbound.messages_by_item_id)
-
-
-def _check(request: CreateResponse, context: Context) -> None:
-    """Raises InvalidRequest for options that exclude each other, or that the server refuses."""
-    if request.background and request.store is False:
-        raise InvalidRequest("A background response is stored.", param="store")
-    if request.return_token_ids:
-        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
