@@ -1,5 +1,6 @@
 """Hosted tools in requests of the Responses API: sessions, declarations, grammar and errors."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -237,6 +238,23 @@ async def test_a_tool_that_does_not_open_closes_the_others() -> None:
     calculator, library = Calculator(), Library(failure=RuntimeError("no"))
     with pytest.raises(RuntimeError, match="no"):
         await compiled(calculator, library, tools=[CODE, SEARCH])
+    assert [session.closed for session in calculator.opened] == [1]
+
+
+async def test_a_request_that_is_cancelled_while_it_opens_closes_what_is_open() -> None:
+    opening = asyncio.Event()
+
+    class Slow(Library):
+        async def open(self, config: Any, context: Any) -> Any:
+            opening.set()
+            await asyncio.Event().wait()
+
+    calculator = Calculator()
+    task = asyncio.create_task(compiled(calculator, Slow(), tools=[CODE, SEARCH]))
+    await opening.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert [session.closed for session in calculator.opened] == [1]
 
 
