@@ -155,6 +155,8 @@ def _check(entries: Iterable[HostedEntry]) -> None:
 
 async def _open(entries: Sequence[HostedEntry], context: AnswerContext) -> Sessions:
     """The sessions of one answer, opened at the same time."""
+    if not entries:
+        return ()
     done: dict[int, ToolSession] = {}
 
     async def open_one(index: int, entry: HostedEntry) -> None:

@@ -5,7 +5,7 @@ call from elsewhere has neither. Code with its output is shown as the model was 
 request has a tool that runs code; what remains is read by `unsupported_items`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -76,17 +76,18 @@ class HostedItems:
         self, items: Iterable[StoredItem], received: Iterable[StoredItem], enabled: Enabled
     ) -> None:
         self._enabled = enabled
-        self._ran = {
-            stored.item.get("approval_request_id")
+        ran = {
+            _approval(stored.item)
             for stored in items
             if stored.item["type"] == MCP and stored.result is not None
         }
-        self._answered = {
-            stored.item.get("approval_request_id")
+        answered = {
+            _approval(stored.item)
             for stored in received
             if stored.item["type"] == APPROVAL_RESPONSE
         }
-        self._requested: set[str] = set()
+        self._runs = ran | answered
+        self._requested: set[str | None] = set()
 
     def read(self, stored: StoredItem, where: str, *, earlier: bool) -> Sequence[Message] | None:
         """The messages of an item; None for one that is not read here.
@@ -113,17 +114,22 @@ class HostedItems:
         if stored.result is None:
             return ()
         # A call that had to be approved was sampled in the answer that requested the approval.
-        if stored.item.get("approval_request_id") in self._requested:
+        if _approval(stored.item) in self._requested:
             return (stored.result,)
         return None if stored.message is None else (stored.message, stored.result)
 
     def _approval_request(self, item: Item, call: Message) -> Sequence[Message]:
         """The call, if it ran later or is going to run now."""
-        known: Collection[Any] = self._ran | self._answered
-        if item["id"] not in known:
+        if item["id"] not in self._runs:
             return ()
         self._requested.add(item["id"])
         return (call,)
+
+
+def _approval(item: Item) -> str | None:
+    """The id of the request for approval that an item names; None where it names none."""
+    request_id = item.get("approval_request_id")
+    return request_id if isinstance(request_id, str) else None
 
 
 def _code(item: Item, recipient: str, where: str) -> Sequence[Message]:

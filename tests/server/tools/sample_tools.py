@@ -125,8 +125,10 @@ class Servers(SampleTool):
     types = frozenset({"mcp"})
 
     def declare(self, config: Mapping[str, Any], context: ToolContext) -> ToolDeclaration:
-        label = config["server_label"]
+        label = config.get("server_label")
         names = config.get("allowed_tools", ["search", "create"])
+        if not isinstance(label, str) or not isinstance(names, list):
+            raise InvalidRequest("Invalid value.", param=f"{context.param}.server_label")
         recipients = {f"functions.{label}__{name}": name for name in names}
         return ToolDeclaration(
             name=f"mcp.{label}",
