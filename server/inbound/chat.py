@@ -57,7 +57,8 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     """
     named = [request.tools, request.web_search_options, request.plugins]
     find = partial(chat_entries, request, context.tools)
-    entries = await threads.run(find, small=threads.is_small(named))
+    is_quick = not context.tools or threads.is_small(named)
+    entries = await threads.run(find, small=is_quick)
     messages_up_to_call = await _messages_up_to_calls(request, context)
 
     def work(sessions: tuple[Sessions, ...]) -> CompiledChat:

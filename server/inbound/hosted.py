@@ -112,7 +112,7 @@ async def opened(
     sessions: list[Sessions] = []
     try:
         for _ in range(answers):
-            sessions.append(await _open(entries, context))
+            sessions.append(await _open(entries, context) if entries else ())
         yield tuple(sessions)
     except BaseException:
         await close(session for answer in sessions for session in answer)
@@ -155,8 +155,6 @@ def _check(entries: Iterable[HostedEntry]) -> None:
 
 async def _open(entries: Sequence[HostedEntry], context: AnswerContext) -> Sessions:
     """The sessions of one answer, opened at the same time."""
-    if not entries:
-        return ()
     done: dict[int, ToolSession] = {}
 
     async def open_one(index: int, entry: HostedEntry) -> None:

@@ -89,14 +89,16 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         raise items.missing()
     known, output_up_to_call = await _stored(request, received, context)
     find = partial(hosted_entries, request.tools, context.tools)
-    entries = await threads.run(find, small=threads.is_small(request.tools))
+    is_quick = not context.tools or threads.is_small(request.tools)
+    entries = await threads.run(find, small=is_quick)
 
     def work(sessions: tuple[Sessions, ...]) -> CompiledResponse:
         tools = read_tools(request.tools, hosted=opened_tools(entries, sessions[0]))
         unsealed = unseal_items(received, partial(context.sealer.open, context.owner))
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
         restored = restore_turns(resolved, output_up_to_call)
-        return replace(_compile(request, prior, restored, tools, context), sessions=sessions)
+        compiled = _compile(request, prior, restored, tools, context)
+        return replace(compiled, sessions=sessions) if entries else compiled
 
     makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(prior.items, known.values(), *output_up_to_call.values())

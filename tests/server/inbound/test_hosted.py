@@ -148,7 +148,7 @@ async def test_a_tool_has_its_own_time_limit() -> None:
 async def test_a_request_without_hosted_tools_opens_no_session() -> None:
     tool = Calculator()
     request = await compiled(tool, tools=[F])
-    assert (request.sessions, tool.opened) == (((),), [])
+    assert (request.sessions, tool.opened) == ((), [])
 
 
 def stored(**fields: Any) -> StoredResponse:
