@@ -39,6 +39,14 @@ class StartedResponse:
     messages_by_item_id: Mapping[str, Message]
 
 
+def _check(request: CreateResponse, context: Context) -> None:
+    """Raises InvalidRequest for options that exclude each other, or that the server refuses."""
+    if request.background and request.store is False:
+        raise InvalidRequest("A background response is stored.", param="store")
+    if request.return_token_ids:
+        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
+
+
 async def create(
     context: Context,
     owner: str,
@@ -59,18 +67,16 @@ async def create(
 
     Raises APIError if the request is invalid, or cannot be served now.
     """
+    _check(request, context)
     background = bool(request.background)
-    if background and request.store is False:
-        raise InvalidRequest("A background response is stored.", param="store")
-    if request.return_token_ids:
-        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    model = context.model(request.model)
+    model, response_id = context.model(request.model), new_id("resp")
     compiled = await compile(
-        request, context.compiling(owner, previous=previous, may_be_empty=not generate)
+        request,
+        context.compiling(owner, response_id, previous=previous, may_be_empty=not generate),
     )
     plan = compiled.plan if constraint is None else constraint.applied(compiled.plan)
     response = response_object(
-        request, compiled, response_id=new_id("resp"), model=model, created_at=int(time.time())
+        request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
     hide = context.settings.raw_reasoning == "hide"
     outbound = ResponsesOutbound(
@@ -94,5 +100,6 @@ async def create(
             plan, outbound, response["id"], journal=journal_if_stored, background=background
         )
     else:
+        await compiled.close()
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
     return StartedResponse(response, run, started, outbound.messages_by_item_id)
