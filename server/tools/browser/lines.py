@@ -69,7 +69,7 @@ def display(cursor: int, page: Page, lines: Sequence[str], start: int, end: int)
 
 def find(lines: Sequence[str], pattern: str) -> list[Match]:
     """The places where the pattern stands in the text of the lines, case ignored."""
-    plain = _without_links("\n".join(lines)).split("\n")
+    plain = without_links("\n".join(lines)).split("\n")
     wanted = pattern.lower()
     matches: list[Match] = []
     number = 0
@@ -83,7 +83,7 @@ def find(lines: Sequence[str], pattern: str) -> list[Match]:
     return matches
 
 
-def _without_links(text: str) -> str:
+def without_links(text: str) -> str:
     """The text with the words of links only. The number of lines stays."""
     return _LINK.sub(
         lambda match: match[1] + "\n" * (match[0].count("\n") - match[1].count("\n")), text

@@ -7,6 +7,7 @@ each page. Run as a file (`python -P pdf.py`), it imports nothing of the server.
 import asyncio
 import json
 import logging
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,27 @@ async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if process.returncode != 0:
+    return _parsed(process.returncode, output)
+
+
+def extract_blocking(body: bytes, seconds: float = SECONDS) -> PdfText:
+    """The text of a PDF file, for threads that may wait. Raises UnreadablePdf."""
+    try:
+        process = subprocess.run(
+            _COMMAND,
+            input=body,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnreadablePdf("the PDF file takes too long to read") from error
+    return _parsed(process.returncode, process.stdout)
+
+
+def _parsed(status: int | None, output: bytes) -> PdfText:
+    if status != 0:
         raise UnreadablePdf("the PDF file cannot be read")
     data = json.loads(output)
     return PdfText(data["title"], tuple(data["pages"]))
