@@ -24,6 +24,8 @@ _LABELS = {
     "shift_jis": "cp932",
     "euc_kr": "cp949",
 }
+_UNKNOWN = {"x-sjis": "cp932", "x-gbk": "gb18030", "x-euc-jp": "euc_jp", "windows-949": "cp949"}
+"""Names that Python does not know."""
 _NO_CHARSETS = frozenset({"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape"})
 
 
@@ -44,8 +46,9 @@ def decode(body: bytes, declared: str | None) -> str:
 
 def _codec(label: str) -> str | None:
     """The codec for a charset of the web; None for an unknown one, and for other codecs."""
+    label = label.strip("\"' ").lower()
     try:
-        info = codecs.lookup(label.strip("\"' "))
+        info = codecs.lookup(_UNKNOWN.get(label, label))
     except (LookupError, ValueError):
         return None
     if not info._is_text_encoding or info.name in _NO_CHARSETS:

@@ -4,7 +4,7 @@ Source: the browser of gpt-oss's reference implementation, whose output the mode
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harmony.tokenizer import encode
@@ -20,6 +20,8 @@ _PIECE = re.compile(
     rf"(?s:.{{1,{WIDTH}}})(?:(?<=\s)(?=\S)|(?<=\S)(?=\s)|(?<=\w[^\W\d_]-)(?=\w*[^\W\d_])|\Z)"
     rf"|(?s:.{{{WIDTH}}})"
 )
+_RUN = re.compile(r"\S+|\s+")
+_LONG_RUN = re.compile(rf"\S{{{WIDTH + 1}}}|\s{{{WIDTH + 1}}}")
 _LINK = re.compile(r"【\d+†([^†】]+)(?:†[^†】]+)?】")
 
 
@@ -37,9 +39,31 @@ def wrap(text: str) -> list[str]:
     for line in text.split("\n"):
         if len(line) <= WIDTH:
             lines.append(line)
+        elif _LONG_RUN.search(line):
+            lines += _filled(line)
         else:
             lines += _PIECE.findall(line)
     return lines
+
+
+def _filled(line: str) -> Iterator[str]:
+    """The lines of a text with a word that is longer than a line: it goes on where there is room.
+
+    The time is linear in the text.
+    """
+    current = ""
+    for run in _RUN.findall(line):
+        place = 0
+        if len(current) + len(run) > WIDTH >= len(run):
+            yield current
+            current = ""
+        while len(current) + len(run) - place > WIDTH:
+            end = place + WIDTH - len(current)
+            yield current + run[place:end]
+            current, place = "", end
+        current += run[place:]
+    if current:
+        yield current
 
 
 def view_end(lines: Sequence[str], start: int, count: int, tokens: int = VIEW_TOKENS) -> int:

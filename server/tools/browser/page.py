@@ -16,7 +16,7 @@ FILE_SCHEME = "file-search"
 MOST_TITLE = 300
 MOST_LINKS = 5000
 _MOST_SHOWN_URL = 1024
-_DOMAIN = re.compile(r"[\w.\-:\[\]]+")
+_DOMAIN = re.compile(r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
 _SIMPLE_PATH = re.compile(r"[\w\-~%][\w\-.~%/]*(?:[?#]\S*)?")
 _CONTROLS = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
@@ -68,7 +68,11 @@ class Links:
     def marker(self, href: str, text: str) -> str:
         """`【id†text】`, with `†domain` for another domain; the text where it is no link."""
         text = text.replace("†", "‡")
-        if not text or href.startswith(("#", "javascript:", "mailto:", "data:", "tel:")):
+        if (
+            not text
+            or not href
+            or href.startswith(("#", "javascript:", "mailto:", "data:", "tel:"))
+        ):
             return text
         url = self._absolute(href.strip())
         domain = url.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0] if url else ""

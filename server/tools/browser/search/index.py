@@ -18,7 +18,7 @@ from pathlib import Path
 from server.tools.browser import pdf
 from server.tools.browser.documents import text_page
 from server.tools.browser.lines import without_links
-from server.tools.browser.page import make_page
+from server.tools.browser.page import make_page, one_line
 from server.tools.fetch.client import PDF, FetchedPage
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,14 @@ MOST_FILES = 50_000
 MOST_BYTES = 5 << 20
 _MOST_WORDS = 32
 _SNIPPET_WORDS = 40
+_MOST_SUMMARY = 600
 _COMMIT_SECONDS = 0.2
+_COMMON_TEXT = """
+a an and are as at be by can do does for from has have how i if in is it its me my of on or s so t
+that the their there this to was what when where which who why will with you your
+"""
+_COMMON = frozenset(_COMMON_TEXT.split())
+"""Words that say nothing of what is looked for."""
 _VERSION = 1
 _MARKDOWN = "text/markdown"
 TYPES = {
@@ -85,16 +92,17 @@ class FolderIndex:
 
     def search(self, text: str, count: int) -> list[Hit]:
         """The documents with words of the text, best first (BM25)."""
-        words = re.findall(r"\w+", text)[:_MOST_WORDS]
+        words = dict.fromkeys(re.findall(r"\w+", text.lower())[:_MOST_WORDS])
         if not words:
             return []
-        match = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
+        telling = [word for word in words if word not in _COMMON] or list(words)
+        match = " OR ".join(f'"{word}"' for word in telling)
         rows = self._database.execute(
             "SELECT path, title, snippet(pages, 1, '', '', ' … ', ?) FROM pages "
             "JOIN files ON files.id = pages.rowid WHERE pages MATCH ? ORDER BY rank LIMIT ?",
             (_SNIPPET_WORDS, match, count),
         )
-        return [Hit(*row) for row in rows]
+        return [Hit(path, title, one_line(text, _MOST_SUMMARY)) for path, title, text in rows]
 
     def read(self, path: str) -> bytes | None:
         """The content of an indexed file, None for any other path."""

@@ -150,7 +150,7 @@ class HttpProvider(ABC):
 
 
 def _result(url: Any, title: Any, summary: Any) -> SearchResult:
-    url = url if isinstance(url, str) else ""
+    url = "".join(url.split()) if isinstance(url, str) else ""
     return SearchResult(
         url, plain(str(title or "")), one_line(plain(str(summary or "")), MOST_SUMMARY)
     )
