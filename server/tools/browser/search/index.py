@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -170,14 +171,15 @@ def _documents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
-            path = Path(place, name)
-            if name.startswith(".") or path.suffix.lower() not in TYPES or path.is_symlink():
+            if name.startswith(".") or os.path.splitext(name)[1].lower() not in TYPES:
                 continue
+            path = os.path.join(place, name)
             with suppress(OSError):
-                status = path.stat()
-                if status.st_size <= MOST_BYTES and count < MOST_FILES:
+                status = os.lstat(path)
+                is_document = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES
+                if is_document and count < MOST_FILES:
                     count += 1
-                    yield path.relative_to(folder).as_posix(), status
+                    yield os.path.relpath(path, folder).replace(os.sep, "/"), status
 
 
 def _content(path: Path) -> bytes | None:
