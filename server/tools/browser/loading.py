@@ -1,5 +1,6 @@
 """Loads a page: from the cache of its owner, from a search provider, or from the web."""
 
+import asyncio
 from collections.abc import Callable
 
 from server.tools.browser.cache import PageCache
@@ -8,6 +9,9 @@ from server.tools.browser.page import FILE_SCHEME, Page, one_line
 from server.tools.browser.search.chain import SearchChain
 from server.tools.fetch.client import FetchClient, FetchedPage
 from server.tools.fetch.errors import FetchError
+
+_CONVERSIONS = 4
+"""Pages that are converted at once: each may take a thread, or a process."""
 
 
 class LoadError(Exception):
@@ -21,6 +25,7 @@ class PageLoader:
         self._fetcher = fetcher
         self._chain = chain
         self._cache = cache
+        self._conversions = asyncio.Semaphore(_CONVERSIONS)
 
     async def load(
         self, url: str, owner: str, permits: Callable[[str], bool], *, web: bool, source: bool
@@ -41,7 +46,8 @@ class PageLoader:
             fetched = await self._fetch(url, web=web)
             if not permits(fetched.url):
                 raise FetchError("the domain that it redirects to is not allowed")
-            page = await to_page(fetched, source=source)
+            async with self._conversions:
+                page = await to_page(fetched, source=source)
         except FetchError as error:
             raise LoadError(f"Error fetching URL `{shown}`: {error}") from error
         if not url.startswith(f"{FILE_SCHEME}:"):

@@ -7,6 +7,7 @@ each page. Run as a file (`python -P pdf.py`), it imports nothing of the server.
 import asyncio
 import json
 import logging
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ SECONDS = 10.0
 _MEMORY = 1 << 30
 _MOST_PAGES = 300
 _MOST_CHARACTERS = 2_000_000
+_NEEDED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
 _COMMAND = (sys.executable, "-P", str(Path(__file__).resolve()))
 
 
@@ -35,7 +37,7 @@ async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
     """The text of a PDF file. Raises UnreadablePdf."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *_COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+        *_COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, env=_environment()
     )
     try:
         async with asyncio.timeout(seconds):
@@ -59,10 +61,16 @@ def extract_blocking(body: bytes, seconds: float = SECONDS) -> PdfText:
             stderr=subprocess.DEVNULL,
             timeout=seconds,
             check=False,
+            env=_environment(),
         )
     except subprocess.TimeoutExpired as error:
         raise UnreadablePdf("the PDF file takes too long to read") from error
     return _parsed(process.returncode, process.stdout)
+
+
+def _environment() -> dict[str, str]:
+    """What the interpreter needs, without the keys of this process."""
+    return {name: os.environ[name] for name in _NEEDED if name in os.environ}
 
 
 def _parsed(status: int | None, output: bytes) -> PdfText:

@@ -1,9 +1,17 @@
 """No private address is reached, however it is spelled, resolved or redirected to."""
 
+import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
 import httpcore
 import httpx
 import httpx2
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from server.tools.fetch.errors import BlockedTarget, FetchError, Unreachable
 from server.tools.fetch.guard import Guard, GuardedBackend, SystemResolver, guard_transport
@@ -229,6 +237,76 @@ async def test_the_host_header_has_the_name(network: Network) -> None:
     assert network.public.hits[0][1]["host"] == f"site.example:{network.port}"
 
 
+@pytest.mark.parametrize("found", [[], ["no address"], [PUBLIC] * 65])
+async def test_answers_of_a_name_server_that_cannot_be_used(found: list[str]) -> None:
+    async def resolve(host: str) -> list[str]:
+        return found
+
+    with pytest.raises(Unreachable):
+        await Guard(FetchPolicy(), resolve).addresses("a.example", 443)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("1.1.1.1", 22), ("1.2.3.4.5", 80), ("fe80::1%lo", 80), ("::1%25lo", 80)]
+)
+async def test_the_guard_itself_refuses_hosts_and_ports(host: str, port: int) -> None:
+    with pytest.raises(BlockedTarget):
+        await Guard(FetchPolicy(), SystemResolver()).addresses(host, port)
+
+
+async def test_public_literals_are_not_resolved() -> None:
+    guard = Guard(FetchPolicy(), SystemResolver())
+    assert await guard.addresses("0x08.8.2056", 443) == ["8.8.8.8"]
+    assert await guard.addresses("2606:4700:4700::1111", 80) == ["2606:4700:4700::1111"]
+
+
+async def test_tls_checks_the_name_and_not_the_address(network: Network, tmp_path: Path) -> None:
+    server, trusting = certificates("site.example", tmp_path)
+    listener = await asyncio.start_server(serve_once, PUBLIC, 0, ssl=server)
+    port = listener.sockets[0].getsockname()[1]
+    for name in ("site.example", "other.example"):
+        network.name(name, [PUBLIC])
+    client = network.client(ports=frozenset({port}), tls=trusting)
+    page = await client.fetch(f"https://site.example:{port}/")
+    assert page.body == b"secure"
+    with pytest.raises(Unreachable):
+        await client.fetch(f"https://other.example:{port}/")
+    listener.close()
+
+
+async def serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(answer("secure", Connection="close"))
+    await writer.drain()
+    writer.close()
+
+
+def certificates(name: str, folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """The contexts of a server with a certificate for the name, and of a client that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(pem))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return server, ssl.create_default_context(cafile=str(folder / "cert.pem"))
+
+
 async def test_a_guarded_transport_of_httpx2_is_guarded(network: Network) -> None:
     guard = Guard(FetchPolicy(ports=frozenset({network.port})), network.resolver)
     transport = guard_transport(httpx2.AsyncHTTPTransport(), guard)
@@ -251,6 +329,7 @@ async def test_sockets_of_the_machine_are_refused() -> None:
     backend = GuardedBackend(guard, httpcore.AnyIOBackend())
     with pytest.raises(BlockedTarget):
         await backend.connect_unix_socket("/var/run/docker.sock")
+    await backend.sleep(0)
 
 
 async def test_the_system_resolver_finds_the_loopback_addresses() -> None:
