@@ -147,7 +147,10 @@ def _references(marker: str) -> Iterator[tuple[int, int | None]]:
 
 def _label(url: str) -> str:
     """What the link says: the host without `www.`, or the name of a document."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "source"
     host = (parts.hostname or "").removeprefix("www.")
     if parts.scheme not in ("http", "https"):
         host = unquote(parts.path).rpartition("/")[2] or host

@@ -133,7 +133,7 @@ def _open(arguments: Mapping[str, Any]) -> Open:
         if number is not None:
             link = int(number[1])
         elif target.strip():
-            url = target.strip()
+            url = target.strip().encode("utf-8", "replace").decode()
     elif target is not None:
         link = _integer(arguments, "id")
     return Open(
@@ -165,4 +165,4 @@ def _text(arguments: Mapping[str, Any], name: str, most: int) -> str:
         raise BadCall(f"`{name}` should be a text that is not empty.")
     if len(value) > most:
         raise BadCall(f"`{name}` is longer than {most} characters.")
-    return value
+    return value.encode("utf-8", "replace").decode()  # JSON may spell half a surrogate pair

@@ -11,7 +11,15 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from server.tools.browser.page import Links, Page, inert, join, make_page, one_line
+from server.tools.browser.page import (
+    Links,
+    Page,
+    inert,
+    join,
+    make_page,
+    one_line,
+    without_controls,
+)
 
 _DEEPEST = 200
 """Elements that are nested deeper are read as plain text."""
@@ -54,6 +62,7 @@ def html_page(html: str, url: str) -> Page:
 
 def plain(html: str) -> str:
     """The text of a fragment, such as a search result's summary with emphasis, on one line."""
+    html = without_controls(html)
     if "<" not in html and "&" not in html:
         return one_line(html, len(html) + 1)
     parser = LexborHTMLParser(html)
@@ -95,7 +104,8 @@ class _Writer:
             kind = child.tag_id
             if kind == _TEXT:
                 text = child.text_content or ""
-                pieces.append(text if text.isascii() else inert(text))
+                if pieces or self._pre or not text.isspace():  # a line begins with no space
+                    pieces.append(text if text.isascii() else inert(text))
             elif kind not in _LEFT_OUT_IDS:
                 self._element(child, kind, depth)
             child = child.next

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -86,6 +87,14 @@ class FetchPolicy:
             return  # what it resolves to decides
         if is_local or (address is not None and not self.addresses.permits(address)):
             raise BlockedTarget("the address is not public")
+
+
+def hostname(url: str) -> str | None:
+    """The host that a URL names, "" if it names none; None for a text that is no URL."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return None
 
 
 def host_of(url: httpx.URL) -> str:

@@ -137,6 +137,11 @@ def test_urls_cannot_break_the_link() -> None:
     assert link.citation.url == "https://example.com/【x】 y"
 
 
+def test_a_url_that_is_none_does_no_harm() -> None:
+    rewriter = CitationRewriter(lambda cursor, line: Citation("https://[x", "t"))
+    assert [part.text for part in rewriter.push("【0†L1】")] == ["([source](https://[x))"]
+
+
 def test_documents_are_named_by_their_file() -> None:
     assert text_of("【7†L1】") == TOOLS
 

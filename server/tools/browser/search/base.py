@@ -7,10 +7,9 @@ entry point's object is a `ProviderFactory`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import urlsplit
 
 from server.tools.fetch.client import FetchedPage
-from server.tools.fetch.urls import is_within
+from server.tools.fetch.urls import hostname, is_within
 
 GROUP = "gpt_oss_server.search"
 
@@ -56,7 +55,9 @@ class SearchQuery:
 
     def permits(self, url: str) -> bool:
         """Whether the domains allow the URL."""
-        host = urlsplit(url).hostname or ""
+        host = hostname(url)
+        if host is None:
+            return not (self.allowed_domains or self.blocked_domains)
         if any(is_within(host, domain) for domain in self.blocked_domains):
             return False
         return not self.allowed_domains or any(

@@ -27,6 +27,7 @@ from server.tools.browser.search.base import (
 )
 from server.tools.browser.search.index import TYPES, FolderIndex
 from server.tools.fetch.client import FetchedPage
+from server.tools.fetch.urls import hostname
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +108,8 @@ class FilesProvider:
 
     async def read(self, url: str) -> FetchedPage | None:
         """The document of a URL of this folder."""
+        if hostname(url) is None:
+            return None
         parts = urlsplit(url)
         if parts.scheme != FILE_SCHEME or parts.netloc != self._label or self._reader is None:
             return None

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import httpx
 
 from server.tools.browser.html import plain
-from server.tools.browser.page import one_line
+from server.tools.browser.page import one_line, without_controls
 from server.tools.browser.search.base import (
     ProviderOptions,
     SearchError,
@@ -25,6 +25,7 @@ from server.tools.browser.search.base import (
 from server.tools.fetch.client import FetchedPage
 from server.tools.fetch.decoding import ACCEPTED, read_body
 from server.tools.fetch.errors import FetchError
+from server.tools.fetch.urls import hostname
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +97,11 @@ class HttpProvider(ABC):
             results = [_result(*item) for item in self.results(data)]
         except (AttributeError, KeyError, TypeError) as error:
             raise SearchError(f"{self.name} sent an answer of another form") from error
-        return [each for each in results if each.url.startswith(("http://", "https://"))]
+        return [
+            each
+            for each in results
+            if each.url.startswith(("http://", "https://")) and hostname(each.url)
+        ]
 
     async def read(self, url: str) -> FetchedPage | None:
         """None: the pages are on the web."""
@@ -150,7 +155,7 @@ class HttpProvider(ABC):
 
 
 def _result(url: Any, title: Any, summary: Any) -> SearchResult:
-    url = "".join(url.split()) if isinstance(url, str) else ""
+    url = "".join(without_controls(url).split()) if isinstance(url, str) else ""
     return SearchResult(
         url, plain(str(title or "")), one_line(plain(str(summary or "")), MOST_SUMMARY)
     )

@@ -1,6 +1,10 @@
 """HTML becomes the text that the model was trained to read."""
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from server.tools.browser.html import html_page, plain, title_of
 
@@ -210,3 +214,25 @@ def test_fragments_become_plain_text() -> None:
 def test_the_title_of_a_text_is_found() -> None:
     assert title_of("<title>T</title>") == "T"
     assert title_of("<p>T") == ""
+
+
+NAMES = """
+a b p div td tr table ul ol li pre h1 h7 sup img br hr blockquote math svg base title x-y
+"""
+TAGS = st.sampled_from(NAMES.split())
+PIECES = st.one_of(
+    TAGS.map(lambda tag: f"<{tag}>"),
+    TAGS.map(lambda tag: f"</{tag}>"),
+    st.sampled_from(['<a href="/x">', '<base href="http://[">', "<ol start=x>", "【1†x】"]),
+    st.sampled_from(["&#12304;", "&#x1f;", "&#8232;"]),
+    st.text(max_size=8, alphabet=st.characters(exclude_categories=("Cs",))),
+)
+
+
+@given(st.lists(PIECES, max_size=40).map("".join))
+def test_no_page_raises_or_forges_a_marker(html: str) -> None:
+    page = html_page(html, URL)
+    markers = re.findall(r"【(\d+)†[^【】]*】", page.text)
+    assert page.text.count("【") == page.text.count("】") == len(markers)
+    assert all(int(number) < len(page.links) for number in markers)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f]", page.text)

@@ -213,6 +213,12 @@ async def test_a_scroll_of_find_results_shows_them_again(world: World) -> None:
     assert (await run(session, "open", id=1, loc=0)).text.startswith("[3] Page B")
 
 
+async def test_half_surrogate_pairs_do_no_harm(world: World) -> None:
+    result = await run(world.session(), "search", query="a\ud800b")
+    assert world.provider.queries[0].text == "a?b"
+    assert result.text.startswith("[0] a?b")
+
+
 async def test_no_match_is_said(world: World) -> None:
     session = world.session()
     await run(session, "open", id=world.url("/"))
@@ -232,6 +238,9 @@ async def test_no_match_is_said(world: World) -> None:
         ("open", {"loc": 99}, "Invalid location parameter: `99`. Cannot exceed page maximum of 4."),
         ("open", {"id": 1}, "/none`: HTTP status 404"),
         ("open", {"id": "http://127.0.0.1/"}, "`http://127.0.0.1/`: the address is not public"),
+        ("open", {"id": "http://[x"}, "the URL is not valid"),
+        ("open", {"id": "file-search://[x"}, "there is no such document"),
+        ("open", {"id": "http://\ud800/"}, "Error fetching URL"),
         ("open", {"id": "file:///etc/passwd"}, "only http and https URLs can be opened"),
         ("open", {"id": "file-search://docs/none.md"}, "there is no such document"),
     ],

@@ -111,6 +111,7 @@ async def test_documents_are_read_by_their_urls(folder: Path, opened: Open) -> N
         "file-search://other/tides.md",
         "https://my-docs/tides.md",
         "file:///etc/passwd",
+        "file-search://[x",
     ],
 )
 async def test_no_other_file_is_read(folder: Path, opened: Open, tmp_path: Path, url: str) -> None:

@@ -39,8 +39,10 @@ ANSWERS: dict[type[HttpProvider], Any] = {
     SearxngProvider: {
         "query": "tide tables",
         "results": [
-            {"url": "https://a.example/1", "title": "One & two", "content": "First result"},
+            {"url": "https://a.example/1", "title": "One & two", "content": "First \ud800result"},
             {"url": "https://a.example/2", "title": "2", "content": None},
+            {"url": "https://[x", "title": "invalid", "content": ""},
+            {"url": "https:///x", "title": "invalid", "content": "\ud800"},
             {"url": "magnet:?xt=1", "title": "none", "content": ""},
         ],
     },
