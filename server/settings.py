@@ -101,6 +101,31 @@ class Settings(BaseSettings):
         description="whether a turn may make several calls; gpt-oss was trained to end its turn "
         "with the first one",
     )
+    search: Several = Field(
+        (),
+        description="where `web_search` searches (repeatable: the next one where one fails or "
+        "finds nothing): files:FOLDER, searxng:URL, brave, tavily, exa, you, or a plug-in's name; "
+        "default: files, this project's own documentation",
+    )
+    fetch_allow_private: Several = Field(
+        (),
+        description="network whose pages `web_search` may open although it is not public, such as "
+        "10.1.0.0/16 (repeatable)",
+    )
+    fetch_allow_domain: Several = Field(
+        (),
+        description="domain whose pages `web_search` may open whatever its addresses are, with its "
+        "subdomains; NAME:PORT allows that port beside 80 and 443 (repeatable)",
+    )
+    egress_proxy: str | None = Field(
+        None,
+        description="URL of an HTTP proxy through which pages are opened and search services are "
+        "asked; it resolves names and has to refuse private addresses itself",
+        repr=False,
+    )
+    robots: bool = Field(
+        True, description="whether `web_search` obeys the robots.txt of sites that it opens"
+    )
     reasoning_content: bool = Field(
         False, description="whether Chat answers repeat `reasoning` as `reasoning_content`"
     )
@@ -179,6 +204,9 @@ class Settings(BaseSettings):
         "backend_option",
         "backend_url",
         "engine_arg",
+        "search",
+        "fetch_allow_private",
+        "fetch_allow_domain",
         mode="before",
     )
     @classmethod
@@ -204,6 +232,35 @@ class Settings(BaseSettings):
         from server.replay.sealing import check_key
 
         return tuple(map(check_key, value))
+
+    @field_validator("search")
+    @classmethod
+    def _search_providers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from server.tools.browser.search.registry import check
+
+        return tuple(map(check, value))
+
+    @field_validator("fetch_allow_private")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from server.tools.fetch.addresses import parse_networks
+
+        return tuple(map(str, parse_networks(value)))
+
+    @field_validator("fetch_allow_domain")
+    @classmethod
+    def _domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from server.tools.fetch.urls import parse_domains
+
+        parse_domains(value)
+        return value
+
+    @field_validator("egress_proxy")
+    @classmethod
+    def _proxy(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(r"https?://[^/]+/?$", value):
+            raise ValueError("the proxy is a URL such as http://proxy:3128")
+        return value
 
     @field_validator("served_model_name")
     @classmethod

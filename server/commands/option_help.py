@@ -35,6 +35,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "default_max_output_tokens",
     ),
     "Reasoning": ("raw_reasoning", "reasoning_content", "repetition_guard"),
+    "Web search": (
+        "search",
+        "fetch_allow_private",
+        "fetch_allow_domain",
+        "egress_proxy",
+        "robots",
+    ),
     "Store": ("store", "store_ttl", "store_patience", "encryption_key"),
     "Limits": (
         "max_running",

@@ -241,6 +241,8 @@ def _log_to_stderr(level: str) -> None:
     # Other packages' debug lines may hold what clients and the model say; ours never do.
     logging.getLogger().setLevel("INFO" if level == "DEBUG" else level)
     logging.getLogger("alembic").setLevel("WARNING")
+    for client in ("httpx", "httpx2"):  # they log whole URLs, which hold queries and keys
+        logging.getLogger(client).setLevel("WARNING")
 
 
 def _bind(host: str, port: int) -> socket.socket:

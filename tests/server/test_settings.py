@@ -59,6 +59,11 @@ VARIABLES = {
     "default_max_output_tokens": ("7", 7),
     "repetition_guard": ("off", "off"),
     "parallel_calls": ("true", True),
+    "search": ("brave, files:/docs", ("brave", "files:/docs")),
+    "fetch_allow_private": ("10.1.2.3/16, fd00::/8", ("10.1.0.0/16", "fd00::/8")),
+    "fetch_allow_domain": ("a.example:8080", ("a.example:8080",)),
+    "egress_proxy": ("http://user:pass@proxy:3128", "http://user:pass@proxy:3128"),
+    "robots": ("false", False),
     "reasoning_content": ("true", True),
     "store": ("sqlite:///x.db", "sqlite:///x.db"),
     "store_ttl": ("1", 1),
@@ -153,6 +158,10 @@ def test_the_value_of_an_option_may_contain_commas() -> None:
         ({"engine_arg": ["x"]}, "engine_arg: Value error, 'x' is not NAME=VALUE"),
         ({"backend": "scripted"}, ": Value error, --backend scripted and --script FILE"),
         ({"script": "s.jsonl"}, ": Value error, --backend scripted and --script FILE"),
+        ({"search": ["gogle"]}, "search: Value error, 'gogle' is no search provider; there are"),
+        ({"fetch_allow_private": ["x"]}, "fetch_allow_private: Value error, 'x' does not appear"),
+        ({"fetch_allow_domain": ["a:b"]}, "fetch_allow_domain: Value error, 'a:b' is not a domain"),
+        ({"egress_proxy": "proxy:1"}, "egress_proxy: Value error, the proxy is a URL such as"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
     ],
 )
@@ -161,7 +170,8 @@ def test_a_bad_value_is_refused_by_name(options: dict[str, Any], reason: str) ->
 
 
 def test_keys_are_never_shown() -> None:
-    shown = repr(Settings(api_key=("hunter2",), encryption_key=(KEY,)))
+    proxy = "http://user:hunter2@proxy:1"
+    shown = repr(Settings(api_key=("hunter2",), encryption_key=(KEY,), egress_proxy=proxy))
     assert "hunter2" not in shown
     assert KEY not in shown
     with pytest.raises(ValidationError) as refusal:

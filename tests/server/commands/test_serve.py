@@ -498,6 +498,20 @@ def test_progress_is_a_line_that_is_rewritten_on_a_terminal(
     assert [line.split("\x1b[K")[-1] for line in lines] == ["load: 100%", "warm up: 100%", ""]
 
 
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_urls_that_the_server_requests_are_not_logged(level: str) -> None:
+    """The query of a search is in one, and may be what a user asked for."""
+    program = (
+        "import sys, httpx\n"
+        "from server.commands.serve import _log_to_stderr\n"
+        "_log_to_stderr(sys.argv[1].upper())\n"
+        "transport = httpx.MockTransport(lambda request: httpx.Response(200))\n"
+        "httpx.Client(transport=transport).get('http://a.example/?q=secret')\n"
+    )
+    run = [sys.executable, "-c", program, level]
+    assert "secret" not in subprocess.run(run, capture_output=True, text=True, check=True).stderr
+
+
 def test_progress_is_a_few_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(io.StringIO(), monkeypatch).split("\n") == [
         "load: 0%",

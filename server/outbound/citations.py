@@ -1,0 +1,157 @@
+"""Rewrites citation markers in the model's answer to links, with the range of each link.
+
+The model cites a line as `【6†L9-L11】`. The marker becomes `([domain](url))`. A space goes
+before it where the text does not end in white space. Lists of markers, ranges with any dash,
+and lists within one marker are read; markers of the same source that follow each other directly
+become one link. A marker whose cursor is unknown is left out and counted. Brackets that are no
+marker stay as they are.
+
+Ranges are counted in Unicode code points of the rewritten text: `text[start:end]` in Python is the
+link. The end is exclusive, and the range has no spaces.
+Source: recorded streams of OpenAI's Responses API.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urlsplit
+
+from server.tools.base import Citation
+
+MOST_MARKER = 128
+"""Characters of the longest marker. Longer text is never withheld."""
+
+Resolve = Callable[[int, int | None], Citation | None]
+"""The source of a cursor and a line; None if there is none."""
+
+_OPEN = "【"
+_MARKER = re.compile(r"【\s?\d{1,6}\s?†[^【】\n]*】")
+# What may become a marker once more text has arrived.
+_PREFIX = re.compile(r"【(?:\s?(?:\d{1,6}(?:\s?(?:†[^【】\n]*)?)?)?)?\Z")
+_PART = re.compile(r"(?:(\d{1,6})\s?†)?\s*(?:L?\s?(\d{1,7}))?")
+_SEPARATOR = re.compile(r"[,;\u3001\uff0c\uff1b]|(?<=\d)\s+(?=\d{1,6}\s?†)")
+_URL_ESCAPES = {ord(character): quote(character) for character in '()<>\\ "`\n\r\t【】'}
+
+
+@dataclass(frozen=True, slots=True)
+class UrlCitation:
+    """A link of the rewritten text. start, end: its range in code points, end exclusive."""
+
+    start: int
+    end: int
+    url: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class CitedText:
+    """A piece of the rewritten text. A piece with a citation is exactly that link."""
+
+    text: str
+    citation: UrlCitation | None = None
+
+
+class CitationRewriter:
+    """Rewrites a text that arrives in pieces. The result does not depend on the pieces.
+
+    resolve: the source of a cursor. annotates: False leaves out all markers, for answers that are
+    JSON. dropped: how many markers had no known source. pending: withheld text.
+    """
+
+    __slots__ = ("_annotates", "_before", "_last", "_length", "_resolve", "dropped", "pending")
+
+    def __init__(self, resolve: Resolve, *, annotates: bool = True) -> None:
+        self._resolve = resolve
+        self._annotates = annotates
+        self._before = ""  # the last character
+        self._length = 0
+        self._last: str | None = None  # the URL of a link that the text ends in
+        self.dropped = 0
+        self.pending = ""
+
+    def push(self, text: str) -> list[CitedText]:
+        """The pieces that are complete with more text."""
+        if not self.pending and _OPEN not in text:
+            return self._plain(text)
+        text = self.pending + text
+        self.pending = ""
+        done: list[CitedText] = []
+        place = 0
+        while (start := text.find(_OPEN, place)) >= 0:
+            done += self._plain(text[place:start])
+            place = self._bracket(text, start, done)
+            if place < 0:
+                self.pending = text[start:]
+                return done
+        return done + self._plain(text[place:])
+
+    def finish(self) -> list[CitedText]:
+        """The withheld text, which is no marker: the answer ended within it."""
+        text, self.pending = self.pending, ""
+        return self._plain(text)
+
+    def _bracket(self, text: str, start: int, done: list[CitedText]) -> int:
+        """Read what begins with a bracket; the place after it, or -1 where more text is needed."""
+        window = text[start : start + MOST_MARKER]
+        marker = _MARKER.match(window)
+        if marker is not None:
+            done += self._cite(marker[0])
+            return start + marker.end()
+        if len(window) < MOST_MARKER and _PREFIX.match(window):
+            return -1
+        done += self._plain(_OPEN)
+        return start + 1
+
+    def _plain(self, text: str) -> list[CitedText]:
+        if not text:
+            return []
+        self._before = text[-1]
+        self._length += len(text)
+        self._last = None
+        return [CitedText(text)]
+
+    def _cite(self, marker: str) -> Iterator[CitedText]:
+        if not self._annotates:
+            return
+        found = [self._resolve(cursor, line) for cursor, line in _references(marker)]
+        sources = [source for source in found if source is not None]
+        if not sources:
+            self.dropped += 1
+        for source in sources:
+            if source.url == self._last:
+                continue
+            if self._before and not self._before.isspace():
+                yield from self._plain(" ")
+            yield self._link(source)
+
+    def _link(self, source: Citation) -> CitedText:
+        text = f"([{_label(source.url)}]({source.url.translate(_URL_ESCAPES)}))"
+        start = self._length
+        self._plain(text)
+        self._last = source.url
+        return CitedText(text, UrlCitation(start, start + len(text), source.url, source.title))
+
+
+def _references(marker: str) -> Iterator[tuple[int, int | None]]:
+    """The cursors and first lines of a marker, each cursor once; `【6†L1, L9; 7†L2】` has two."""
+    cursor = -1
+    seen: set[int] = set()
+    for part in _SEPARATOR.split(marker[1:-1].strip()):
+        match = _PART.match(part.strip())
+        if match is not None and match[1] is not None:
+            cursor = int(match[1])
+        if cursor >= 0 and cursor not in seen:
+            seen.add(cursor)
+            yield cursor, int(match[2]) if match is not None and match[2] else None
+
+
+def _label(url: str) -> str:
+    """What the link says: the host without `www.`, or the name of a document."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "source"
+    host = (parts.hostname or "").removeprefix("www.")
+    if parts.scheme not in ("http", "https"):
+        host = unquote(parts.path).rpartition("/")[2] or host
+    return re.sub(r"[\[\]【】\s]", "_", host)

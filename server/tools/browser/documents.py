@@ -1,0 +1,96 @@
+"""Makes pages of documents: HTML, Markdown, JSON, other text, and PDF."""
+
+import json
+import re
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from server import threads
+from server.tools.browser import pdf
+from server.tools.browser.charset import decode
+from server.tools.browser.html import html_page
+from server.tools.browser.page import Links, Page, inert, make_page
+from server.tools.fetch.client import HTML_TYPES, PDF, FetchedPage
+from server.tools.fetch.errors import UnsupportedBody
+
+MARKDOWN_TYPES = frozenset({"application/markdown", "text/markdown", "text/x-markdown"})
+_JSON_TYPES = frozenset({"application/json", "application/ld+json", "text/json"})
+_SMALL_BYTES = 1 << 16  # about three milliseconds
+_MARKDOWN_LINK = re.compile(
+    r"(!?)\[([^\[\]\n]{0,500})\]\(<?([^()\s<>]{1,2000})>?(?:\s+\"[^\"\n]*\")?\)"
+)
+_MARKDOWN_TITLE = re.compile(r"^#{1,2}\s+(.+?)\s*#*$", re.MULTILINE)
+_FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
+
+
+async def to_page(fetched: FetchedPage, *, source: bool = False) -> Page:
+    """The page of what was fetched; large ones are converted on a thread.
+
+    source: show the text as it was received, without conversion. Raises UnsupportedBody.
+    """
+    if fetched.media_type == PDF:
+        return await _pdf_page(fetched)
+    small = len(fetched.body) <= _SMALL_BYTES
+    return await threads.run(lambda: text_page(fetched, source=source), small=small)
+
+
+def text_page(fetched: FetchedPage, *, source: bool = False) -> Page:
+    """The page of any document but PDF."""
+    text = decode(fetched.body, fetched.charset).replace("\r\n", "\n").replace("\r", "\n")
+    url, kind = fetched.url, fetched.media_type
+    if source:
+        return make_page(url, f"Source of {name_of(url)}", inert(text))
+    if kind in HTML_TYPES:
+        return html_page(text, url)
+    if kind in MARKDOWN_TYPES:
+        return markdown_page(text, url)
+    if kind in _JSON_TYPES:
+        text = _indented(text)
+    return make_page(url, name_of(url), inert(text))
+
+
+def markdown_page(text: str, url: str) -> Page:
+    """The page of a Markdown text, whose links become links of the page, except in code."""
+    links = Links(url)
+
+    def marker(match: re.Match[str]) -> str:
+        if match[1]:
+            return f"[Image: {match[2]}]"
+        return links.marker(match[3], match[2])
+
+    parts = _FENCE.split(inert(text))
+    body = "".join(
+        part if part.startswith("```") else _MARKDOWN_LINK.sub(marker, part) for part in parts
+    )
+    return make_page(url, title_of_markdown(text) or name_of(url), body, links.urls)
+
+
+def title_of_markdown(text: str) -> str:
+    """The first heading, "" if there is none."""
+    title = _MARKDOWN_TITLE.search(text[:_SMALL_BYTES])
+    return title[1] if title else ""
+
+
+def name_of(url: str) -> str:
+    """The last part of a URL's path, or its host."""
+    parts = urlsplit(url)
+    return unquote(PurePosixPath(parts.path).name) or parts.netloc
+
+
+def _indented(text: str) -> str:
+    """JSON with one value to a line; the text itself where it is no JSON or too deep."""
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return text
+
+
+async def _pdf_page(fetched: FetchedPage) -> Page:
+    try:
+        document = await pdf.extract(fetched.body)
+    except pdf.UnreadablePdf as error:
+        raise UnsupportedBody(str(error)) from error
+    body = "\n\n".join(
+        f"# Page {number}\n\n{text}" for number, text in enumerate(document.pages, 1)
+    )
+    return make_page(fetched.url, document.title or name_of(fetched.url), inert(body))

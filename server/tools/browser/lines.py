@@ -1,0 +1,123 @@
+"""The display of a page: lines of 80 characters with numbers, views, and text found in them.
+
+Source: the browser of gpt-oss's reference implementation, whose output the model was trained on.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harmony.tokenizer import encode
+from server.tools.browser.page import Page, shown_url
+
+WIDTH = 80
+VIEW_TOKENS = 1024
+MOST_MATCHES = 50
+MATCH_LINES = 4
+
+# A line ends where a word or white space ends, or after a hyphen within a word.
+_PIECE = re.compile(
+    rf"(?s:.{{1,{WIDTH}}})(?:(?<=\s)(?=\S)|(?<=\S)(?=\s)|(?<=\w[^\W\d_]-)(?=\w*[^\W\d_])|\Z)"
+    rf"|(?s:.{{{WIDTH}}})"
+)
+_RUN = re.compile(r"\S+|\s+")
+_LONG_RUN = re.compile(rf"\S{{{WIDTH + 1}}}|\s{{{WIDTH + 1}}}")
+_LINK = re.compile(r"【\d+†([^†】]+)(?:†[^†】]+)?】")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A place where a pattern was found: the line, and the text shown for it."""
+
+    line: int
+    text: str
+
+
+def wrap(text: str) -> list[str]:
+    """The lines of a text, none longer than `WIDTH`. White space is kept."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if len(line) <= WIDTH:
+            lines.append(line)
+        elif _LONG_RUN.search(line):
+            lines += _filled(line)
+        else:
+            lines += _PIECE.findall(line)
+    return lines
+
+
+def _filled(line: str) -> Iterator[str]:
+    """The lines of a text with a word that is longer than a line: it goes on where there is room.
+
+    The time is linear in the text.
+    """
+    current = ""
+    for run in _RUN.findall(line):
+        place = 0
+        if len(current) + len(run) > WIDTH >= len(run):
+            yield current
+            current = ""
+        while len(current) + len(run) - place > WIDTH:
+            end = place + WIDTH - len(current)
+            yield current + run[place:end]
+            current, place = "", end
+        current += run[place:]
+    if current:
+        yield current
+
+
+def view_end(lines: Sequence[str], start: int, count: int, tokens: int = VIEW_TOKENS) -> int:
+    """The line after the last one of a view. count: lines; without any, as many as `tokens` have.
+
+    The last line may exceed the tokens.
+    """
+    if count > 0:
+        return min(start + count, len(lines))
+    used = 0
+    for number in range(start, len(lines)):
+        used += len(encode(f"L{number}: {lines[number]}\n"))
+        if used > tokens:
+            return number + 1
+    return len(lines)
+
+
+def display(cursor: int, page: Page, lines: Sequence[str], start: int, end: int) -> str:
+    """The text of a tool message that shows the lines from `start` up to `end` of a page."""
+    address = f" ({shown_url(page.url)})" if page.url else ""
+    body = "\n".join(f"L{number}: {lines[number]}" for number in range(start, end))
+    return (
+        f"[{cursor}] {page.title}{address}\n"
+        f"**viewing lines [{start} - {end - 1}] of {len(lines) - 1}**\n\n{body}"
+    )
+
+
+def find(lines: Sequence[str], pattern: str) -> list[Match]:
+    """The places where the pattern stands in the text of the lines, case ignored."""
+    plain = without_links("\n".join(lines)).split("\n")
+    wanted = pattern.lower()
+    matches: list[Match] = []
+    number = 0
+    while number < len(plain) and len(matches) < MOST_MATCHES:
+        if wanted in plain[number].lower():
+            text = "\n".join(plain[number : number + MATCH_LINES])
+            matches.append(Match(number, text))
+            number += MATCH_LINES
+        else:
+            number += 1
+    return matches
+
+
+def without_links(text: str) -> str:
+    """The text with the words of links only. The number of lines stays."""
+    return _LINK.sub(
+        lambda match: match[1] + "\n" * (match[0].count("\n") - match[1].count("\n")), text
+    )
+
+
+def link_at(lines: Sequence[str], number: int) -> int | None:
+    """The id of the last link that begins in a line or before it; None if there is none."""
+    for line in reversed(lines[: number + 1]):
+        ids = re.findall(r"【(\d+)†", line)
+        if ids:
+            return int(ids[-1])
+    return None

@@ -1,0 +1,116 @@
+"""Extracts the text of PDF files, in a process of its own: a hostile file can then be stopped.
+
+As a program it reads a file from its standard input, and writes JSON: the title and the text of
+each page. Run as a file (`python -P pdf.py`), it imports nothing of the server.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+SECONDS = 10.0
+_MEMORY = 1 << 30
+_MOST_PAGES = 300
+_MOST_CHARACTERS = 2_000_000
+_NEEDED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
+_COMMAND = (sys.executable, "-P", str(Path(__file__).resolve()))
+
+
+class UnreadablePdf(Exception):
+    """The file is damaged, encrypted, too large, or takes too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class PdfText:
+    """The text of a PDF file, page by page."""
+
+    title: str
+    pages: tuple[str, ...]
+
+
+async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
+    """The text of a PDF file. Raises UnreadablePdf."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *_COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, env=_environment()
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            output, _ = await process.communicate(body)
+    except TimeoutError as error:
+        raise UnreadablePdf("the PDF file takes too long to read") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return _parsed(process.returncode, output)
+
+
+def extract_blocking(body: bytes, seconds: float = SECONDS) -> PdfText:
+    """The text of a PDF file, for threads that may wait. Raises UnreadablePdf."""
+    try:
+        process = subprocess.run(
+            _COMMAND,
+            input=body,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=seconds,
+            check=False,
+            env=_environment(),
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnreadablePdf("the PDF file takes too long to read") from error
+    return _parsed(process.returncode, process.stdout)
+
+
+def _environment() -> dict[str, str]:
+    """What the interpreter needs, without the keys of this process."""
+    return {name: os.environ[name] for name in _NEEDED if name in os.environ}
+
+
+def _parsed(status: int | None, output: bytes) -> PdfText:
+    if status != 0:
+        raise UnreadablePdf("the PDF file cannot be read")
+    data = json.loads(output)
+    return PdfText(data["title"], tuple(data["pages"]))
+
+
+def read(data: bytes) -> dict[str, object]:
+    """The title and the pages' texts of a file. Raises what pypdf raises."""
+    from io import BytesIO
+
+    from pypdf import PdfReader
+
+    logging.disable(logging.CRITICAL)
+    reader = PdfReader(BytesIO(data))
+    if reader.is_encrypted:
+        reader.decrypt("")
+    pages: list[str] = []
+    size = 0
+    for page in reader.pages[:_MOST_PAGES]:
+        pages.append(page.extract_text())
+        size += len(pages[-1])
+        if size > _MOST_CHARACTERS:
+            break
+    title = reader.metadata.title if reader.metadata is not None else None
+    return {"title": str(title or ""), "pages": pages}
+
+
+def main() -> int:
+    """Read standard input, write standard output; the exit status."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
+    if sys.platform == "linux":  # macOS refuses the limit
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    sys.stdout.write(json.dumps(read(sys.stdin.buffer.read())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Where the browser searches: web search services, SearXNG, and folders of documents."""

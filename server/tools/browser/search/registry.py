@@ -1,0 +1,59 @@
+"""Search providers by name: `NAME` or `NAME:ARGUMENT`."""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+from server.tools.browser.search.base import (
+    GROUP,
+    ProviderFactory,
+    ProviderOptions,
+    SearchProvider,
+)
+
+_SERVICES = "server.tools.browser.search.services"
+_BUILT_IN = {
+    entry.name: entry
+    for entry in (
+        EntryPoint("files", "server.tools.browser.search.files:FilesProvider", GROUP),
+        EntryPoint("searxng", f"{_SERVICES}:SearxngProvider", GROUP),
+        EntryPoint("brave", f"{_SERVICES}:BraveProvider", GROUP),
+        EntryPoint("tavily", f"{_SERVICES}:TavilyProvider", GROUP),
+        EntryPoint("exa", f"{_SERVICES}:ExaProvider", GROUP),
+        EntryPoint("you", f"{_SERVICES}:YouProvider", GROUP),
+    )
+}
+BUILT_IN = tuple(_BUILT_IN)
+
+
+def create(
+    specs: Iterable[str],
+    environment: Mapping[str, str],
+    *,
+    proxy: str | None = None,
+    cache: str | None = None,
+) -> list[SearchProvider]:
+    """The providers of `--search`, not started. Raises ValueError for an unknown or invalid one."""
+    return [_create(spec, environment, proxy, cache) for spec in specs]
+
+
+def check(spec: str) -> str:
+    """The text, if it names a provider. Raises ValueError."""
+    _entry(spec.partition(":")[0])
+    return spec
+
+
+def _create(
+    spec: str, environment: Mapping[str, str], proxy: str | None, cache: str | None
+) -> SearchProvider:
+    name, _, argument = spec.partition(":")
+    factory: ProviderFactory = _entry(name).load()
+    return factory(ProviderOptions(argument, environment, proxy, cache))
+
+
+def _entry(name: str) -> EntryPoint:
+    entry = _BUILT_IN.get(name)
+    if entry is not None:
+        return entry
+    for found in entry_points(group=GROUP, name=name):
+        return found
+    raise ValueError(f"{name!r} is no search provider; there are {', '.join(BUILT_IN)}")

@@ -1,0 +1,229 @@
+"""Fetches pages from the web for a model, within limits.
+
+Every target is checked, redirects included. No cookie, no credential and no proxy of the
+environment is used. A fetch, with its redirects and robots.txt, ends within `Limits.seconds`.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+import httpx
+from cachetools import TTLCache
+
+from server.tools.fetch import robots
+from server.tools.fetch.decoding import ACCEPTED, read_body
+from server.tools.fetch.errors import (
+    BadStatus,
+    BlockedTarget,
+    Disallowed,
+    FetchError,
+    FetchTimeout,
+    Unreachable,
+    UnsupportedBody,
+)
+from server.tools.fetch.guard import Guard, Resolver, SystemResolver, guard_transport
+from server.tools.fetch.robots import Robots
+from server.tools.fetch.urls import FetchPolicy
+
+logger = logging.getLogger(__name__)
+
+ROBOT = "gpt-oss-server"
+"""The name that robots.txt may use."""
+USER_AGENT = f"Mozilla/5.0 (compatible; {ROBOT}/1.0)"
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+PDF = "application/pdf"
+_TEXT_TYPES = frozenset(
+    {
+        "application/atom+xml",
+        "application/json",
+        "application/ld+json",
+        "application/markdown",
+        "application/rss+xml",
+        "application/xml",
+        "text/json",
+        "text/markdown",
+        "text/plain",
+        "text/x-markdown",
+        "text/x-rst",
+        "text/xml",
+        "text/csv",
+    }
+)
+CONTENT_TYPES = HTML_TYPES | _TEXT_TYPES | {PDF}
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ROBOTS_SECONDS = 3600.0
+_ROBOTS_SITES = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one fetch.
+
+    seconds: in all. bytes: of a page, compressed or decoded. redirects: that are followed.
+    connections: of all fetches together.
+    """
+
+    seconds: float = 15.0
+    bytes: int = 5 << 20
+    redirects: int = 5
+    connections: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPage:
+    """A page as it was received.
+
+    url: where it was found, after redirects. media_type: without parameters, in lower case.
+    charset: that of the header, None if it names none.
+    """
+
+    url: str
+    media_type: str
+    charset: str | None
+    body: bytes
+
+
+class FetchClient:
+    """Fetches pages. One for each process; it has no state of any owner.
+
+    resolver: the addresses of host names. proxy: the URL of a proxy that makes all connections and
+    resolves all names; the addresses that names have are then its concern. obeys_robots: whether
+    robots.txt is read and followed.
+    """
+
+    def __init__(
+        self,
+        policy: FetchPolicy,
+        *,
+        resolver: Resolver | None = None,
+        proxy: str | None = None,
+        obeys_robots: bool = True,
+        limits: Limits = Limits(),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._policy = policy
+        self._limits = limits
+        self._obeys_robots = obeys_robots
+        self._resolver = None if resolver is not None else SystemResolver()
+        pool = httpx.Limits(max_connections=limits.connections, max_keepalive_connections=16)
+        transport = httpx.AsyncHTTPTransport(
+            limits=pool, trust_env=False, proxy=proxy, verify=True if tls is None else tls
+        )
+        if proxy is None:
+            guard_transport(
+                transport, Guard(policy, resolver or self._resolver or SystemResolver())
+            )
+        self._client = httpx.AsyncClient(
+            transport=transport,
+            trust_env=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            timeout=httpx.Timeout(limits.seconds),
+            headers={
+                "User-Agent": USER_AGENT,
+                "Accept": "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,"
+                "application/xml;q=0.9,application/pdf;q=0.8",
+                "Accept-Encoding": ACCEPTED,
+            },
+        )
+        self._robots: TTLCache[str, Robots] = TTLCache(_ROBOTS_SITES, _ROBOTS_SECONDS)
+
+    async def close(self) -> None:
+        """Close all connections. Safe to call twice."""
+        await self._client.aclose()
+        if self._resolver is not None:
+            self._resolver.close()
+
+    async def fetch(self, url: str) -> FetchedPage:
+        """The page at the URL. Raises FetchError."""
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                return await self._follow(url)
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise FetchTimeout("the page took too long to load") from error
+        except httpx.InvalidURL as error:
+            raise BlockedTarget("the URL is not valid") from error
+        except httpx.HTTPError as error:
+            # Its own words name hosts and addresses.
+            logger.debug("a page could not be fetched: %s", type(error).__name__)
+            raise Unreachable("the server could not be reached") from error
+
+    async def _follow(self, text: str) -> FetchedPage:
+        url = self._policy.check(text)
+        for _ in range(self._limits.redirects + 1):
+            await self._check_robots(url)
+            async with self._get(url) as response:
+                if response.status_code not in _REDIRECTS or "location" not in response.headers:
+                    return await self._read(response, url)
+                location = response.headers["location"]
+            url = self._policy.check(str(url.join(location)))
+        raise BadStatus("the page redirects too often", 310)
+
+    @asynccontextmanager
+    async def _get(self, url: httpx.URL) -> AsyncIterator[httpx.Response]:
+        request = self._client.build_request("GET", url)
+        response = await self._client.send(request, stream=True, follow_redirects=False)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _read(self, response: httpx.Response, url: httpx.URL) -> FetchedPage:
+        if response.status_code != 200:
+            raise BadStatus(f"HTTP status {response.status_code}", response.status_code)
+        media_type, charset = _content_type(response)
+        if media_type not in CONTENT_TYPES:
+            raise UnsupportedBody("pages of this content type are not supported")
+        body = await self._body(response, self._limits.bytes)
+        return FetchedPage(str(url), media_type, charset, body)
+
+    async def _body(self, response: httpx.Response, limit: int) -> bytes:
+        encoding = response.headers.get("content-encoding", "")
+        return await read_body(response.aiter_raw(), encoding, limit)
+
+    async def _check_robots(self, url: httpx.URL) -> None:
+        if not self._obeys_robots:
+            return
+        site = f"{url.scheme}://{url.netloc.decode('ascii')}"
+        rules = self._robots.get(site)
+        if rules is None:
+            rules = await self._read_robots(url.copy_with(raw_path=b"/robots.txt"))
+            if rules is not robots.DENY_ALL:  # a failure may be short
+                self._robots[site] = rules
+        if not rules.allows(url.raw_path.decode("ascii")):
+            raise Disallowed("the site's robots.txt does not allow this page")
+
+    async def _read_robots(self, url: httpx.URL) -> Robots:
+        """RFC 9309: no such file allows all; a server that fails allows nothing."""
+        for _ in range(self._limits.redirects + 1):
+            async with self._get(url) as response:
+                status = response.status_code
+                if status in _REDIRECTS and "location" in response.headers:
+                    location = response.headers["location"]
+                elif status != 200:
+                    return robots.DENY_ALL if status >= 500 else robots.ALLOW_ALL
+                else:
+                    return await self._parse_robots(response)
+            try:
+                url = self._policy.check(str(url.join(location)))
+            except BlockedTarget:
+                return robots.ALLOW_ALL
+        return robots.ALLOW_ALL
+
+    async def _parse_robots(self, response: httpx.Response) -> Robots:
+        try:
+            body = await self._body(response, robots.MOST_BYTES)
+        except FetchError:
+            return robots.ALLOW_ALL
+        return robots.parse(body.decode("utf-8", "replace"), ROBOT)
+
+
+def _content_type(response: httpx.Response) -> tuple[str, str | None]:
+    """The media type and the charset. What has no type is taken for HTML, as browsers do."""
+    value = response.headers.get("content-type", "text/html")
+    media_type = value.partition(";")[0].strip().lower()
+    return media_type, response.charset_encoding

@@ -1,0 +1,263 @@
+"""Searching a folder of documents."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.tools.browser.search import files as files_module
+from server.tools.browser.search import packaged
+from server.tools.browser.search.base import ProviderOptions, SearchError, SearchQuery
+from server.tools.browser.search.files import FilesProvider
+from server.tools.browser.search.index import FolderIndex
+from tests.server.tools.browser import documents
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "My Docs"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "tides.md").write_text("# Tide tables\n\nSpring tides at [Kiel](sub/kiel.html).")
+    (folder / "sub" / "kiel.html").write_text("<title>Kiel</title><p>A harbour on the Baltic Sea.")
+    (folder / "notes.txt").write_text("Café crème and other notes about harbours")
+    (folder / "chart.pdf").write_bytes(documents.pdf("Lighthouses of the coast", title="Chart"))
+    (folder / ".hidden.md").write_text("hidden harbour")
+    (folder / "image.png").write_bytes(b"harbour")
+    return folder
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Open]:
+    providers = []
+
+    async def open_folder(folder: Path, cache: str | None = "") -> FilesProvider:
+        cache = str(tmp_path / "cache") if cache == "" else cache
+        provider = FilesProvider(ProviderOptions(str(folder), cache=cache))
+        await provider.start()
+        assert provider.problem is None
+        providers.append(provider)
+        return provider
+
+    yield open_folder
+    for provider in providers:
+        await provider.stop()
+        await provider.stop()
+
+
+async def found(provider: FilesProvider, text: str) -> list[str]:
+    return [result.url for result in await provider.search(SearchQuery(text))]
+
+
+async def test_documents_of_all_kinds_are_found(folder: Path, opened: Open) -> None:
+    provider = await opened(folder)
+    results = await provider.search(SearchQuery("What is a tide table?"))
+    assert [(each.url, each.title, each.summary) for each in results] == [
+        ("file-search://my-docs/tides.md", "Tide tables", "# Tide tables Spring tides at Kiel.")
+    ]
+    assert await found(provider, "baltic") == ["file-search://my-docs/sub/kiel.html"]
+    assert await found(provider, "cafe CREME") == ["file-search://my-docs/notes.txt"]
+    assert await found(provider, "lighthouse") == ["file-search://my-docs/chart.pdf"]
+
+
+async def test_the_best_document_comes_first(folder: Path, opened: Open) -> None:
+    (folder / "a.md").write_text("# Other\n\n" + "words " * 500 + "harbour")
+    (folder / "b.md").write_text("# Harbour\n\nharbour harbour")
+    assert (await found(await opened(folder), "harbours"))[0] == "file-search://my-docs/b.md"
+
+
+@pytest.mark.parametrize("text", ["", "?!", '"', "NEAR(", "zzz AND", "* OR *", "title:x", "absent"])
+async def test_no_query_breaks_the_index(folder: Path, opened: Open, text: str) -> None:
+    assert await found(await opened(folder), text) == []
+
+
+async def test_what_is_hidden_or_no_document_is_not_found(folder: Path, opened: Open) -> None:
+    assert await found(await opened(folder), "hidden") == []
+
+
+async def test_a_link_to_another_place_is_not_followed(
+    folder: Path, opened: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.md").write_text("secret")
+    (folder / "link.md").symlink_to(tmp_path / "secret.md")
+    (folder / "linked").symlink_to(tmp_path)
+    provider = await opened(folder)
+    assert await found(provider, "secret") == []
+    assert await provider.read("file-search://my-docs/link.md") is None
+
+
+async def test_documents_are_read_by_their_urls(folder: Path, opened: Open) -> None:
+    (folder / "a b%.md").write_text("odd name")
+    provider = await opened(folder)
+    (url,) = await found(provider, "odd")
+    assert url == "file-search://my-docs/a%20b%25.md"
+    page = await provider.read(url)
+    assert (page.url, page.media_type, page.body) == (url, "text/markdown", b"odd name")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file-search://my-docs/none.md",
+        "file-search://my-docs/../secret.md",
+        "file-search://my-docs/%2e%2e/secret.md",
+        "file-search://my-docs//etc/passwd",
+        "file-search://my-docs/.hidden.md",
+        "file-search://my-docs/image.png",
+        "file-search://other/tides.md",
+        "https://my-docs/tides.md",
+        "file:///etc/passwd",
+        "file-search://[x",
+    ],
+)
+async def test_no_other_file_is_read(folder: Path, opened: Open, tmp_path: Path, url: str) -> None:
+    (tmp_path / "secret.md").write_text("secret")
+    assert await (await opened(folder)).read(url) is None
+
+
+async def test_a_file_that_became_a_link_is_not_read(
+    folder: Path, opened: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.md").write_text("secret")
+    provider = await opened(folder)
+    await found(provider, "tides")
+    (folder / "tides.md").unlink()
+    (folder / "tides.md").symlink_to(tmp_path / "secret.md")
+    assert await provider.read("file-search://my-docs/tides.md") is None
+
+
+async def test_the_index_is_reused(folder: Path, opened: Open) -> None:
+    first = await opened(folder)
+    await found(first, "tides")
+    await first.stop()
+    second = await opened(folder)
+    assert await found(second, "tides") == ["file-search://my-docs/tides.md"]
+
+
+async def test_changes_are_found(
+    folder: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = await opened(folder)
+    assert await found(provider, "tides")
+    monkeypatch.setattr(files_module, "_FRESH_SECONDS", -1.0)
+    (folder / "tides.md").unlink()
+    (folder / "new.md").write_text("brand new")
+    await found(provider, "x")  # starts another look
+    assert provider._refreshing is not None
+    await provider._refreshing
+    assert await found(provider, "tides") == []
+    assert await found(provider, "brand") == ["file-search://my-docs/new.md"]
+
+
+async def test_an_index_without_a_cache_is_temporary(folder: Path, opened: Open) -> None:
+    provider = await opened(folder, None)
+    assert await found(provider, "tides")
+
+
+async def test_a_cache_that_cannot_be_written_is_replaced(
+    folder: Path, opened: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("x")
+    provider = await opened(folder, str(tmp_path / "file"))
+    assert await found(provider, "tides")
+
+
+async def test_a_missing_folder_is_a_problem(tmp_path: Path) -> None:
+    provider = FilesProvider(ProviderOptions(str(tmp_path / "none")))
+    await provider.start()
+    assert "is no folder" in (provider.problem or "")
+    with pytest.raises(SearchError):
+        await provider.search(SearchQuery("x"))
+    await provider.stop()
+
+
+async def test_the_own_documentation_is_the_default() -> None:
+    provider = FilesProvider(ProviderOptions())
+    await provider.start()
+    assert provider.problem is None
+    urls = await found(provider, "How do I deploy with PostgreSQL behind a load balancer?")
+    assert "file-search://gpt-oss-server/deployment.md" in urls[:3]
+    await provider.stop()
+
+
+def test_the_documentation_of_a_wheel_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(packaged, "_ROOT", tmp_path)
+    page = tmp_path / "share" / "doc" / "gpt-oss-server" / "index.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("# Index")
+
+    class Installed:
+        def as_posix(self) -> str:
+            return "../../../share/doc/gpt-oss-server/index.md"
+
+        def locate(self) -> Path:
+            return page
+
+    monkeypatch.setattr(packaged, "files", lambda name: [Installed()])
+    assert packaged.docs_folder() == page.parent
+    monkeypatch.setattr(packaged, "files", lambda name: None)
+    assert packaged.docs_folder() is None
+
+    def missing(name: str) -> None:
+        raise packaged.PackageNotFoundError(name)
+
+    monkeypatch.setattr(packaged, "files", missing)
+    assert packaged.docs_folder() is None
+
+
+# The index itself
+
+
+@pytest.fixture
+def index(folder: Path, tmp_path: Path) -> FolderIndex:
+    return FolderIndex(folder, tmp_path / "index.sqlite3")
+
+
+def paths(index: FolderIndex, text: str) -> list[str]:
+    return [hit.path for hit in index.search(text, 10)]
+
+
+def test_only_changed_content_is_indexed_again(index: FolderIndex, folder: Path) -> None:
+    index.refresh()
+    before = index._database.total_changes
+    index.refresh()
+    assert index._database.total_changes == before
+    os.utime(folder / "tides.md", (1, 1))
+    index.refresh()
+    assert index._database.total_changes == before + 1
+    (folder / "tides.md").write_text("ebb and flow")
+    index.refresh()
+    assert (paths(index, "spring"), paths(index, "ebb")) == ([], ["tides.md"])
+    index.close()
+
+
+def test_a_refresh_can_be_stopped(index: FolderIndex, folder: Path) -> None:
+    index.refresh()
+    (folder / "tides.md").unlink()
+    index.refresh(lambda: True)
+    assert paths(index, "tides") == ["tides.md"]
+    index.close()
+
+
+def test_large_and_unreadable_files_do_no_harm(index: FolderIndex, folder: Path) -> None:
+    (folder / "large.md").write_bytes(b"elephant " * (1 << 20))
+    (folder / "broken.pdf").write_bytes(b"%PDF nothing")
+    index.refresh()
+    assert paths(index, "elephant") == []
+    assert paths(index, "broken") == ["broken.pdf"]
+    index.close()
+
+
+def test_two_processes_may_share_an_index(folder: Path, tmp_path: Path) -> None:
+    first, second = (FolderIndex(folder, tmp_path / "shared.sqlite3") for _ in range(2))
+    first.refresh()
+    second.refresh()
+    assert paths(first, "tides") == paths(second, "tides") == ["tides.md"]
+    first.close()
+    second.close()

@@ -1,0 +1,153 @@
+"""Documents of other kinds become pages: Markdown, JSON, text, PDF; and their charsets."""
+
+import asyncio
+
+import pytest
+
+from server.tools.browser import pdf
+from server.tools.browser.charset import decode
+from server.tools.browser.documents import to_page
+from server.tools.browser.page import Page, page_from_json
+from server.tools.fetch.client import FetchedPage
+from server.tools.fetch.errors import UnsupportedBody
+from tests.server.tools.browser import documents
+
+URL = "https://site.example/dir/notes%20a.md"
+
+
+async def page_of(body: str | bytes, kind: str, url: str = URL, *, source: bool = False) -> Page:
+    data = body if isinstance(body, bytes) else body.encode()
+    return await to_page(FetchedPage(url, kind, None, data), source=source)
+
+
+def text_of(page: Page) -> str:
+    return page.text.split("\n", 2)[2]
+
+
+async def test_markdown_keeps_its_text_and_numbers_its_links() -> None:
+    page = await page_of(
+        "Intro\r\n\n# The title #\n\nSee [a](other.md), ![pic](x.png) and "
+        '[b](https://b.example/x "t").\n\n```\n[code](not.md)\n```\n【x】',
+        "text/markdown",
+    )
+    assert page.title == "The title"
+    assert text_of(page) == (
+        "Intro\n\n# The title #\n\nSee 【0†a】, [Image: pic] and 【1†b†b.example】.\n\n"
+        "```\n[code](not.md)\n```\n〖x〗"
+    )
+    assert page.links == ("https://site.example/dir/other.md", "https://b.example/x")
+
+
+async def test_links_between_local_documents_lead_to_documents() -> None:
+    page = await page_of(
+        "[a](../b.md#c) [w](https://w.example)", "text/markdown", "file-search://docs/x/a.md"
+    )
+    assert page.links == ("file-search://docs/b.md#c", "https://w.example")
+    assert page.title == "a.md"
+
+
+async def test_json_is_indented() -> None:
+    page = await page_of('{"a": [1, "é【"]}', "application/json")
+    assert text_of(page) == '{\n  "a": [\n    1,\n    "é〖"\n  ]\n}'
+
+
+@pytest.mark.parametrize("body", ["{broken", "[" * 100_000])
+async def test_broken_json_is_shown_as_it_is(body: str) -> None:
+    assert text_of(await page_of(body, "application/json")) == body
+
+
+async def test_other_text_is_shown_as_it_is() -> None:
+    page = await page_of("a\r\nb\rc\n<x>", "text/plain")
+    assert (page.title, text_of(page)) == ("notes a.md", "a\nb\nc\n<x>")
+
+
+async def test_the_source_of_a_page_is_shown() -> None:
+    page = await page_of("<p>a【</p>", "text/html", source=True)
+    assert text_of(page) == "<p>a〖</p>"
+    assert page.title == "Source of notes a.md"
+
+
+async def test_a_large_page_is_converted() -> None:
+    page = await page_of("<p>word</p>" * 20_000, "text/html")
+    assert text_of(page).count("word") == 20_000
+
+
+async def test_a_pdf_file_has_its_pages() -> None:
+    page = await page_of(documents.pdf("Hello", "World", title="The file"), "application/pdf")
+    assert page.title == "The file"
+    assert text_of(page) == "# Page 1\n\nHello\n\n# Page 2\n\nWorld"
+    untitled = await page_of(documents.pdf("Hello"), "application/pdf")
+    assert untitled.title == "notes a.md"
+
+
+@pytest.mark.parametrize("body", [b"", b"%PDF-1.7 nothing", b"\0" * 1000])
+async def test_a_damaged_pdf_file_is_an_error(body: bytes) -> None:
+    with pytest.raises(UnsupportedBody):
+        await page_of(body, "application/pdf")
+    with pytest.raises(pdf.UnreadablePdf):
+        pdf.extract_blocking(body)
+
+
+async def test_a_pdf_file_that_takes_too_long_is_an_error() -> None:
+    with pytest.raises(pdf.UnreadablePdf, match="too long"):
+        await pdf.extract(documents.pdf("x"), seconds=0.001)
+    with pytest.raises(pdf.UnreadablePdf, match="too long"):
+        pdf.extract_blocking(documents.pdf("x"), seconds=0.001)
+
+
+async def test_the_process_ends_when_nobody_waits() -> None:
+    task = asyncio.create_task(pdf.extract(documents.pdf("x")))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_the_text_of_a_pdf_file_is_read() -> None:
+    assert pdf.read(documents.pdf("Hello", title="T")) == {"title": "T", "pages": ["Hello"]}
+
+
+def test_a_page_survives_json() -> None:
+    page = Page("u", "t", "x", ("a", "b"))
+    assert page_from_json(page.to_json()) == page
+
+
+@pytest.mark.parametrize(
+    ("body", "declared", "text"),
+    [
+        ("é".encode(), "utf-8", "é"),
+        ("é".encode("latin-1"), "ISO-8859-1", "é"),
+        (b"\x93x\x94", "iso-8859-1", "“x”"),
+        ("日本".encode("shift_jis"), "x-sjis", "日本"),
+        ("日本".encode("shift_jis"), "Shift_JIS", "日本"),
+        ("中文".encode("gbk"), "gb2312", "中文"),
+        ("é".encode("utf-8-sig"), "latin-1", "é"),
+        ("é".encode("utf-16"), None, "é"),
+        ("\ufeffé".encode("utf-16-be"), None, "é"),
+        (b'<meta charset="windows-1251">\xef', None, '<meta charset="windows-1251">п'),
+        (
+            b"<meta http-equiv=x content='text/html; charset=koi8-r'>\xd0",
+            None,
+            "<meta http-equiv=x content='text/html; charset=koi8-r'>п",
+        ),
+        (
+            b"<?xml version='1.0' encoding='latin-1'?>\xe9",
+            None,
+            "<?xml version='1.0' encoding='latin-1'?>é",
+        ),
+        ("é".encode(), "no-such-charset", "é"),
+        ("é".encode(), "zip", "é"),
+        (b"+AGE-", "utf-7", "+AGE-"),
+        (b"a\xff", "utf-8", "a\ufffd"),
+        ("é".encode(), None, "é"),
+        (b"x" * 20_000 + b"\xff", None, "x" * 20_000 + "\ufffd"),
+        (b"", None, ""),
+    ],
+)
+def test_charsets(body: bytes, declared: str | None, text: str) -> None:
+    assert decode(body, declared) == text
+
+
+def test_a_charset_is_detected() -> None:
+    text = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 20
+    assert decode(text.encode("windows-1251"), None) == text
