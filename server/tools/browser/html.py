@@ -85,6 +85,7 @@ class _Writer:
         self._pieces: list[str] = []
         self._gap = 0
         self._inline = 0
+        self._in_link = False
         self._lists: list[int] = []
         self._quotes = 0
         self._bullet = ""
@@ -163,12 +164,15 @@ class _Writer:
 
     def _link(self, node: LexborNode, attributes: dict[str, Any], depth: int) -> None:
         href = attributes.get("href")
-        if href is None:
+        # Tables can put a link into a link, and a marker in a marker would not be one.
+        if href is None or self._in_link:
             self.children(node, depth)
             return
         start = len(self._pieces)
         self._inline += 1
+        self._in_link = True
         self.children(node, depth)
+        self._in_link = False
         self._inline -= 1
         text = self._taken(start)
         label = " ".join(text.split())

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from server.tools.browser.html import html_page, plain, title_of
@@ -230,6 +230,7 @@ PIECES = st.one_of(
 
 
 @given(st.lists(PIECES, max_size=40).map("".join))
+@example('<a href="/x"><table><a href="/x">【1†x】')
 def test_no_page_raises_or_forges_a_marker(html: str) -> None:
     page = html_page(html, URL)
     markers = re.findall(r"【(\d+)†[^【】]*】", page.text)
