@@ -67,6 +67,12 @@ class Parser:
 
     def push_many(self, tokens: Sequence[int]) -> Sequence[Event]:
         """The events of the next tokens: those of `push`, adjacent deltas of a message merged."""
+        if len(tokens) == 1 and 0 <= tokens[0] < FIRST_SPECIAL and not self._events:
+            message = self._open
+            if isinstance(message, _OpenMessage):
+                # The common case, optimized: one token of a body.
+                self._position += 1
+                return message.add(tokens, self._position - 1)
         self._read(tokens)
         return self._take_events()
 
@@ -242,7 +248,7 @@ class _OpenMessage:
         """The channel of a header that `token` opens in this body, where it names none."""
         return Channel.FINAL if token == CHANNEL else self._header.channel
 
-    def add(self, tokens: Sequence[int], position: int) -> Sequence[Event]:
+    def add(self, tokens: Sequence[int], position: int) -> list[Event]:
         """The delta that ordinary tokens complete, the first of them at `position`."""
         self._tokens += tokens
         pieces = token_bytes()
@@ -251,10 +257,10 @@ class _OpenMessage:
         else:
             text = self._decoder.push(b"".join([pieces[token] for token in tokens]))
         if not text:
-            return ()
+            return []
         pending = self._decoder.pending
         incomplete = _tokens_within(tokens, pending) if pending else 0
-        return (self._delta(text, position + len(tokens) - incomplete),)
+        return [self._delta(text, position + len(tokens) - incomplete)]
 
     def skip(self, token: int) -> None:
         """Leave out a token that is neither text nor of harmony's."""
