@@ -1,7 +1,6 @@
 """Parses request bodies: JSON that fits a schema, or a 400 that names the field."""
 
 from functools import partial
-from threading import Lock
 from typing import Any, TypeVar
 
 import orjson
@@ -12,13 +11,9 @@ from server import threads
 from server.errors import InvalidRequest
 from server.http import json_scan
 from server.http.bodies import take_body
+from server.threads import LARGE
 
 M = TypeVar("M", bound=BaseModel)
-
-LARGE = 1 << 18
-"""Bytes; a longer body is parsed on a thread."""
-
-_large_parse = Lock()
 
 
 async def parse(request: Request, schema: type[M]) -> M:
@@ -33,12 +28,14 @@ async def parse_or_none(request: Request, schema: type[M]) -> M | None:
 
 
 async def _parse(text: bytes, schema: type[M]) -> M:
-    return await threads.run(lambda: validate(load(text), schema), small=len(text) <= LARGE)
+    if len(text) <= LARGE:
+        return validate(load(text), schema)
+    return await threads.run_alone(lambda: validate(load(text), schema))
 
 
 async def read_json(text: bytes) -> Any:
     """`text` as JSON, parsed on a thread if it is large. Raises the errors of `load`."""
-    return await threads.run(partial(load, text), small=len(text) <= LARGE)
+    return load(text) if len(text) <= LARGE else await threads.run_alone(partial(load, text))
 
 
 def load(text: bytes) -> Any:
@@ -48,23 +45,14 @@ def load(text: bytes) -> Any:
     """
     json_scan.check(text)
     try:
-        return _loads(text)
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if not json_scan.has_escapes(text):
             raise _invalid_json(error) from None
     try:
-        return _loads(json_scan.replace_lone_surrogates(text))
+        return orjson.loads(json_scan.replace_lone_surrogates(text))
     except orjson.JSONDecodeError as error:
         raise _invalid_json(error) from None
-
-
-def _loads(text: bytes) -> Any:
-    if len(text) <= LARGE:
-        return orjson.loads(text)
-    # A parse holds the interpreter to its end. Several in a row would keep the event loop from it
-    # for as long as all of them take.
-    with _large_parse:
-        return orjson.loads(text)
 
 
 def _invalid_json(error: orjson.JSONDecodeError) -> InvalidRequest:

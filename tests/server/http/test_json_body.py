@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from server.errors import InvalidRequest
-from server.http.json_body import LARGE, load, parse, read_json, validate
+from server.http.json_body import load, parse, read_json, validate
 from server.schemas.limits import MAX_DEPTH
+from server.threads import LARGE
 
 
 class Inner(BaseModel):
