@@ -1,11 +1,13 @@
 """Reads request bodies on demand: whole, decompressed and within limits."""
 
 import asyncio
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server import threads
 from server.errors import APIError, BodyTooLarge
 from server.http import decompression
 from server.http.budget import Budget, Lease
@@ -162,7 +164,8 @@ class _Body:
     async def _joined(self, pieces: list[bytes], size: int) -> bytes:
         """The pieces joined; clears `pieces`. For a moment both are in memory, and charged.
 
-        Large bodies are joined on a thread, where the join releases the GIL.
+        Large bodies are joined on a thread, where the join releases the GIL, and not while another
+        one is parsed.
         """
         if len(pieces) == 1:
             return pieces.pop()
@@ -171,7 +174,7 @@ class _Body:
                 return _join(pieces)
         async with self._joiners:
             with self._lease.charged(size):
-                return await asyncio.to_thread(self._join_large, pieces)
+                return await threads.run_alone(partial(self._join_large, pieces))
 
     def _join_large(self, pieces: list[bytes]) -> bytes:
         body = _join(pieces)
