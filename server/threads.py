@@ -2,13 +2,29 @@
 
 Small work takes less time than the switch to a thread and back, especially on a busy machine. Large
 work would block all other answers.
+
+The event loop needs the GIL after each system call. Each thread that computes may get it first, and
+keeps it for the switch interval. Large computations therefore run one at a time, with a shorter
+interval.
 """
 
 import asyncio
+import contextvars
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+LARGE = 1 << 18
+"""Bytes or characters of a request from which on work with it runs alone."""
+
+SWITCH_SECONDS = 0.001
+"""The switch interval of the interpreter while large work runs."""
+
+_one_at_a_time = ThreadPoolExecutor(1, thread_name_prefix="large")
 
 MOST_SMALL = 4096
 """Characters that take about a millisecond to tokenize or to parse."""
@@ -19,6 +35,25 @@ _VALUE = 16  # the cost of a value without text, in characters
 async def run(work: Callable[[], T], *, small: bool) -> T:
     """The result of `work`, which runs on the event loop if `small`, else on a thread."""
     return work() if small else await asyncio.to_thread(work)
+
+
+async def run_alone(work: Callable[[], T]) -> T:
+    """The result of large `work`, which runs on a thread, after the large work before it.
+
+    It must not wait for anything. Work that has not begun is dropped if the caller is cancelled.
+    """
+    context = contextvars.copy_context()
+    job = partial(context.run, _with_short_interval, work)
+    return await asyncio.get_running_loop().run_in_executor(_one_at_a_time, job)
+
+
+def _with_short_interval(work: Callable[[], T]) -> T:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        return work()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def is_small(value: Any, most: int = MOST_SMALL) -> bool:

@@ -4,19 +4,24 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pydantic import ValidationError
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
-from server.commands.option_help import GROUPS, Option, flag, option, variable
-from server.settings import Settings
+    from server.commands.option_help import Option
+    from server.settings import Settings
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as in shells."""
 
 
 class CommandFailed(Exception):
-    """A command failed. The message is one line for the user."""
+    """A command failed. The message is one line for the user. status: the exit status."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,20 +30,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     command, run = options.pop("command"), options.pop("run")
     try:
         run(**options)
-    except ValidationError as error:
-        return _fail(command, _first(error), status=2)
     except CommandFailed as error:
-        return _fail(command, str(error), status=1)
+        print(f"gpt-oss-server {command}: {error}", file=sys.stderr)
+        return error.status
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
 
 
-# Commands import what they need when they run: with all imports, `--help` would take a second.
+# Commands import what they need when they run, even the options of `serve`: with all imports,
+# `--help` would take a second.
 
 
 def _serve(**options: Any) -> None:
-    settings = Settings(**options)
+    settings = _settings(options)
 
     from server.commands.serve import CannotServe, serve
 
@@ -49,7 +54,7 @@ def _serve(**options: Any) -> None:
 
 
 def _doctor(*, as_json: bool, **options: Any) -> None:
-    settings = Settings(**options)
+    settings = _settings(options)
 
     from server.commands.doctor import doctor
 
@@ -90,29 +95,73 @@ def _show(view: Callable[[str], str], file: str) -> None:
         raise CommandFailed(str(error)) from error
 
 
+def _settings(options: dict[str, Any]) -> "Settings":
+    from pydantic import ValidationError
+
+    from server.settings import Settings
+
+    try:
+        return Settings(**options)
+    except ValidationError as error:
+        raise CommandFailed(_first(error), status=2) from error
+
+
+class _Command(argparse.ArgumentParser):
+    """The parser of a command. Those that take settings get their options when they are used."""
+
+    def __init__(self, *args: Any, takes_settings: bool = False, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._takes_settings = takes_settings
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Called once, with the arguments after the name of the command."""
+        if self._takes_settings:
+            _add_settings(self)
+        return super().parse_known_args(args, namespace)
+
+
+class _Version(argparse.Action):
+    """Prints the version of the package and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"{parser.prog} {version(parser.prog)}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpt-oss-server", description="OpenAI-compatible server for gpt-oss models."
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser.add_argument(
+        "--version",
+        action=_Version,
+        nargs=0,
+        default=argparse.SUPPRESS,
+        help="print the version and exit",
+    )
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=_Command
+    )
     serving = commands.add_parser(
         "serve",
         help="serve a checkpoint",
         description="Serve a checkpoint. Each option is also an environment variable.",
         allow_abbrev=False,
+        takes_settings=True,
     )
     serving.set_defaults(run=_serve)
-    _add_settings(serving)
     doctor = commands.add_parser(
         "doctor",
         help="check whether serve would run here",
         description="Check this machine for `serve` with the same options, without a model: exit "
         "status 1 where it would fail.",
         allow_abbrev=False,
+        takes_settings=True,
     )
     doctor.set_defaults(run=_doctor)
     doctor.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
-    _add_settings(doctor)
     _chat_command(commands)
     _file_command(commands, "render", _render, "request JSON -> the prompt's text and ids")
     _file_command(commands, "parse", _parse, "token ids (JSON) or harmony text -> messages")
@@ -120,6 +169,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
+    from server.commands.option_help import GROUPS, option
+
     for title, names in GROUPS.items():
         group = parser.add_argument_group(title)
         for each in map(option, names):
@@ -132,7 +183,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
             )
 
 
-def _help(each: Option) -> str:
+def _help(each: "Option") -> str:
     default = "" if each.default is None else f" (default: {each.default})"
     return f"{each.description}{default} [{each.variable}]"
 
@@ -157,12 +208,9 @@ def _file_command(commands: Any, name: str, run: Callable[[str], None], text: st
     command.add_argument("file", metavar="FILE", help="a file, or - for standard input")
 
 
-def _first(error: ValidationError) -> str:
+def _first(error: "ValidationError") -> str:
+    from server.commands.option_help import flag, variable
+
     first = error.errors(include_url=False, include_context=False)[0]
     option = "".join(f"{flag(name)} ({variable(name)}): " for name in map(str, first["loc"][:1]))
     return option + first["msg"].removeprefix("Value error, ")
-
-
-def _fail(command: str, message: str, *, status: int) -> int:
-    print(f"gpt-oss-server {command}: {message}", file=sys.stderr)
-    return status

@@ -151,7 +151,7 @@ class Run:
         self._busy = False
         self._deliver_cancel()
         try:
-            await produce(self._emit)
+            await produce(self._emit if self._journal is None else self._write)
         except asyncio.CancelledError:
             # Raising it again would make a reference cycle with the task.
             if not self._cancelled:
@@ -163,37 +163,33 @@ class Run:
             self.error = ServerFailed("The server had an error while processing the request.")
 
     async def _emit(self, events: Sequence[WireEvent]) -> None:
-        if self._journal is None:
-            self._show(events)
-        else:
-            await self._write(self._journal, events)
+        self._show(events)
 
-    async def _write(self, journal: Journal, events: Sequence[WireEvent]) -> None:
+    async def _write(self, events: Sequence[WireEvent]) -> None:
+        assert self._journal is not None
         self._busy = True
         try:
-            await journal.write(events, self._show)
+            await self._journal.write(events, self._show)
         finally:
             self._busy = False
-            self._deliver_cancel()
+            if self._cancel_wanted:
+                self._deliver_cancel()
 
     def _show(self, events: Sequence[WireEvent]) -> None:
-        self.events.extend(events)
-        self._wake()
+        self.events += events
+        for wake in self._readers.values():
+            wake()
 
     def _deliver_cancel(self) -> None:
         if self._cancel_wanted and not self._cancelled and not self._busy:
             self._cancelled = True
             self._task.cancel()
 
-    def _wake(self) -> None:
-        for wake in self._readers.values():
-            wake()
-
     def _finish(self) -> None:
         # The journal has references to all events.
         self._journal = None
         self.may_be_joined = False
-        self._wake()
+        self._show(())
         if self._readers:
             self.discard_taken_events()
 

@@ -120,23 +120,25 @@ class TurnReader:
     def _read(self, parsed: Iterable[Event]) -> list[TurnEvent]:
         events: list[TurnEvent] = []
         for event in parsed:
-            match event:
-                case ContentDelta():
-                    events += self._delta(event)
-                case MessageStarted(index, header):
-                    self._message = _OpenMessage(index, header, self._stop)
-                    self.header = header
-                    events.append(event)
-                case MessageEnded():
-                    events += self._ended(event)
+            if isinstance(event, ContentDelta):
+                # The common case comes first, without calls and patterns.
+                if self._message.may_stop:
+                    events += self._before_stop(event)
+                elif event.text:
+                    logprobs = tuple(self._logprobs[slice(*event.span)]) if self._logprobs else ()
+                    events.append(TextDelta(event.index, event.text, logprobs))
+            elif isinstance(event, MessageStarted):
+                self._message = _OpenMessage(event.index, event.header, self._stop)
+                self.header = event.header
+                events.append(event)
+            else:
+                events += self._ended(event)
             if self.stopped:
                 break
         return events
 
-    def _delta(self, event: ContentDelta) -> list[TurnEvent]:
-        if not self._message.may_stop:
-            logprobs = tuple(self._logprobs[slice(*event.span)]) if self._logprobs else ()
-            return [TextDelta(event.index, event.text, logprobs)] if event.text else []
+    def _before_stop(self, event: ContentDelta) -> list[TurnEvent]:
+        """The events of text that may contain a stop string."""
         text, self.stopped = self._message.push(event)
         events = self._message.send(text, self._logprobs)
         if self.stopped:

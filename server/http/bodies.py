@@ -1,22 +1,28 @@
 """Reads request bodies on demand: whole, decompressed and within limits."""
 
 import asyncio
+from functools import partial
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server import threads
 from server.errors import APIError, BodyTooLarge
 from server.http import decompression
 from server.http.budget import Budget, Lease
 from server.http.decompression import Decoder
 from server.http.freed import MemoryTrimmer, malloc_trim
+from server.threads import LARGE
 
 SLICE = 1024 * 1024
 """Bytes that are decoded at a time."""
 
 DECODERS = 2
 """Bodies that are decoded at once. Each has a window of up to 8 MB that is not charged."""
+
+JOINERS = 1
+"""Large bodies whose pieces are joined at once. Each takes twice its size meanwhile."""
 
 LEASE = "body_lease"
 """The key of the body's Lease in the request's state."""
@@ -38,6 +44,7 @@ class Bodies:
         self._limit = limit
         self._budget = budget
         self._decoders = asyncio.Semaphore(DECODERS)
+        self._joiners = asyncio.Semaphore(JOINERS)
         self._trimmer = MemoryTrimmer(malloc_trim())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,7 +54,15 @@ class Bodies:
             return
         lease = Lease(self._budget)
         scope.setdefault("state", {})[LEASE] = lease
-        body = _Body(Headers(scope=scope), receive, lease, self._limit, self._decoders)
+        body = _Body(
+            Headers(scope=scope),
+            receive,
+            lease,
+            self._limit,
+            self._decoders,
+            self._joiners,
+            self._trimmer,
+        )
         try:
             await self._app(scope, body.receive, send)
         finally:
@@ -65,11 +80,15 @@ class _Body:
         lease: Lease,
         limit: int,
         decoders: asyncio.Semaphore,
+        joiners: asyncio.Semaphore,
+        trimmer: MemoryTrimmer,
     ) -> None:
         self._receive = receive
         self._lease = lease
         self._limit = limit
         self._decoders = decoders
+        self._joiners = joiners
+        self._trimmer = trimmer
         encoding = headers.get("content-encoding", "").strip().lower()
         self._encoding = encoding.removeprefix("x-") or "identity"
         length = headers.get("content-length", "")
@@ -116,7 +135,7 @@ class _Body:
             if piece:
                 pieces.append(piece)
             more = message.get("more_body", False)
-        body = self._joined(pieces, size)
+        body = await self._joined(pieces, size)
         if self._encoding == "identity":
             return body
         decoder = Decoder(body, self._encoding, self._limit)
@@ -140,19 +159,38 @@ class _Body:
                 size += len(piece)
         decoder.close()
         self._lease.refund(encoded)
-        return self._joined(pieces, size)
+        return await self._joined(pieces, size)
 
-    def _joined(self, pieces: list[bytes], size: int) -> bytes:
-        """The pieces joined; clears `pieces`. For a moment both are in memory, and charged."""
-        if len(pieces) != 1:
-            self._lease.charge(size)
-            pieces[:] = [b"".join(pieces)]
-            self._lease.refund(size)
-        return pieces.pop()
+    async def _joined(self, pieces: list[bytes], size: int) -> bytes:
+        """The pieces joined; clears `pieces`. For a moment both are in memory, and charged.
+
+        Large bodies are joined on a thread, where the join releases the GIL, and not while another
+        one is parsed.
+        """
+        if len(pieces) == 1:
+            return pieces.pop()
+        if size <= LARGE:
+            with self._lease.charged(size):
+                return _join(pieces)
+        async with self._joiners:
+            with self._lease.charged(size):
+                return await threads.run_alone(partial(self._join_large, pieces))
+
+    def _join_large(self, pieces: list[bytes]) -> bytes:
+        body = _join(pieces)
+        # The memory of many small pieces is of no use for the next large body.
+        self._trimmer.trim()
+        return body
 
     def _refuse_over_limit(self, size: int) -> None:
         if size > self._limit:
             raise BodyTooLarge(f"The request body is larger than {self._limit} bytes.")
+
+
+def _join(pieces: list[bytes]) -> bytes:
+    body = b"".join(pieces)
+    pieces.clear()
+    return body
 
 
 async def read_body(receive: Receive) -> bytes | None:

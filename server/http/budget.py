@@ -5,6 +5,8 @@ any amount of memory.
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from server.errors import BodyMemoryExhausted
 
@@ -50,6 +52,15 @@ class Lease:
         """Release `size` of the charged bytes."""
         self._budget.used -= size
         self._charged -= size
+
+    @contextmanager
+    def charged(self, size: int) -> Iterator[None]:
+        """Charge `size` bytes until it is left. Raises BodyMemoryExhausted as `charge` does."""
+        self.charge(size)
+        try:
+            yield
+        finally:
+            self.refund(size)
 
     def release(self) -> None:
         """Release all charged bytes."""

@@ -38,9 +38,13 @@ class MemoryTrimmer:
         """Note that a body of `size` bytes was freed."""
         if size >= LARGE and self._trim is not None and not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_later(DELAY, self._start_trim, self._trim)
+            asyncio.get_running_loop().call_later(DELAY, self._start_trim)
 
-    def _start_trim(self, trim: Callable[[int], object]) -> None:
+    def trim(self) -> None:
+        """Trim now. This takes milliseconds, in which the GIL is released."""
+        if self._trim is not None:
+            self._trim(0)
+
+    def _start_trim(self) -> None:
         self._scheduled = False
-        # It takes milliseconds, and releases the GIL.
-        asyncio.get_running_loop().run_in_executor(None, trim, 0)
+        asyncio.get_running_loop().run_in_executor(None, self.trim)

@@ -1,24 +1,17 @@
 """Parses request bodies: JSON that fits a schema, or a 400 that names the field."""
 
 from functools import partial
-from threading import Lock
 from typing import Any, TypeVar
 
-import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from starlette.requests import Request
 
 from server import threads
-from server.errors import InvalidRequest
-from server.http import json_scan
 from server.http.bodies import take_body
+from server.http.json_text import load, validate
+from server.threads import LARGE
 
 M = TypeVar("M", bound=BaseModel)
-
-LARGE = 1 << 18
-"""Bytes; a longer body is parsed on a thread."""
-
-_large_parse = Lock()
 
 
 async def parse(request: Request, schema: type[M]) -> M:
@@ -33,65 +26,11 @@ async def parse_or_none(request: Request, schema: type[M]) -> M | None:
 
 
 async def _parse(text: bytes, schema: type[M]) -> M:
-    return await threads.run(lambda: validate(load(text), schema), small=len(text) <= LARGE)
+    if len(text) <= LARGE:
+        return validate(load(text), schema)
+    return await threads.run_alone(lambda: validate(load(text), schema))
 
 
 async def read_json(text: bytes) -> Any:
     """`text` as JSON, parsed on a thread if it is large. Raises the errors of `load`."""
-    return await threads.run(partial(load, text), small=len(text) <= LARGE)
-
-
-def load(text: bytes) -> Any:
-    """`text` as JSON; lone surrogates, as in a truncated emoji, become U+FFFD.
-
-    Raises InvalidRequest if it is not JSON, or exceeds a limit of `server.schemas.limits`.
-    """
-    json_scan.check(text)
-    try:
-        return _loads(text)
-    except orjson.JSONDecodeError as error:
-        if not json_scan.has_escapes(text):
-            raise _invalid_json(error) from None
-    try:
-        return _loads(json_scan.replace_lone_surrogates(text))
-    except orjson.JSONDecodeError as error:
-        raise _invalid_json(error) from None
-
-
-def _loads(text: bytes) -> Any:
-    if len(text) <= LARGE:
-        return orjson.loads(text)
-    # A parse holds the interpreter to its end. Several in a row would keep the event loop from it
-    # for as long as all of them take.
-    with _large_parse:
-        return orjson.loads(text)
-
-
-def _invalid_json(error: orjson.JSONDecodeError) -> InvalidRequest:
-    return InvalidRequest(
-        f"We could not parse the JSON body of your request: {error}", code="invalid_json"
-    )
-
-
-def validate(value: Any, schema: type[M]) -> M:
-    """`value` as `schema`. Raises InvalidRequest with the dotted `param` of the first error.
-
-    The schemas limit the size of arrays and objects before they check members, because pydantic
-    makes an error for each invalid member.
-    """
-    try:
-        return schema.model_validate(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        param = ".".join(str(part) for part in first["loc"]) or None
-        where = f" for '{param}'" if param else ""
-        problem = _JSON_MESSAGES.get(first["type"], first["msg"])
-        raise InvalidRequest(f"Invalid value{where}: {problem}.", param=param) from None
-
-
-# Messages for errors that pydantic describes with Python's types.
-_JSON_MESSAGES = {
-    "dict_type": "Input should be an object",
-    "model_type": "Input should be an object",
-    "list_type": "Input should be an array",
-}
+    return load(text) if len(text) <= LARGE else await threads.run_alone(partial(load, text))

@@ -23,6 +23,8 @@ SLICE = 1 << 16
 
 _MARKS = b"[]{},:"
 _NO_MARKS = bytes(set(range(256)) - set(_MARKS))
+_NO_QUOTES_OR_BRACKETS = bytes(set(range(256)) - set(b'"[]{}'))
+_PASSES = 8
 # As signed bytes: 1 opens a level, -1 closes one.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 
@@ -79,12 +81,38 @@ def _whole_escapes(text: bytes) -> int:
     return high if _HIGH_AT_END.match(text, high, cut) else cut
 
 
+def _may_be_too_deep(text: bytes) -> bool:
+    """Whether the text may exceed MAX_DEPTH, the only limit that a text of one slice can exceed.
+
+    An upper bound. Declarations of tools have many containers, but most of them are on the
+    innermost levels, which are removed first.
+    """
+    if _openings(text) <= MAX_DEPTH:
+        return False
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Whether a bracket is in a string does not depend on two quotes in a row before it.
+    pieces = text.translate(None, _NO_QUOTES_OR_BRACKETS).replace(b'""', b"").split(b'"')
+    brackets = b"".join(pieces[::2])
+    for passes in range(1, _PASSES + 1):
+        # Each removes at most two levels.
+        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+        if _openings(brackets) + 2 * passes <= MAX_DEPTH:
+            return False
+    return True
+
+
+def _openings(text: bytes) -> int:
+    return text.count(b"[") + text.count(b"{")
+
+
 def _may_exceed_limits(text: bytes) -> bool:
     """Whether the text may exceed a limit. An upper bound: it counts marks in strings too."""
-    pieces = [text] if len(text) <= SLICE else _slices(text)
+    if len(text) <= SLICE:
+        return _may_be_too_deep(text)
     values = names = containers = 0
-    for piece in pieces:
-        opened = piece.count(b"[") + piece.count(b"{")
+    for piece in _slices(text):
+        opened = _openings(piece)
         containers += opened
         if containers > MAX_DEPTH:
             return True

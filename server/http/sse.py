@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from time import monotonic
 
 from sse_starlette import EventSourceResponse
 from starlette.responses import Response
@@ -15,6 +16,12 @@ from server.http.eager import Suspended, run_until_suspended
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
 PING_SECONDS = 15.0
+WRITE_INTERVAL = 0.005
+"""Least seconds between two writes to a client that are due to new events.
+
+Events of answers with more than 200 tokens per second share writes, since a write costs about as
+much as all other work for an event.
+"""
 
 SEND_BODY = "send_body"
 """The key of the `send` for body messages in the request's state.
@@ -70,7 +77,7 @@ class RunStream(Response):
             with open_backlog(
                 self._run,
                 self._encode,
-                writer.push,
+                writer.wake,
                 self._start,
                 limit=self._limit,
                 stored=self._stored,
@@ -104,7 +111,8 @@ class _Writer:
     """Writes a run's events to one client. send: for body messages.
 
     As long as the client reads fast enough, the run's own task writes the events, so that no other
-    task has to be woken for each stream and token.
+    task has to be woken for each stream and token. Events that come within `WRITE_INTERVAL` after
+    a write are written together at its end.
     """
 
     def __init__(self, run: Run, send: Send, leaving: "asyncio.Future[None]") -> None:
@@ -115,6 +123,8 @@ class _Writer:
         self._blocked: Suspended | None = None
         self._failure: BaseException | None = None
         self._attention = asyncio.Event()
+        self._written_at = -WRITE_INTERVAL
+        self._delayed: asyncio.TimerHandle | None = None
 
     async def write_all(self, send: Send, head: Message, backlog: Backlog) -> None:
         """Write the head, with `send`, and the events.
@@ -131,6 +141,7 @@ class _Writer:
             await self._attend()
         finally:
             self._next_ping.cancel()
+            self._end_delay()
             if self._blocked is not None:
                 self._blocked.close()
 
@@ -143,7 +154,7 @@ class _Writer:
                 await self._go_on(self._blocked)
             elif self._backlog.resume_at is not None:
                 return
-            elif self._backlog.has_more:
+            elif self._backlog.has_more or (self._delayed is not None and self._run.done):
                 await asyncio.sleep(0)
                 self.push()
             elif self._run.done:
@@ -164,18 +175,34 @@ class _Writer:
             writing.cancel()
             await asyncio.wait({writing})
 
+    def wake(self) -> None:
+        """Write new events, now or at the end of the interval. Nothing waits once the run is done.
+
+        Called by the run.
+        """
+        if self._run.done or self._blocked is not None:
+            self.push()
+        elif self._delayed is None:
+            seconds = self._written_at + WRITE_INTERVAL - monotonic()
+            if seconds > 0:
+                loop = asyncio.get_running_loop()
+                self._delayed = loop.call_later(seconds, self.push)
+            else:
+                self.push()
+
     def push(self, comment: bytes = b"") -> None:
         """Write new events, or buffer them while the client does not read."""
+        self._end_delay()
         try:
             if self._blocked is not None:
                 self._backlog.hold()
             elif self._failure is None:
                 body = b"".join(self._backlog.take()) + comment
                 if body:
+                    self._written_at = monotonic()
                     message = {"type": "http.response.body", "body": body, "more_body": True}
                     self._write(self._send, message)
-                if not body or self._backlog.has_more:
-                    # Called without new events: the run may be done.
+                if self._backlog.has_more or self._run.done:
                     self._attention.set()
         except Exception as error:
             self._failure = error
@@ -188,6 +215,11 @@ class _Writer:
         except (Exception, asyncio.CancelledError) as error:
             # The error is this client's: the run and its other readers continue.
             self._failure = error
+
+    def _end_delay(self) -> None:
+        if self._delayed is not None:
+            self._delayed.cancel()
+            self._delayed = None
 
     def _ping_later(self) -> None:
         self._next_ping = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)

@@ -63,7 +63,8 @@ class ResponseJournal:
             state.show(events, show)
             return
         try:
-            await state.write(events, show)
+            if state.record(events, show):
+                await state.catch_up(events, show)
         except BaseException:
             self._state = state.fail()
             raise
@@ -162,21 +163,33 @@ class _Recording:
         self._writing = asyncio.Lock()
         self._background: _Idle | _Appending | _AppendFailed = _Idle()
 
-    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
-        """See ResponseJournal."""
+    def record(self, events: Sequence[WireEvent], show: Show) -> bool:
+        """Add the next events, and show those that may be shown before they are stored.
+
+        Returns whether `catch_up` must be awaited, with the same arguments; usually it need not.
+        Raises the error of the background task.
+        """
         self._raise_failure()
         log = self._log
         log.events += events
         is_last = events[-1]["type"] in TERMINAL_EVENTS
         if not self._store_first:
             log.show_to(len(log.events) - is_last, show)
-        if is_last:
-            await self._end(events[-1]["response"], show)
-            return
-        if isinstance(self._background, _Idle):
+        if not is_last and isinstance(self._background, _Idle):
             attempted = asyncio.Event()
             task = asyncio.create_task(self._append_waiting(attempted, show))
             self._background = _Appending(task, attempted)
+        return is_last or log.waiting > MOST_WAITING
+
+    async def catch_up(self, events: Sequence[WireEvent], show: Show) -> None:
+        """Wait until few events wait for the store, or after the terminal one, until it is stored.
+
+        events: those recorded last. Raises the errors of ResponseJournal.write.
+        """
+        log = self._log
+        if events[-1]["type"] in TERMINAL_EVENTS:
+            await self._end(events[-1]["response"], show)
+            return
         while log.waiting > MOST_WAITING and isinstance(self._background, _Appending):
             self._background.attempted.clear()
             await self._background.attempted.wait()

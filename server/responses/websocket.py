@@ -37,6 +37,7 @@ from server.generation.runs import WireEvent
 from server.http import json_body
 from server.http.backlog import open_backlog
 from server.http.budget import Lease
+from server.http.json_text import validate
 from server.outbound.fold import DEFINING_EVENTS, fold
 from server.persistence.stored_stream import stream_stored
 from server.responses.creating import StartedResponse, create
@@ -214,9 +215,7 @@ class Connection:
         generate = optional_boolean(event.get("generate"), "generate")
         fields = {name: value for name, value in event.items() if name not in _TRANSPORT_FIELDS}
         is_small = threads.is_small(fields)
-        request = await threads.run(
-            partial(json_body.validate, fields, CreateResponse), small=is_small
-        )
+        request = await threads.run(partial(validate, fields, CreateResponse), small=is_small)
         refuse("background", request.background)
         note_unknown(request, "Responses")
         return await create(

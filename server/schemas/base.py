@@ -1,9 +1,12 @@
 """Types and checks that the request schemas of all APIs share."""
 
+import ast
 import logging
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import islice
+from inspect import cleandoc, getsource
+from itertools import islice, pairwise
+from textwrap import dedent
 from typing import Annotated, Any
 
 from pydantic import (
@@ -12,9 +15,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from server.errors import InvalidRequest
 from server.schemas.limits import MAX_FIELDS, MAX_LABEL, MAX_LISTED
@@ -85,10 +90,39 @@ class WireModel(BaseModel):
         strict=True,
         protected_namespaces=(),
         frozen=True,
-        use_attribute_docstrings=True,
     )
 
     _few_fields = model_validator(mode="before")(_bounded(MAX_FIELDS))
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The JSON schema with the fields' descriptions; pydantic's hook.
+
+        pydantic's `use_attribute_docstrings` would parse the source when the class is made.
+        """
+        value = handler(schema)
+        fields = handler.resolve_ref_schema(value)["properties"]
+        for model in reversed(cls.__mro__[: cls.__mro__.index(WireModel)]):
+            for name, text in _docstrings(model).items():
+                fields[name]["description"] = text
+        return value
+
+
+def _docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The strings under the fields in the source of the class."""
+    body = ast.parse(dedent(getsource(model))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: cleandoc(below.value.value)
+        for field, below in pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+        and isinstance(below.value.value, str)
+    }
 
 
 def note_unknown(request: BaseModel, api: str) -> None:

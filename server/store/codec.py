@@ -15,7 +15,7 @@ import orjson
 from harmony.messages import Author, Channel, Message, Role
 from server import threads
 
-_LEVEL = 6
+_LEVEL = 3
 # Bytes of JSON that are deflated, and of deflated data that are read, in about 0.15 ms.
 _MOST_DEFLATED = 65_536
 _MOST_INFLATED = 2_560

@@ -1,9 +1,12 @@
+import asyncio
+import contextvars
+import sys
 import threading
 from typing import Any
 
 import pytest
 
-from server.threads import MOST_SMALL, is_small, run
+from server.threads import MOST_SMALL, SWITCH_SECONDS, is_small, run, run_alone
 
 
 @pytest.mark.parametrize("small", [True, False])
@@ -19,6 +22,61 @@ async def test_what_the_work_raises_is_raised(small: bool) -> None:
 
     with pytest.raises(ValueError, match="no"):
         await run(fail, small=small)
+
+
+async def test_large_work_is_done_one_at_a_time() -> None:
+    began, may_end, second = threading.Event(), threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        began.set()
+        may_end.wait()
+        return second.is_set()
+
+    first = asyncio.create_task(run_alone(wait))
+    await asyncio.to_thread(began.wait)
+    other = asyncio.create_task(run_alone(second.set))
+    await asyncio.sleep(0)
+    may_end.set()
+    assert await first is False
+    await other
+    assert second.is_set()
+
+
+async def test_large_work_that_was_cancelled_before_it_began_is_not_done() -> None:
+    began, may_end, done = threading.Event(), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        began.set()
+        may_end.wait()
+
+    first = asyncio.create_task(run_alone(wait))
+    await asyncio.to_thread(began.wait)
+    cancelled = asyncio.create_task(run_alone(done.set))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    may_end.set()
+    await first
+    await run_alone(lambda: None)
+    assert not done.is_set()
+
+
+async def test_large_work_has_the_context_of_its_caller() -> None:
+    variable = contextvars.ContextVar[int]("variable")
+    variable.set(1)
+    assert await run_alone(variable.get) == 1
+
+
+async def test_threads_switch_more_often_during_large_work() -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    before = sys.getswitchinterval()
+    assert await run_alone(sys.getswitchinterval) == pytest.approx(SWITCH_SECONDS)
+    with pytest.raises(ValueError, match="no"):
+        await run_alone(fail)
+    assert sys.getswitchinterval() == pytest.approx(before)
 
 
 @pytest.mark.parametrize(

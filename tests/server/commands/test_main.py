@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -213,11 +214,33 @@ def test_the_help_is_grouped(capsys: pytest.CaptureFixture[str]) -> None:
     assert headings == ["options", *GROUPS]
 
 
+@pytest.mark.parametrize("arguments", [["--version"], ["--version", "serve"]])
+def test_the_version_is_that_of_the_package(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"gpt-oss-server {version('gpt-oss-server')}\n"
+
+
 HEAVY = {"torch", "transformers", "vllm", "sqlalchemy", "alembic", "openai", "uvicorn"}
+WEB = {"starlette", "pydantic_settings"}
 
 
-@pytest.mark.parametrize("arguments", [["serve", "--help"], ["render", "FILE"], ["parse", "FILE"]])
-def test_a_command_loads_neither_engine_nor_database(tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "others"),
+    [
+        (["--help"], {"pydantic", "asyncio"}),
+        (["--version"], {"pydantic", "asyncio"}),
+        (["serve", "--help"], {"tiktoken"}),
+        (["render", "FILE"], WEB),
+        (["parse", "FILE"], WEB),
+    ],
+)
+def test_a_command_loads_neither_engine_nor_database_nor_what_it_does_not_need(
+    tmp_path: Path, arguments: list[str], others: set[str]
+) -> None:
     (tmp_path / "FILE").write_text('{"model": "m", "input": "Hello"}')
     program = (
         "import sys\nfrom contextlib import suppress\nfrom server.commands.main import main\n"
@@ -233,7 +256,7 @@ def test_a_command_loads_neither_engine_nor_database(tmp_path: Path, arguments: 
         check=True,
     )
     assert done.stdout
-    assert HEAVY.isdisjoint(done.stderr.split())
+    assert (HEAVY | others).isdisjoint(done.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import random
+import threading
 import traceback
 from collections.abc import AsyncIterator, Callable
 
@@ -20,6 +22,7 @@ from server.http import decompression
 from server.http.answers import error_response, json_response
 from server.http.bodies import SLICE, Bodies, read_body, take_body
 from server.http.budget import Budget
+from server.threads import LARGE
 
 LIMIT = 1000
 MEMORY = 4 * 1024 * 1024
@@ -111,6 +114,39 @@ async def test_a_body_is_decoded(encoding: str, body: bytes) -> None:
 async def test_a_body_in_pieces_is_put_together(encoding: str, body: bytes) -> None:
     sent = pieces(*(bytes([byte]) for byte in body))
     assert (await Server().post(sent, encoding)).content == TEXT
+
+
+@pytest.mark.parametrize("encode", [bytes, zstd])
+async def test_a_large_body_in_pieces_is_joined(encode: Callable[[bytes], bytes]) -> None:
+    text = random.Random(1).randbytes(2 * LARGE)
+    body = encode(text)
+    sent = pieces(body[:LARGE], body[LARGE:])
+    server = Server(limit=4 * LARGE, memory=16 * LARGE)
+    assert (await server.post(sent, "zstd" if encode is zstd else "")).content == text
+    assert server.budget.used == 0
+
+
+async def test_a_large_body_is_joined_on_a_thread_that_frees_the_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trimmed_by: list[int] = []
+
+    def trim(_: int) -> None:
+        trimmed_by.append(threading.get_ident())
+
+    monkeypatch.setattr("server.http.bodies.malloc_trim", lambda: trim)
+    server = Server(limit=2 * LARGE)
+    await server.post(pieces(b"x" * LARGE, b"x" * LARGE))
+    assert len(trimmed_by) == 1
+    assert trimmed_by[0] != threading.get_ident()
+
+
+async def test_large_bodies_are_joined_one_at_a_time() -> None:
+    server = Server(limit=2 * LARGE, memory=6 * LARGE)
+    half = b"x" * LARGE
+    answers = await asyncio.gather(*(server.post(pieces(half, half)) for _ in range(2)))
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert server.budget.used == 0
 
 
 @pytest.mark.parametrize("size", [0, LIMIT])

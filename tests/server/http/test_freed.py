@@ -46,8 +46,16 @@ async def test_small_bodies_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) ->
     assert trims.count == 1
 
 
+async def test_a_trim_is_possible_at_once() -> None:
+    trims = Trims()
+    MemoryTrimmer(trims).trim()
+    assert trims.count == 1
+
+
 def test_without_such_a_function_nothing_is_done() -> None:
-    MemoryTrimmer(None).note(LARGE)
+    trimmer = MemoryTrimmer(None)
+    trimmer.note(LARGE)
+    trimmer.trim()
 
 
 @pytest.mark.parametrize("problem", [AttributeError, OSError, TypeError])

@@ -74,6 +74,34 @@ def test_values_names_and_levels_are_counted_exactly(size: int, value: Any) -> N
             assert over(patch, text, **{limit: count - 1}) or count == 0, limit
 
 
+@given(value=VALUES)
+@example(value=["\\", '\\"', "]" * 20, "[" * 20, {"[": {'"': ["\\"]}}])
+@example(value=[["]" * 20, "}"], [{}, {}], []])
+@example(value=[[[[]]]] * 10)
+def test_the_levels_of_a_short_text_are_counted_exactly(value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False).encode()
+    levels = max((depth for kind, depth in walked(value) if kind == "container"), default=0)
+    with pytest.MonkeyPatch.context() as patch:
+        assert not over(patch, text, MAX_DEPTH=levels)
+        assert over(patch, text, MAX_DEPTH=levels - 1) or levels == 0
+
+
+def test_a_short_text_can_exceed_no_other_limit_than_that_of_levels() -> None:
+    others = (limits.MAX_VALUES, limits.MAX_NAMES, limits.MAX_CONTAINERS, limits.MAX_WIDE_BYTES)
+    assert min(others) > json_scan.SLICE
+
+
+@pytest.mark.parametrize("name", ["lookup", 'a "quoted" [name]', "a\\"])
+def test_many_tools_are_not_scanned(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(json_scan, "_Scan")
+    fields = {f"f{number}": {"type": "string", "enum": ["a"]} for number in range(10)}
+    schema = {"type": "object", "properties": fields, "required": []}
+    tool = {"type": "function", "name": name, "parameters": schema}
+    text = json.dumps({"tools": [tool] * 10}).encode()
+    assert text.count(b"{") > limits.MAX_DEPTH
+    check(text)
+
+
 @pytest.mark.parametrize("size", [1, 2, 5, 1 << 16])
 @given(texts=st.lists(TEXTS, max_size=6), ascii_only=st.booleans())
 def test_strings_beyond_ascii_are_measured(size: int, texts: list[str], ascii_only: bool) -> None:

@@ -138,6 +138,18 @@ async def pinged(client: Client, times: int = 3) -> None:
     await client.until(lambda: client.bodies.count(PING) >= before + times)
 
 
+@pytest.fixture
+def no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every event is written at once."""
+    monkeypatch.setattr(sse, "WRITE_INTERVAL", 0.0)
+
+
+@pytest.fixture
+def long_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interval ends after the test."""
+    monkeypatch.setattr(sse, "WRITE_INTERVAL", 3600.0)
+
+
 def test_a_named_event_repeats_its_type() -> None:
     assert named(EVENT) == (
         b'event: response.created\ndata: {"type":"response.created","text":"\xc3\xa9\\n"}\n\n'
@@ -197,6 +209,7 @@ async def test_a_stream_may_start_at_any_event(
     assert client.body == body + DONE
 
 
+@pytest.mark.usefixtures("no_interval")
 async def test_an_event_is_with_the_client_before_the_run_goes_on(client: Client) -> None:
     had: list[bytes] = []
 
@@ -231,6 +244,58 @@ async def test_what_looks_at_bodies_gets_them_in_place_of_who_sends_heads(client
     assert looking.bodies == [ONE, TWO]
 
 
+# Events soon after a write
+
+
+async def test_events_soon_after_a_write_share_the_next_write(client: Client) -> None:
+    run = Run(saying_for_ever(1, 2, 3))
+    streaming = asyncio.create_task(client.get(run))
+    await client.until(lambda: client.body == ONE + TWO + THREE)
+    assert client.bodies == [ONE, TWO + THREE]
+    await end(streaming)
+
+
+@pytest.mark.usefixtures("long_interval")
+async def test_the_end_of_a_run_ends_the_interval(client: Client) -> None:
+    await client.get(Run(saying(1, 2, 3)))
+    assert client.bodies == [ONE, TWO + THREE, DONE]
+
+
+@pytest.mark.usefixtures("long_interval", "pings")
+async def test_a_ping_ends_the_interval(client: Client) -> None:
+    streaming = asyncio.create_task(client.get(Run(saying_for_ever(1, 2))))
+    await pinged(client, times=1)
+    assert client.bodies[:2] == [ONE, TWO + PING]
+    await end(streaming)
+
+
+@pytest.mark.usefixtures("long_interval")
+async def test_a_client_that_leaves_within_the_interval_gets_no_more(client: Client) -> None:
+    run = Run(saying_for_ever(1, 2))
+    streaming = asyncio.create_task(client.get(run))
+    await client.got_body.wait()
+    await settle()
+    client.left.set()
+    await streaming
+    await run.wait()
+    assert client.bodies == [ONE]
+
+
+@pytest.mark.usefixtures("long_interval")
+async def test_a_client_that_does_not_read_buffers_events_within_the_interval(
+    full: Client,
+) -> None:
+    answer = Answer(stays=True)
+    streaming = asyncio.create_task(full.get(answer.run, limit=SMALL, stored=answer.stored))
+    await full.got_body.wait()
+    for _ in range(3 * MANY):
+        await asyncio.sleep(0)
+    full.reads.set()
+    await full.until(lambda: len(full.body) == len(written(*range(MANY))))
+    assert answer.reads == [1]
+    await end(streaming)
+
+
 # Clients that do not read
 
 
@@ -244,6 +309,7 @@ async def test_who_takes_a_write_late_gets_the_rest_in_one(full: Client) -> None
     assert full.bodies == [ONE, TWO + THREE, DONE]
 
 
+@pytest.mark.usefixtures("no_interval")
 async def test_who_went_on_to_read_is_written_to_by_the_run_again(full: Client) -> None:
     numbers: asyncio.Queue[int] = asyncio.Queue()
 

@@ -12,13 +12,13 @@ import pytest
 from starlette.types import Message
 
 from server.http import json_body
-from server.http.json_body import LARGE
 from server.responses import websocket
 from server.responses.websocket import Connection
 from server.routes import responses_socket
 from server.store.responses.base import StoreUnavailable
 from server.store.responses.memory import MemoryStore
 from server.store.responses.sql import SqlStore
+from server.threads import LARGE
 
 ANSWER = (
     "<|channel|>analysis<|message|>Greet.<|end|>"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from server.errors import InvalidRequest
-from server.http.json_body import validate
+from server.http.json_text import validate
 from server.schemas.base import Metadata, WireModel, note_unknown, refuse
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.legacy_completions import CreateCompletion
@@ -91,3 +91,28 @@ def test_the_size_of_a_field_is_checked_before_its_members(
     with pytest.raises(InvalidRequest, match="Input should have at most") as caught:
         validate(fields, CreateResponse)
     assert caught.value.param == param
+
+
+class Described(WireModel):
+    first: int
+    """The first.
+
+    It has two paragraphs.
+    """
+    second: int = 0
+
+
+class MoreDescribed(Described):
+    second: int = 1
+    """The second."""
+    third: "list[Described]"
+    """The others."""
+
+
+def test_fields_are_described_by_the_strings_below_them() -> None:
+    schema = MoreDescribed.model_json_schema()
+    described = {name: field.get("description") for name, field in schema["properties"].items()}
+    first = "The first.\n\nIt has two paragraphs."
+    assert described == {"first": first, "second": "The second.", "third": "The others."}
+    fields = schema["$defs"]["Described"]["properties"]
+    assert [field.get("description") for field in fields.values()] == [first, None]
