@@ -13,7 +13,7 @@ Nothing is compiled here. The engine reports a schema or a regex that does not c
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -141,6 +141,22 @@ def answer_grammar(spec: GrammarSpec) -> str:
     Raises InvalidConstraint.
     """
     return _lark([f"start: answer {_id(RETURN)}", _rule("answer", spec.answer)])
+
+
+def after_hosted_call(spec: GrammarSpec, reasoned: int = 0) -> GrammarSpec:
+    """What the model may sample after the result of a call that the server ran.
+
+    The call was one that the request required, if it required any. reasoned: the tokens of
+    reasoning that were sampled since `spec` applied, >= 0, which its budget loses.
+    """
+    budget = spec.reasoning_budget
+    left = None if budget is None else max(budget - reasoned, 0)
+    return replace(spec, call_required=False, reasoning_budget=left)
+
+
+def answer_only(spec: GrammarSpec) -> GrammarSpec:
+    """The final message of `spec` alone: no reasoning, no preambles and no calls."""
+    return GrammarSpec(answer=spec.answer, reasoning=False, preambles=False)
 
 
 @cache

@@ -36,7 +36,7 @@ LAYERS: dict[str, set[str]] = {
     "schemas": {"errors"},
     "store": {"errors", "ids", "threads"},
     "tools": {"errors", "ids", "store", "threads"},
-    "generation": {"errors", "schemas", "threads", "tools"},
+    "generation": {"errors", "ids", "schemas", "threads", "tools"},
     "http": {"context", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
     "inbound": {"errors", "generation", "replay", "schemas", "store", "threads", "tools"},

@@ -76,6 +76,8 @@ class TurnPlan(SamplingPlan):
     truncate: drop the oldest turns of a prompt that is too long.
     spec: what `grammar` was written from, None where there is none. Later turns of the answer have
     grammars that are written from changed copies of it.
+    max_tool_calls: the most hosted calls that run in the answer, >= 0; None for no limit but the
+    server's.
     """
 
     conversation: Conversation
@@ -87,6 +89,7 @@ class TurnPlan(SamplingPlan):
     prefill: tuple[int, ...] = ()
     truncate: bool = False
     spec: GrammarSpec | None = None
+    max_tool_calls: int | None = None
 
     def tool(self, recipient: str) -> DeclaredTool:
         """The declared tool for a sampled recipient.
