@@ -44,6 +44,7 @@ LAYERS: dict[str, set[str]] = {
     "persistence": {"errors", "generation", "outbound", "store"},
     "telemetry": {"store"},
     "responses": {
+        "tools",
         "context",
         "errors",
         "generation",

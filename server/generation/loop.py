@@ -120,8 +120,7 @@ class Loop:
         call = None if self._forced else self._hosted_call([*read, *closing], finished)
         events = self._wire_events(closing)
         if call is not None:
-            if events:
-                await emit(events)
+            await _emit(emit, events)
             self._earlier.append(finished)
             return call
         await self._finish(self._whole(finished), emit, events)
@@ -159,12 +158,11 @@ class Loop:
         return await self._turn_with(call, result, emit, ran=refusal is None)
 
     async def _run_call(self, call: ToolCall, emit: Emit) -> ToolResult | ApprovalRequested:
-        await emit(self._push(CallStarted(call, self._plan.tool(call.recipient))))
+        await _emit(emit, self._push(CallStarted(call, self._plan.tool(call.recipient))))
         async with aclosing(self._calls.run(call)) as events:
             async for event in events:
                 if isinstance(event, ToolProgress):
-                    if shown := self._push(event):
-                        await emit(shown)
+                    await _emit(emit, self._push(event))
                 else:
                     await self._calls.settled()
                     return event
@@ -177,7 +175,7 @@ class Loop:
         ids = self._turn.history
         message, added = await render_result(call, result.text, self._turn.room(len(ids)))
         tool = self._plan.tool(call.recipient)
-        await emit(self._push(CallEnded(call, tool, result, message, ran)))
+        await _emit(emit, self._push(CallEnded(call, tool, result, message, ran)))
         plan = await self._next_plan()
         turn = self._turn.following(plan, (*ids, *added), self._tokens_left())
         if turn is None:
@@ -252,6 +250,12 @@ class Loop:
         for event in batch:
             events += self._outbound.push(event)
         return events
+
+
+async def _emit(emit: Emit, events: Sequence[WireEvent]) -> None:
+    """Emit events; an API may have none for what happened."""
+    if events:
+        await emit(events)
 
 
 def _with_spec(plan: TurnPlan, spec: GrammarSpec) -> TurnPlan:

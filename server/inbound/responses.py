@@ -67,6 +67,7 @@ class CompiledResponse(CompiledRequest):
             (),
             prior.read_position,
             detached=not prior.in_store,
+            tool_state=prior.tool_state,
         )
 
 
@@ -153,6 +154,7 @@ def _compile(
         effort=reasoning.effort,
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
+        max_tool_calls=request.max_tool_calls,
     )
     constraint_request = ConstraintRequest(
         tools,

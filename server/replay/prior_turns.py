@@ -1,6 +1,6 @@
 """The turns before a Responses request: the response or the conversation that it continues."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from server.errors import InvalidRequest, NotFound
@@ -12,6 +12,7 @@ from server.store.responses.base import (
     Store,
     StoredItem,
     StoredResponse,
+    ToolState,
 )
 
 
@@ -22,12 +23,14 @@ class PriorTurns:
     start_date: the date of the first turn, `YYYY-MM-DD`, which the system message names.
     read_position: up to which place the conversation was read; None without a conversation.
     in_store: False where the items came from elsewhere, so that the store may not have them.
+    tool_state: the state of hosted tools after the last turn.
     """
 
     start_date: str
     items: tuple[StoredItem, ...] = ()
     read_position: int | None = None
     in_store: bool = True
+    tool_state: ToolState = field(default_factory=dict)
 
 
 def conversation_id(value: Any) -> str | None:
@@ -65,7 +68,8 @@ async def read_prior_turns(
     if previous_id is None:
         return PriorTurns(today)
     if previous is not None and previous.id == previous_id:
-        return PriorTurns(previous.start_date, previous.items, in_store=False)
+        state = previous.tool_state
+        return PriorTurns(previous.start_date, previous.items, in_store=False, tool_state=state)
     stored = await store.get(owner, previous_id)
     if stored is None or stored.detached:
         raise PreviousNotFound(previous_id)
@@ -75,7 +79,7 @@ async def read_prior_turns(
             param="previous_response_id",
             code="previous_response_not_finished",
         )
-    return PriorTurns(stored.start_date, stored.items)
+    return PriorTurns(stored.start_date, stored.items, tool_state=stored.tool_state)
 
 
 async def _read_conversation(
@@ -86,7 +90,8 @@ async def _read_conversation(
     read = await store.conversations.read(owner, conversation)
     if read is None:
         raise conversation_not_found(conversation, param="conversation")
-    return PriorTurns(read.conversation.start_date, read.items, read.position)
+    start_date = read.conversation.start_date
+    return PriorTurns(start_date, read.items, read.position, tool_state=read.tool_state)
 
 
 def conversation_not_found(conversation: str, *, param: str) -> NotFound:

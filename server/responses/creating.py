@@ -1,12 +1,11 @@
 """Create a response from a request, for HTTP and WebSocket."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from harmony.messages import Message
 from server.context import Context
 from server.errors import InvalidRequest
 from server.generation.runs import Run
@@ -15,11 +14,12 @@ from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
 from server.outbound.hidden import refuse_if_reasoning_hidden
 from server.outbound.responses import ResponsesOutbound
-from server.persistence.response_journal import ResponseJournal
+from server.persistence.response_journal import Ended, ResponseJournal
 from server.replay.sealed_items import INCLUDE
 from server.responses.response_object import response_object
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import StoredResponse
+from server.tools.base import ToolSession, tool_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,13 @@ class StartedResponse:
         response: The response object, as the API shows it.
         run: The task that makes the response.
         started: The response as it is stored.
-        messages_by_item_id: The model's messages, by the id of the item that shows each. The run
-            adds to it.
+        ended: The response as it is stored with its terminal event, from the object of that event.
     """
 
     response: dict[str, Any]
     run: Run
     started: StoredResponse
-    messages_by_item_id: Mapping[str, Message]
+    ended: Ended
 
 
 async def create(
@@ -82,20 +81,40 @@ async def create(
         hide_reasoning=hide,
         show_ids=bool(request.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in (request.include or ()) else None,
+        include=frozenset(request.include or ()),
     )
     started = compiled.started(owner, response)
+    sessions = compiled.sessions[0] if compiled.sessions else ()
+    ended = _ending(started, outbound, sessions)
     journal = ResponseJournal(
         context.store,
         started,
-        outbound.messages_by_item_id,
+        ended,
         store_first=background,
         retry=context.retry,
     )
     journal_if_stored = journal if response["store"] else None
     if generate:
         run = await context.gateway.start(
-            plan, outbound, response["id"], journal=journal_if_stored, background=background
+            plan,
+            outbound,
+            response["id"],
+            journal=journal_if_stored,
+            background=background,
+            sessions=sessions,
         )
     else:
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
-    return StartedResponse(response, run, started, outbound.messages_by_item_id)
+    return StartedResponse(response, run, started, ended)
+
+
+def _ending(
+    started: StoredResponse, outbound: ResponsesOutbound, sessions: Sequence[ToolSession]
+) -> Ended:
+    """What makes the stored form of the response from its last object."""
+
+    def ended(response: dict[str, Any]) -> StoredResponse:
+        messages, results = outbound.messages_by_item_id, outbound.results_by_item_id
+        return started.ended(response, messages, results, tool_state(sessions))
+
+    return ended

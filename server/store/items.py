@@ -1,5 +1,6 @@
 """The stored form of items."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,8 +8,12 @@ from harmony.messages import Message
 
 Item = dict[str, Any]
 
+ToolState = Mapping[str, Mapping[str, Any]]
+"""The state of hosted tools after an answer, by the tool's name; JSON."""
+
 SampledMessages = tuple[Message, ...]
-"""The messages that the model sampled in a turn, up to and including a call."""
+"""The messages of a turn up to and including a call: those that the model sampled, and the results
+of the calls that the server ran."""
 
 
 @dataclass(frozen=True, slots=True)

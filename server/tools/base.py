@@ -5,7 +5,7 @@ loop (`server.generation.loop`) runs the model's calls in it; outbound makes ite
 Tools of third parties are registered under the entry-point group `gpt_oss_server.tools`.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -23,7 +23,9 @@ class ToolContext:
     owner: the principal whose objects the tool may use. answer_id: the id of the response or the
     completion. param: the request's field that names the tool, for errors. timeout: seconds for one
     call, > 0. state: what the tool's session of the previous turn returned as `state`, None if
-    there is none. include: the request's `include` values.
+    there is none. include: the request's `include` values. stored: whether the answer, and with it
+    the session's state, is stored. history: the items of hosted tools in the context, as the store
+    or the client has them, in order.
     """
 
     owner: str
@@ -32,6 +34,8 @@ class ToolContext:
     timeout: float
     state: Mapping[str, Any] | None = None
     include: frozenset[str] = frozenset()
+    stored: bool = False
+    history: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,11 @@ class ToolDeclaration:
     constraint on each body. namespace: the declaration in the system message. functions: the
     declarations in the developer message, without their namespace `functions`. fields: fields of
     every item that are known before the call runs, such as `container_id`. echo: the entry of the
-    response's `tools`, with defaults and without secrets.
+    response's `tools`, with defaults and without secrets. call_fields: fields of an item by the
+    recipient of its call, such as the `name` of a server's tool. approvals: recipients whose calls
+    may end in `ApprovalRequested`, so that their items wait for the first event. opening: complete
+    items that the answer begins with, such as `mcp_list_tools`. size: bytes of the declared
+    definitions, where they are limited.
     """
 
     name: str
@@ -54,6 +62,10 @@ class ToolDeclaration:
     namespace: ToolNamespace | None = None
     functions: tuple[FunctionTool, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
+    call_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    approvals: frozenset[str] = frozenset()
+    opening: tuple[Mapping[str, Any], ...] = ()
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +74,15 @@ class ToolCall:
 
     item_id: the id of the output item. recipient: as declared, such as `browser.open`. channel: the
     channel of the call, which its result repeats. content: the body: code, or JSON text that may be
-    invalid where no grammar applied.
+    invalid where no grammar applied. approval_request_id: the request for approval that the client
+    approved, None where there was none.
     """
 
     item_id: str
     recipient: str
     channel: Channel
     content: str
+    approval_request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +166,12 @@ class ToolSession(Protocol):
     async def close(self) -> None:
         """Free what the session uses for this answer alone. Safe to call twice."""
         ...
+
+
+def tool_state(sessions: Iterable[ToolSession]) -> dict[str, Mapping[str, Any]]:
+    """The states of sessions, by the tool's name; without those that have none."""
+    states = {session.declaration.name: session.state for session in sessions}
+    return {name: state for name, state in states.items() if state is not None}
 
 
 class HostedTool(Protocol):

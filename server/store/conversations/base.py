@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from server.store.items import StoredItem
+from server.store.items import StoredItem, ToolState
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,15 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class ConversationSnapshot:
-    """A conversation with its items as they were read, and the position of the last one."""
+    """A conversation with its items as they were read, and the position of the last one.
+
+    tool_state: that of the response that was added last.
+    """
 
     conversation: Conversation
     items: tuple[StoredItem, ...]
     position: int
+    tool_state: ToolState = field(default_factory=dict)
 
 
 class ConversationStore(Protocol):

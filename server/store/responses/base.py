@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from harmony.messages import Message
@@ -12,8 +12,12 @@ from server.store.chat_completions.base import ChatCompletionStore
 from server.store.conversations.base import ConversationStore
 from server.store.items import Item as Item
 from server.store.items import StoredItem as StoredItem
+from server.store.items import ToolState as ToolState
 
 Event = dict[str, Any]
+
+NO_MESSAGES: Mapping[str, Message] = {}
+NO_STATE: ToolState = {}
 
 UNFINISHED = frozenset({"queued", "in_progress"})
 """The statuses of a response that is being made."""
@@ -62,7 +66,8 @@ class StoredResponse:
     input and output: those of this turn. The history is stored as a reference only: to the
     response's `previous_response_id`, or to its `conversation` up to `read_position`.
     detached: the earlier turns may not be stored, so the history is not; only a client that has
-    the history can continue the response.
+    the history can continue the response. tool_state: that of the earlier turns, and after the
+    response's end its own.
     """
 
     owner: str
@@ -73,6 +78,7 @@ class StoredResponse:
     output: tuple[StoredItem, ...]
     read_position: int | None = None
     detached: bool = False
+    tool_state: ToolState = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -97,16 +103,26 @@ class StoredResponse:
         return (*self.history, *self.input, *self.output)
 
     def ended(
-        self, response: dict[str, Any], messages_by_item_id: Mapping[str, Message]
+        self,
+        response: dict[str, Any],
+        messages_by_item_id: Mapping[str, Message],
+        results_by_item_id: Mapping[str, Message] = NO_MESSAGES,
+        tool_state: ToolState = NO_STATE,
     ) -> "StoredResponse":
         """Return the response as its terminal event shows it.
 
         messages_by_item_id: the sampled messages, by the id of their output item.
+        results_by_item_id: the results of hosted calls, by the id of their output item.
+        tool_state: the states that replace those of earlier turns.
         """
         output = (
-            StoredItem(item, messages_by_item_id.get(item["id"])) for item in response["output"]
+            StoredItem(
+                item, messages_by_item_id.get(item["id"]), results_by_item_id.get(item["id"])
+            )
+            for item in response["output"]
         )
-        return replace(self, response=response, output=tuple(output))
+        state = {**self.tool_state, **tool_state}
+        return replace(self, response=response, output=tuple(output), tool_state=state)
 
 
 @dataclass(frozen=True, slots=True)
