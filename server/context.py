@@ -1,6 +1,7 @@
 """The objects that routes share, made once for each application."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -17,6 +18,7 @@ from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.settings import Settings
 from server.store.responses.base import Store, StoredResponse
+from server.tools.base import HostedTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Context:
     """The server's parts.
 
     created: when the model was loaded, in Unix seconds. draining: set once the server accepts no
-    new requests and only finishes current ones.
+    new requests and only finishes current ones. tools: the hosted tools, by the types that name
+    them in a request.
     """
 
     settings: Settings
@@ -35,6 +38,7 @@ class Context:
     recall: Recall = field(default_factory=Recall)
     sealer: Sealer = field(default_factory=Sealer)
     draining: asyncio.Event = field(default_factory=asyncio.Event)
+    tools: Mapping[str, HostedTool] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[str, ...]:

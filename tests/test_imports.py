@@ -75,6 +75,7 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "telemetry",
         "threads",
+        "tools",
     },
     "commands": {
         "app",
@@ -88,6 +89,7 @@ LAYERS: dict[str, set[str]] = {
         "settings",
         "store",
         "threads",
+        "tools",
     },
 }
 MOST_ROOT_FILES = 8

@@ -42,8 +42,9 @@ class ToolLimits:
     grace: float = GRACE_SECONDS
 
     def timeout(self, tool: str) -> float:
-        """Seconds for one call of the tool."""
-        return self.timeouts.get(tool, DEFAULT_TIMEOUT)
+        """Seconds for one call of a declared tool; `mcp.LABEL` has the time limit of `mcp`."""
+        general = self.timeouts.get(tool.partition(".")[0], DEFAULT_TIMEOUT)
+        return self.timeouts.get(tool, general)
 
 
 DEFAULT_LIMITS = ToolLimits()

@@ -8,6 +8,7 @@ from typing import Any
 
 from server.context import Context
 from server.errors import InvalidRequest
+from server.generation.plan import TurnPlan
 from server.generation.runs import Run
 from server.ids import new_id
 from server.inbound.grammar import Constraint
@@ -74,15 +75,7 @@ async def create(
     response = response_object(
         request, compiled, response_id=new_id("resp"), model=model, created_at=int(time.time())
     )
-    hide = context.settings.raw_reasoning == "hide"
-    outbound = ResponsesOutbound(
-        response,
-        plan,
-        hide_reasoning=hide,
-        show_ids=bool(request.return_token_ids),
-        seal=partial(context.sealer.seal, owner) if INCLUDE in (request.include or ()) else None,
-        include=frozenset(request.include or ()),
-    )
+    outbound = _outbound(context, owner, request, response, plan)
     started = compiled.started(owner, response)
     sessions = compiled.sessions[0] if compiled.sessions else ()
     ended = _ending(started, outbound, sessions)
@@ -106,6 +99,25 @@ async def create(
     else:
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
     return StartedResponse(response, run, started, ended)
+
+
+def _outbound(
+    context: Context,
+    owner: str,
+    request: CreateResponse,
+    response: dict[str, Any],
+    plan: TurnPlan,
+) -> ResponsesOutbound:
+    """What makes the events of the response. response: the object before its first token."""
+    include = frozenset(request.include or ())
+    return ResponsesOutbound(
+        response,
+        plan,
+        hide_reasoning=context.settings.raw_reasoning == "hide",
+        show_ids=bool(request.return_token_ids),
+        seal=partial(context.sealer.seal, owner) if INCLUDE in include else None,
+        include=include,
+    )
 
 
 def _ending(
