@@ -6,6 +6,7 @@ then a call or the answer, and nothing after the token that ends the turn. Heade
 as their canonical ids. Strings would allow the model to spell them with other tokens. The grammar
 allows every form of header that gpt-oss was trained on: the recipient in the role or in the channel
 part, the content type with, without or instead of `<|constrain|>`, calls in analysis or commentary.
+Code, which built-in tools such as `python` take, has the content type `code` or none.
 
 Nothing is compiled here. The engine reports a schema or a regex that does not compile.
 """
@@ -21,6 +22,7 @@ from harmony.messages import Channel
 from harmony.parser import ASSISTANT
 from harmony.schemas import with_canonical_references
 from harmony.tokenizer import encode_header_part, encode_with_control
+from harmony.tools import FUNCTIONS
 from harmony.vocab import CALL, CHANNEL, END, MESSAGE, RETURN
 
 
@@ -82,6 +84,11 @@ class CallableTool:
 
     recipient: str
     body: Body = AnyObject()
+
+    @property
+    def takes_code(self) -> bool:
+        """Whether the body is code: free text to a tool that is not a function."""
+        return self.body == FreeText() and not self.recipient.startswith(f"{FUNCTIONS}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +201,11 @@ def _call_rules(spec: GrammarSpec) -> Iterable[str]:
     """
     channels = " | ".join(_ids(encode_header_part(channel)) for channel in _CALL_CHANNELS)
     yield f"in_channel: {_id(CHANNEL)} ({channels})"
-    types = " | ".join(map(_ids, _content_types()))
-    yield f"opened: ({types})? {_id(MESSAGE)}"
+    opened = ["opened_code" if tool.takes_code else "opened" for tool in spec.tools]
+    for rule, forms in (("opened", _JSON_TYPES), ("opened_code", _CODE_TYPES)):
+        if rule in opened:
+            types = " | ".join(map(_ids, _content_types(forms)))
+            yield f"{rule}: ({types})? {_id(MESSAGE)}"
     bodies: dict[str, str] = {}
     inputs = [bodies.setdefault(_body(tool.body), f"input_{len(bodies)}") for tool in spec.tools]
     yield from (f"{name}: {body}" for body, name in bodies.items())
@@ -203,8 +213,9 @@ def _call_rules(spec: GrammarSpec) -> Iterable[str]:
     common = _common_prefix(recipients)
     to, names = _ids(recipients[0][:common]), [_ids(each[common:]) for each in recipients]
     yield f"call: (in_channel {to} after | {to} before) {_id(CALL)}"
-    for rule, between in (("after", "opened"), ("before", "in_channel opened")):
-        calls = (f"{name} {between} {body}" for name, body in zip(names, inputs, strict=True))
+    tails = [f"{header} {body}" for header, body in zip(opened, inputs, strict=True)]
+    for rule, between in (("after", ""), ("before", "in_channel ")):
+        calls = (f"{name} {between}{tail}" for name, tail in zip(names, tails, strict=True))
         yield f"{rule}: {' | '.join(calls)}"
 
 
@@ -218,9 +229,12 @@ def _common_prefix(sequences: Sequence[tuple[int, ...]]) -> int:
 _CALL_CHANNELS = (Channel.COMMENTARY, Channel.ANALYSIS)
 
 
+_JSON_TYPES = (" <|constrain|>json", "<|constrain|>json", " json", " code")
+_CODE_TYPES = (" code", " <|constrain|>code", "<|constrain|>code")
+
+
 @cache
-def _content_types() -> tuple[Sequence[int], ...]:
-    forms = (" <|constrain|>json", "<|constrain|>json", " json", " code")
+def _content_types(forms: tuple[str, ...]) -> tuple[Sequence[int], ...]:
     return tuple(tuple(encode_with_control(form)) for form in forms)
 
 

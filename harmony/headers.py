@@ -77,7 +77,8 @@ class Recipients:
         """The declared tool that goes by `name`, if one does."""
         if name in self._declared:
             return Resolved(name)
-        full = self._by_bare_name.get(_bare(name))
+        bare = _bare(name)
+        full = self._by_bare_name.get(bare, bare if bare in self._declared else None)
         return None if full is None else Resolved(full, repair=Repair.RENAMED_RECIPIENT)
 
     def _legal(self, name: str) -> Resolved:

@@ -9,8 +9,9 @@ those in `typescript`):
 
 R1. Reasoning before the *last* answer is dropped. The library drops the reasoning before the first,
     and none while a call has no result yet.
-R2. Calls and tool results on the analysis channel (python, browser) are never dropped. The
-    library treats them as reasoning.
+R2. Calls of functions on the analysis channel, and their results, are never dropped. The library
+    treats them as reasoning. A call of a built-in tool (python, browser) and its result are dropped
+    together or not at all. The library looks at the channel of each.
 R3. A message that was sampled is replayed from its own ids. The library has only text, and
     renders it again.
 R4. Response formats are part of the developer message, at its end. The library has none.

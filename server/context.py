@@ -58,7 +58,12 @@ class Context:
         return Masking(when, "grammar" in info.features, self.settings.parallel_calls)
 
     def compiling(
-        self, owner: str, *, previous: StoredResponse | None = None, may_be_empty: bool = False
+        self,
+        owner: str,
+        answer_id: str,
+        *,
+        previous: StoredResponse | None = None,
+        may_be_empty: bool = False,
     ) -> CompileContext:
         """The context to compile a request of `owner` in; parameters as in CompileContext."""
         return CompileContext(
@@ -71,6 +76,8 @@ class Context:
             self.settings.unsupported_input,
             previous,
             may_be_empty,
+            answer_id,
+            self.tools,
         )
 
     def model(self, name: str | None) -> str:

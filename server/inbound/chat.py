@@ -1,6 +1,7 @@
 """Compiles Chat Completions requests."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,6 +12,8 @@ from server.generation.plan import TurnPlan
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
 from server.inbound.grammar import ConstraintRequest, constrain_plan
+from server.inbound.hosted import Sessions, opened, opened_tools
+from server.inbound.hosted_chat import WEB_SEARCH, chat_entries, web_plugins
 from server.inbound.options import (
     derived_seed,
     read_priority,
@@ -21,7 +24,7 @@ from server.inbound.options import (
     verbosity_hint,
 )
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
-from server.inbound.tools import Tools, read_tools
+from server.inbound.tools import OpenedTool, Tools, read_tools
 from server.replay.content import refuse_unreadable
 from server.replay.conversation import conversation
 from server.replay.messages import NO_CALLS, MessagesUpToCall, call_ids, read_messages
@@ -49,13 +52,37 @@ class CompiledChat(CompiledRequest):
 async def compile(request: CreateChatCompletion, context: CompileContext) -> CompiledChat:
     """Compile a request, with the sampled messages of the calls in it.
 
-    Raises InvalidRequest naming the field.
+    Raises InvalidRequest naming the field, and the errors of opening hosted tools. An error closes
+    their sessions.
     """
-    work = partial(_compile, request, context, await _messages_up_to_calls(request, context))
+    named = [request.tools, request.web_search_options, request.plugins]
+    find = partial(chat_entries, request, context.tools)
+    is_quick = not context.tools or threads.is_small(named)
+    entries = await threads.run(find, small=is_quick)
+    messages_up_to_call = await _messages_up_to_calls(request, context)
+
+    def work(sessions: tuple[Sessions, ...]) -> CompiledChat:
+        hosted = opened_tools(entries, sessions[0])
+        compiled = _compile(request, context, messages_up_to_call, hosted)
+        if not entries:
+            return compiled
+        plans = tuple(
+            _with_sessions(plan, compiled.tools, opened_tools(entries, each))
+            for plan, each in zip(compiled.plans, sessions, strict=True)
+        )
+        return replace(compiled, plans=plans, sessions=sessions)
+
     makes_grammar = request.tools or request.functions or request.response_format
     large = [request.messages, request.logit_bias, request.tool_choice, request.function_call]
-    is_small = threads.is_small([*large, request.reasoning, request.stop])
-    return await threads.run(work, small=is_small and not makes_grammar)
+    is_small = threads.is_small([*large, request.reasoning, request.stop]) and not entries
+    answer = context.of_answer(request.include, stored=bool(request.store))
+    async with opened(entries, answer, request.n or 1) as sessions:
+        return await threads.run(partial(work, sessions), small=is_small and not makes_grammar)
+
+
+def _with_sessions(plan: TurnPlan, tools: Tools, hosted: Sequence[OpenedTool]) -> TurnPlan:
+    """The plan with the declarations of the hosted tools that its own answer opened."""
+    return replace(plan, tools=replace(tools, hosted=tuple(hosted)).declared)
 
 
 async def _messages_up_to_calls(
@@ -85,12 +112,13 @@ def _compile(
     request: CreateChatCompletion,
     context: CompileContext,
     messages_up_to_call: MessagesUpToCall,
+    hosted: Sequence[OpenedTool],
 ) -> CompiledChat:
-    _refuse_unsupported(request)
+    _refuse_unsupported(request, context)
     if context.unsupported == "error":
         refuse_unreadable(request.messages, "messages")
     legacy = _is_legacy(request)
-    tools = _legacy_tools(request.functions) if legacy else read_tools(request.tools)
+    tools = _legacy_tools(request.functions, hosted) if legacy else _tools(request, hosted)
     tool_choice = _tool_choice(request, tools)
     max_tokens = request.max_completion_tokens or request.max_tokens
     reasoning = read_reasoning(
@@ -103,7 +131,7 @@ def _compile(
     unseal = partial(context.sealer.open, context.owner)
     plan = TurnPlan(
         conversation=conversation(
-            system_content(reasoning.effort, context.today),
+            system_content(reasoning.effort, context.today, tools.built_in),
             read_messages(request.messages, messages_up_to_call=messages_up_to_call, unseal=unseal),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
@@ -138,11 +166,12 @@ def _seeded_plans(request: CreateChatCompletion, plan: TurnPlan) -> tuple[TurnPl
     return tuple(replace(plan, seed=seed) for seed in seeds)
 
 
-def _refuse_unsupported(request: CreateChatCompletion) -> None:
+def _refuse_unsupported(request: CreateChatCompletion, context: CompileContext) -> None:
     refuse("moderation", request.moderation)
-    for field in ("audio", "web_search_options"):
-        # An empty object selects the defaults, and is not the same as null.
-        refuse(field, getattr(request, field) is not None)
+    # An empty object selects the defaults, and is not the same as null.
+    refuse("audio", request.audio is not None)
+    can_search = WEB_SEARCH in context.tools
+    refuse("web_search_options", request.web_search_options is not None and not can_search)
     if set(request.modalities or ()) - {"text"}:
         refuse("modalities", request.modalities)
 
@@ -154,12 +183,20 @@ def _is_legacy(request: CreateChatCompletion) -> bool:
     return request.tools in (None, []) and request.functions is not None
 
 
-def _legacy_tools(value: Any) -> Tools:
+def _tools(request: CreateChatCompletion, hosted: Sequence[OpenedTool]) -> Tools:
+    tools = read_tools(request.tools, hosted=hosted)
+    opened_fields = {tool.param for tool in hosted}
+    if all(where in opened_fields for where, _ in web_plugins(request)):
+        return tools
+    return replace(tools, left_out=tuple(dict.fromkeys([*tools.left_out, WEB_SEARCH])))
+
+
+def _legacy_tools(value: Any, hosted: Sequence[OpenedTool]) -> Tools:
     functions = [
         {**mapping(item, f"functions.{index}"), "type": "function"}
         for index, item in enumerate(array(value, "functions"))
     ]
-    return read_tools(functions, "functions")
+    return read_tools(functions, "functions", hosted)
 
 
 def _tool_choice(request: CreateChatCompletion, tools: Tools) -> ToolChoice:

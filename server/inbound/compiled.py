@@ -1,15 +1,20 @@
 """The context in which requests are compiled, and their compiled form."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from server.generation.plan import TurnPlan
+from server.inbound import hosted
 from server.inbound.grammar import Masking
+from server.inbound.hosted import AnswerContext
 from server.inbound.tools import Tools
+from server.replay import hosted_items
 from server.replay.content import Policy
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
-from server.store.responses.base import Store, StoredResponse
-from server.tools.base import ToolSession
+from server.store.responses.base import Item, Store, StoredResponse, ToolState
+from server.tools.base import HostedTool, ToolSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,9 @@ class CompileContext:
     unsupported: what becomes of input that the model cannot read.
     previous: a previous response that is not in the store, or is there without its history.
     may_be_empty: whether a Responses request may have neither input nor earlier turns.
+    answer_id: the id of the response or the completion that the request makes.
+    tools: the server's hosted tools, by the types that name them in a request.
+    tool_timeouts: seconds for one call of a hosted tool, by the tool's name.
     """
 
     owner: str
@@ -32,6 +40,32 @@ class CompileContext:
     unsupported: Policy = "placeholder"
     previous: StoredResponse | None = None
     may_be_empty: bool = False
+    answer_id: str = ""
+    tools: Mapping[str, HostedTool] = field(default_factory=dict)
+    tool_timeouts: Mapping[str, float] = field(default_factory=dict)
+
+    def of_answer(
+        self,
+        include: Iterable[str] | None,
+        *,
+        stored: bool,
+        states: ToolState | None = None,
+        history: Iterable[Item] = (),
+    ) -> AnswerContext:
+        """The context of the sessions of the request's answers.
+
+        include: the request's field. stored: whether the answers are stored. states: as in
+        `AnswerContext`. history: all items before the answer.
+        """
+        return AnswerContext(
+            owner=self.owner,
+            answer_id=self.answer_id,
+            timeouts=self.tool_timeouts,
+            states=states or {},
+            include=frozenset(include or ()),
+            stored=stored,
+            history=tuple(item for item in history if item["type"] in hosted_items.TYPES),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +73,14 @@ class CompiledRequest:
     """A request in the form that the gateway samples.
 
     plans: one for each answer that the request asks for; only their seeds differ.
-    tools: the request's tools. sessions: for each plan, the sessions of its hosted tools, which the
-    run of the plan closes.
+    tools: the request's tools; the hosted ones as the first plan has them. sessions: for each plan,
+    the sessions of its hosted tools, which the run of the plan closes.
     """
 
     plans: tuple[TurnPlan, ...]
     tools: Tools
     sessions: tuple[tuple[ToolSession, ...], ...] = field(default=(), kw_only=True)
+
+    async def close(self) -> None:
+        """Close all sessions: the plans are not going to run."""
+        await hosted.close(chain.from_iterable(self.sessions))

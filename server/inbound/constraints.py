@@ -13,6 +13,7 @@ from harmony.grammar import (
     AnyJson,
     AnyObject,
     Body,
+    CallableTool,
     FreeText,
     GrammarSpec,
     InvalidConstraint,
@@ -89,6 +90,15 @@ def input_constraint(tool: Tool, *, enforce_by_default: bool) -> BodyConstraint:
     if tool.strict is None and enforce_by_default:
         return _optional({"type": "object", **parameters}, AnyObject())
     return BodyConstraint(AnyObject())
+
+
+def hosted_constraint(call: CallableTool) -> BodyConstraint:
+    """The constraint on a call of a hosted tool; a schema is enforced where it compiles."""
+    match call.body:
+        case SchemaJson(schema):
+            return _optional(schema, AnyObject())
+        case body:
+            return BodyConstraint(body)
 
 
 def answer_constraint(form: AnswerFormat | None) -> BodyConstraint:

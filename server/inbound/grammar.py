@@ -19,7 +19,6 @@ from harmony.grammar import (
     CallableTool,
     GrammarSpec,
     InvalidConstraint,
-    LarkText,
     RegexText,
     answer_grammar,
     final_headers,
@@ -32,6 +31,7 @@ from server.inbound.constraints import (
     BodyConstraint,
     answer_constraint,
     compile_spec,
+    hosted_constraint,
     input_constraint,
 )
 from server.inbound.formats import AnswerFormat
@@ -83,14 +83,18 @@ class ConstraintRequest:
 
     @property
     def callable(self) -> tuple[Tool, ...]:
-        """The tools that may be called."""
-        allowed = self.tool_choice.allowed
-        return tuple(
-            tool
-            for tool in self.tools.served
-            if self.tool_choice.mode != "none"
-            and (allowed is None or tool.declared.recipient in allowed)
-        )
+        """The client's tools that may be called."""
+        served = self.tools.served
+        return tuple(tool for tool in served if self._may_call(tool.declared.recipient))
+
+    @property
+    def hosted(self) -> tuple[CallableTool, ...]:
+        """What may be called of the hosted tools."""
+        return tuple(call for call in self.tools.hosted_calls if self._may_call(call.recipient))
+
+    def _may_call(self, recipient: str) -> bool:
+        choice = self.tool_choice
+        return choice.mode != "none" and (choice.allowed is None or recipient in choice.allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ class Constraint:
     answer_grammar: the grammar after the header of the final message. reasoned_grammar: as in
     `TurnPlan`. prefill: tokens of a header that the model's answer begins with. parallel_calls: a
     call does not end the turn. own_grammar: the client's own regex or Lark grammar is a part of it.
+    spec: what `grammar` was written from, None without a grammar.
     """
 
     grammar: str | None = None
@@ -109,6 +114,7 @@ class Constraint:
     prefill: tuple[int, ...] = ()
     parallel_calls: bool = False
     own_grammar: bool = False
+    spec: GrammarSpec | None = None
 
     def applied(self, plan: TurnPlan) -> TurnPlan:
         """The plan with these grammars in place of its own."""
@@ -120,6 +126,7 @@ class Constraint:
             prefill=self.prefill,
             parallel_calls=self.parallel_calls,
             own_grammar=self.own_grammar,
+            spec=self.spec,
         )
 
 
@@ -137,10 +144,12 @@ def constrain(request: ConstraintRequest, masking: Masking) -> Constraint:
                 code="unsupported_parameter",
             )
         return Constraint(prefill=_prefill(request))
-    needed = param is not None or bool(request.callable) or request.effort is None
-    if masking.when == "needed" and not needed:
+    may_call = bool(request.callable or request.hosted)
+    if masking.when == "needed" and not (param or may_call or request.effort is None):
         return Constraint()
-    return _constrain_cached(request, masking.parallel_calls and request.parallel_calls)
+    # A call of a hosted tool ends the sampling: its result comes before anything else.
+    parallel_calls = masking.parallel_calls and request.parallel_calls and not request.hosted
+    return _constrain_cached(request, parallel_calls)
 
 
 def answer_only(masking: Masking) -> Constraint:
@@ -151,7 +160,7 @@ def answer_only(masking: Masking) -> Constraint:
     if masking.when == "never" or not masking.available:
         return Constraint()
     spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
-    return Constraint(grammar=turn_grammar(spec), answer_grammar=answer_grammar(spec))
+    return Constraint(grammar=turn_grammar(spec), answer_grammar=answer_grammar(spec), spec=spec)
 
 
 def constrain_plan(plan: TurnPlan, request: ConstraintRequest, masking: Masking) -> TurnPlan:
@@ -161,19 +170,20 @@ def constrain_plan(plan: TurnPlan, request: ConstraintRequest, masking: Masking)
 
 def _prefill(request: ConstraintRequest) -> tuple[int, ...]:
     """The header of the final message, where no other message is allowed."""
-    return final_headers()[0] if request.effort is None and not request.callable else ()
+    may_call = request.callable or request.hosted
+    return final_headers()[0] if request.effort is None and not may_call else ()
 
 
 def _params_that_need_masks(request: ConstraintRequest) -> Iterator[str]:
     """The request's fields that only masks can enforce."""
     choice = request.tool_choice
-    if request.tools.served and (choice.mode != "auto" or choice.allowed is not None):
+    if request.tools.can_be_called and (choice.mode != "auto" or choice.allowed is not None):
         yield choice.param
     if request.answer_format is not None:
         yield request.answer_format.param
     if request.budget is not None:
         yield "reasoning.max_tokens"
-    if request.effort is None and request.callable:
+    if request.effort is None and (request.callable or request.hosted):
         yield request.effort_param
     for tool in request.callable:
         if tool.strict:
@@ -200,7 +210,7 @@ class _OutOfTime(Exception):
 
 def _constrain_cached(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
     try:
-        content = orjson.dumps(request, default=sorted)
+        content = _cache_content(request)
     except TypeError:  # nested too deep, or a number that orjson cannot write
         content = None
     try:
@@ -209,6 +219,13 @@ def _constrain_cached(request: ConstraintRequest, parallel_calls: bool) -> Const
         return _compile_cached(_CacheKey(content, request), parallel_calls)
     except _OutOfTime as error:
         return error.constraint
+
+
+def _cache_content(request: ConstraintRequest) -> bytes:
+    """Equal requests have equal bytes. Of hosted tools it has only what a grammar depends on."""
+    calls = [(call.recipient, type(call.body).__name__, call.body) for call in request.hosted]
+    without = replace(request, tools=replace(request.tools, hosted=()))
+    return orjson.dumps((without, calls), default=sorted)
 
 
 @lru_cache(maxsize=512)
@@ -225,7 +242,8 @@ def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
         reasoned_grammar=turn_grammar(replace(spec, reasoning=False)) if spec.reasoning else None,
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
-        own_grammar=any(isinstance(tool.body, RegexText | LarkText) for tool in spec.tools),
+        own_grammar=any(tool.input_grammar is not None for tool in request.callable),
+        spec=spec,
     )
     if not in_time:
         raise _OutOfTime(constraint)
@@ -244,6 +262,7 @@ def _compile_turn(
     bodies = [
         input_constraint(tool, enforce_by_default=request.enforce_by_default) for tool in tools
     ]
+    bodies += map(hosted_constraint, request.hosted)
     bodies.append(answer_constraint(request.answer_format))
     spec = _spec(request, [each.body for each in bodies], parallel_calls)
     with suppress(InvalidConstraint):
@@ -280,11 +299,12 @@ def _enforceable(constraints: Sequence[BodyConstraint], deadline: float) -> list
 
 def _spec(request: ConstraintRequest, bodies: Sequence[Body], parallel_calls: bool) -> GrammarSpec:
     *inputs, answer = bodies
+    recipients = [
+        *(tool.declared.recipient for tool in request.callable),
+        *(call.recipient for call in request.hosted),
+    ]
     return GrammarSpec(
-        tools=tuple(
-            CallableTool(tool.declared.recipient, body)
-            for tool, body in zip(request.callable, inputs, strict=True)
-        ),
+        tools=tuple(CallableTool(*one) for one in zip(recipients, inputs, strict=True)),
         call_required=request.tool_choice.mode == "required",
         answer=answer,
         reasoning=request.effort is not None,

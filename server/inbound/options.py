@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from adapters.base import SamplingParams
-from harmony.messages import Effort, SystemContent
+from harmony.messages import Effort, SystemContent, ToolNamespace
 from harmony.vocab import VOCAB_SIZE
 from server.schemas.fields import digits, invalid, mapping, optional_boolean, string
 from server.schemas.sampling import SamplingFields
@@ -179,12 +179,14 @@ def verbosity_hint(verbosity: str | None) -> str | None:
     return _VERBOSITY.get(verbosity or "medium")
 
 
-def system_content(effort: Effort | None, date: str) -> SystemContent:
-    """The system message. date: `YYYY-MM-DD`.
+def system_content(
+    effort: Effort | None, date: str, tools: tuple[ToolNamespace, ...] = ()
+) -> SystemContent:
+    """The system message. date: `YYYY-MM-DD`. tools: the built-in namespaces.
 
     Without reasoning it names the effort low: gpt-oss was not trained with less.
     """
-    return SystemContent(start_date=date, effort=effort or Effort.LOW)
+    return SystemContent(start_date=date, effort=effort or Effort.LOW, tools=tools)
 
 
 def today() -> str:

@@ -1,7 +1,7 @@
 """Compiles Responses requests, with the stored items of the conversation."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -10,7 +10,8 @@ from server import threads
 from server.generation.plan import TurnPlan
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
-from server.inbound.grammar import ConstraintRequest, Masking, constrain_plan
+from server.inbound.grammar import ConstraintRequest, constrain_plan
+from server.inbound.hosted import Sessions, hosted_entries, opened, opened_tools
 from server.inbound.options import (
     Reasoning,
     read_priority,
@@ -21,7 +22,7 @@ from server.inbound.options import (
     verbosity_hint,
 )
 from server.inbound.tool_choice import read_tool_choice
-from server.inbound.tools import read_tools
+from server.inbound.tools import Tools, read_tools
 from server.replay import items
 from server.replay.conversation import SEPARATOR, conversation
 from server.replay.prior_turns import PriorTurns, read_prior_turns
@@ -75,7 +76,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     """Compile a request, with the stored items of the conversation.
 
     Raises InvalidRequest naming the field, and NotFound for a previous response or an item that
-    the owner does not have.
+    the owner does not have, and the errors of opening hosted tools. An error closes their sessions.
     """
     for name in UNSUPPORTED:
         refuse(name, getattr(request, name))
@@ -87,17 +88,40 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     if not (received or prior.items or context.may_be_empty):
         raise items.missing()
     known, output_up_to_call = await _stored(request, received, context)
+    find = partial(hosted_entries, request.tools, context.tools)
+    is_quick = not context.tools or threads.is_small(request.tools)
+    entries = await threads.run(find, small=is_quick)
 
-    def work() -> CompiledResponse:
+    def work(sessions: tuple[Sessions, ...]) -> CompiledResponse:
+        tools = read_tools(request.tools, hosted=opened_tools(entries, sessions[0]))
         unsealed = unseal_items(received, partial(context.sealer.open, context.owner))
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
-        return _compile(request, prior, restore_turns(resolved, output_up_to_call), context.masking)
+        restored = restore_turns(resolved, output_up_to_call)
+        compiled = _compile(request, prior, restored, tools, context)
+        return replace(compiled, sessions=sessions) if entries else compiled
 
     makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(prior.items, known.values(), *output_up_to_call.values())
     large = [*(one.item for one in stored), *_large_fields(request)]
     is_small = is_small and not makes_grammar and threads.is_small(large)
-    return await threads.run(work, small=is_small)
+    answer = context.of_answer(
+        request.include,
+        stored=request.store is not False,
+        states=prior.tool_state,
+        history=_items_before(prior, received, known) if entries else (),
+    )
+    async with opened(entries, answer) as sessions:
+        return await threads.run(partial(work, sessions), small=is_small)
+
+
+def _items_before(
+    prior: PriorTurns, received: Sequence[Item], known: Mapping[str, StoredItem]
+) -> Iterator[Item]:
+    """The items of earlier turns and of the request, in which references are what they name."""
+    yield from (stored.item for stored in prior.items)
+    for item in received:
+        is_reference = item["type"] == items.REFERENCE and item["id"] in known
+        yield known[item["id"]].item if is_reference else item
 
 
 def _large_fields(request: CreateResponse) -> tuple[Any, ...]:
@@ -128,16 +152,16 @@ def _compile(
     request: CreateResponse,
     prior: PriorTurns,
     received: tuple[StoredItem, ...],
-    masking: Masking,
+    tools: Tools,
+    context: CompileContext,
 ) -> CompiledResponse:
-    tools = read_tools(request.tools)
     tool_choice = read_tool_choice(request.tool_choice, tools)
     answer_format = read_format(request.text and request.text.format, "text.format")
     reasoning = _reasoning(request)
     plan = TurnPlan(
         conversation=conversation(
-            system_content(reasoning.effort, prior.start_date),
-            items.messages(prior.items, received),
+            system_content(reasoning.effort, prior.start_date, tools.built_in),
+            items.messages(prior.items, received, enabled=tools.enabled),
             instructions=_instructions(request),
             all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
             tools=tools.namespaces,
@@ -166,7 +190,7 @@ def _compile(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = (constrain_plan(plan, constraint_request, masking),)
+    plans = (constrain_plan(plan, constraint_request, context.masking),)
     return CompiledResponse(plans, tools, prior, received)
 
 

@@ -6,7 +6,7 @@ Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from server.inbound.tools import Tools, shortened
+from server.inbound.tools import OpenedTool, Tools, shortened
 from server.replay.tool_names import recipient
 from server.schemas.fields import (
     array,
@@ -19,6 +19,7 @@ from server.schemas.fields import (
 )
 
 _NAMED = ("function", "custom")
+_FAMILIES = ("web_search",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> To
     """
     declaration(value, param)
     choice = replace(_read(value, tools, param), param=param)
-    if choice.mode == "required" and not tools.served:
+    if choice.mode == "required" and not tools.can_be_called:
         raise invalid(param, "a tool call is required, but there is no tool that can be called")
     return choice
 
@@ -60,6 +61,8 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
         return ToolChoice("required", frozenset({_named(value, tools.recipients, param)}))
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
+    if hosted := _hosted(value, kind, tools, param):
+        return ToolChoice("required", hosted)
     raise invalid(f"{param}.type", f"'{shortened(kind)}' is not a tool that this server can call")
 
 
@@ -70,12 +73,15 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
     mode = value.get("mode", "auto")
     if mode not in ("none", "auto", "required"):
         raise invalid(f"{param}.mode", "expected 'none', 'auto' or 'required'")
-    allowed, recipients = set(), tools.recipients
+    allowed: set[str] = set()
+    recipients = tools.recipients
     for index, item in enumerate(array(value.get("tools"), f"{param}.tools")):
         where = f"{param}.tools.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
         if kind in _NAMED:
             allowed.add(_named(item, recipients, where))
+        elif hosted := _hosted(item, kind, tools, where):
+            allowed |= hosted
         elif shortened(kind) not in tools.left_out:
             problem = f"the request has no tool of type '{shortened(kind)}'"
             raise invalid(f"{where}.type", problem)
@@ -95,3 +101,42 @@ def _named(value: dict[str, Any], recipients: frozenset[str], param: str) -> str
     if to not in recipients:
         raise invalid(f"{param}.name", f"the request has no tool named '{name}'")
     return to
+
+
+def _hosted(value: dict[str, Any], kind: str, tools: Tools, param: str) -> frozenset[str]:
+    """The recipients of the hosted tool that a choice names; empty if the request has none.
+
+    Raises InvalidRequest for an MCP server that the request does not have, or one without such a
+    tool.
+    """
+    named = [tool for tool in tools.hosted if _family(tool.declaration.type) == _family(kind)]
+    if kind != "mcp":
+        return frozenset(call.recipient for tool in named for call in tool.declaration.calls)
+    return _mcp(value, named, param) if named else frozenset()
+
+
+def _family(kind: str) -> str:
+    """The name that all versions of a kind of tools share: `web_search` of all web searches."""
+    return next((family for family in _FAMILIES if kind.startswith(family)), kind)
+
+
+def _mcp(value: dict[str, Any], servers: list[OpenedTool], param: str) -> frozenset[str]:
+    server = label(value.get("server_label"), f"{param}.server_label")
+    name = optional_string(value.get("name"), f"{param}.name")
+    declared = [
+        tool.declaration
+        for tool in servers
+        if tool.declaration.fields.get("server_label") == server
+    ]
+    if not declared:
+        raise invalid(f"{param}.server_label", "the request has no such MCP server")
+    calls = {
+        call.recipient
+        for one in declared
+        for call in one.calls
+        if name in (None, one.call_fields.get(call.recipient, {}).get("name"))
+    }
+    if not calls:
+        problem = "the MCP server has no tools" if name is None else "it has no such tool"
+        raise invalid(param if name is None else f"{param}.name", problem)
+    return frozenset(calls)

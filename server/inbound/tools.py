@@ -2,16 +2,18 @@
 
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
 
-Tools of kinds that this server cannot run are left out. They are logged and named in the answer,
-and are never an error.
+Hosted tools were opened before (`server.inbound.hosted`); here their declarations join those of the
+client's tools. Tools of kinds that this server cannot run are left out. They are logged and named
+in the answer, and are never an error.
 """
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harmony.grammar import CallableTool
 from harmony.messages import FunctionTool, ToolNamespace
 from server.generation.plan import DeclaredTool
 from server.replay.tool_names import NAMESPACE, recipient
@@ -26,6 +28,7 @@ from server.schemas.fields import (
     string,
 )
 from server.schemas.limits import MAX_LISTED, MAX_TOOLS
+from server.tools.base import ToolDeclaration
 
 logger = logging.getLogger(__name__)
 
@@ -50,47 +53,103 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedTool:
+    """A hosted tool that the request names. param: the request's field that names it."""
+
+    declaration: ToolDeclaration
+    param: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tools:
     """The tools of a request.
 
-    served: the tools that can be called, in order. left_out: the kinds that this server cannot run.
-    param: the request's field that holds the tools.
+    served: the client's tools that can be called, in order. left_out: the kinds that this server
+    cannot run. param: the request's field that holds the tools. hosted: the hosted tools, in order.
     """
 
     served: tuple[Tool, ...] = ()
     left_out: tuple[str, ...] = ()
     param: str = "tools"
+    hosted: tuple[OpenedTool, ...] = ()
 
     @property
     def recipients(self) -> frozenset[str]:
-        """The recipients that calls may have."""
+        """The recipients that calls of the client's tools may have."""
         return frozenset(tool.declared.recipient for tool in self.served)
+
+    @property
+    def can_be_called(self) -> bool:
+        """Whether there is anything that the model may call."""
+        return bool(self.served or self.hosted_calls)
+
+    @property
+    def hosted_calls(self) -> tuple[CallableTool, ...]:
+        """What the model may call of the hosted tools."""
+        return tuple(call for tool in self.hosted for call in tool.declaration.calls)
+
+    @property
+    def enabled(self) -> Mapping[str, str]:
+        """The types of the hosted tools' items, with the recipient of code, "" for other tools."""
+        return {
+            tool.declaration.item: next(
+                (call.recipient for call in tool.declaration.calls if call.takes_code), ""
+            )
+            for tool in self.hosted
+        }
 
     @property
     def declared(self) -> tuple[DeclaredTool, ...]:
         """The declarations for a plan."""
-        return tuple(tool.declared for tool in self.served)
+        hosted = declared_calls(tool.declaration for tool in self.hosted)
+        return (*(tool.declared for tool in self.served), *hosted)
 
     @property
     def namespaces(self) -> tuple[ToolNamespace, ...]:
-        """The declarations for the developer message: one namespace, or none without tools."""
-        functions = tuple(tool.function for tool in self.served)
+        """The declarations for the developer message: one namespace, or none without functions."""
+        hosted = (function for tool in self.hosted for function in tool.declaration.functions)
+        functions = (*(tool.function for tool in self.served), *hosted)
         return (ToolNamespace(NAMESPACE, tools=functions),) if functions else ()
 
+    @property
+    def built_in(self) -> tuple[ToolNamespace, ...]:
+        """The declarations for the system message."""
+        namespaces = (tool.declaration.namespace for tool in self.hosted)
+        return tuple(namespace for namespace in namespaces if namespace is not None)
 
-def read_tools(value: Any, param: str = "tools") -> Tools:
+
+def declared_calls(declarations: Iterable[ToolDeclaration]) -> tuple[DeclaredTool, ...]:
+    """The declarations of hosted tools for a plan: one for each recipient."""
+    return tuple(
+        DeclaredTool(
+            call.recipient,
+            call.recipient.removeprefix(f"{NAMESPACE}."),
+            "hosted",
+            hosted=declaration,
+        )
+        for declaration in declarations
+        for call in declaration.calls
+    )
+
+
+def read_tools(value: Any, param: str = "tools", hosted: Sequence[OpenedTool] = ()) -> Tools:
     """Read `tools`, flat as in Responses or nested as in Chat; null is none.
+
+    hosted: the hosted tools that the request names, in `tools` or in other fields.
 
     Raises InvalidRequest naming the tool's field.
     """
     if value is None:
-        return Tools()
+        return _checked(Tools(hosted=tuple(hosted)))
     declaration(value, param)
+    opened = {tool.param for tool in hosted}
     served: list[Tool] = []
     left_out: dict[str, None] = {}
     for index, item in enumerate(array(value, param, MAX_TOOLS)):
         where = f"{param}.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
+        if where in opened:
+            continue
         if kind in ("function", "custom"):
             served.append(_read_tool(item, kind, where))
         elif kind == "namespace":
@@ -103,8 +162,7 @@ def read_tools(value: Any, param: str = "tools") -> Tools:
         raise invalid(param, f"expected tools of at most {MAX_LISTED} kinds")
     if left_out:
         logger.info("tools of these kinds are not served: %r", [*left_out])
-    _refuse_equal_names(served)
-    return Tools(tuple(served), tuple(left_out), param)
+    return _checked(Tools(tuple(served), tuple(left_out), param, tuple(hosted)))
 
 
 def shortened(kind: str) -> str:
@@ -171,13 +229,16 @@ def _with_grammar(description: str | None, grammar: dict[str, Any] | None) -> st
     return f"{description}\n\n{rule}" if description else rule
 
 
-def _refuse_equal_names(tools: list[Tool]) -> None:
+def _checked(tools: Tools) -> Tools:
+    """The tools themselves. Raises InvalidRequest if two have the same recipient."""
     seen: set[str] = set()
-    for tool in tools:
-        if tool.declared.recipient in seen:
-            raise invalid(
-                f"{tool.param}.name",
-                f"two tools are named '{tool.declared.name}'",
-                "duplicate_tool",
-            )
-        seen.add(tool.declared.recipient)
+    hosted = ((tool.param, tool.declaration) for tool in tools.hosted)
+    names = [
+        *((f"{tool.param}.name", tool.declared) for tool in tools.served),
+        *((param, call) for param, declared in hosted for call in declared_calls([declared])),
+    ]
+    for param, declared in names:
+        if declared.recipient in seen:
+            raise invalid(param, f"two tools are named '{declared.name}'", "duplicate_tool")
+        seen.add(declared.recipient)
+    return tools

@@ -60,6 +60,39 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
             "tools": [{"type": "function", **WEATHER}],
             "store": False,
         },
+        "code interpreter": {
+            "model": MODEL,
+            "input": "What is the 100th prime number?",
+            "tools": [{"type": "code_interpreter", "container": {"type": "auto"}}],
+            "include": ["code_interpreter_call.outputs"],
+            "max_tool_calls": 8,
+        },
+        "web search": {
+            "model": MODEL,
+            "input": "Who maintains llguidance?",
+            "tools": [
+                {
+                    "type": "web_search",
+                    "filters": {"allowed_domains": ["github.com"]},
+                    "search_context_size": "low",
+                }
+            ],
+            "tool_choice": {"type": "web_search"},
+        },
+        "MCP server": {
+            "model": MODEL,
+            "input": "Which transports does MCP have?",
+            "tools": [
+                {
+                    "type": "mcp",
+                    "server_label": "docs",
+                    "server_url": "https://mcp.example/mcp",
+                    "allowed_tools": ["search"],
+                    "require_approval": "never",
+                }
+            ],
+            "tool_choice": {"type": "mcp", "server_label": "docs", "name": "search"},
+        },
         "JSON": {
             "model": MODEL,
             "input": "Name a city.",
@@ -105,6 +138,12 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
             "model": MODEL,
             "messages": [QUESTION],
             "tools": [{"type": "function", "function": WEATHER}],
+        },
+        "hosted tools": {
+            "model": MODEL,
+            "messages": [QUESTION],
+            "tools": [{"type": "code_interpreter", "container": {"type": "auto"}}],
+            "web_search_options": {"search_context_size": "low"},
         },
         "tool result": {
             "model": MODEL,

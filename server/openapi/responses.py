@@ -8,6 +8,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from server.openapi.common import ItemStatus, Metadata, Page, TokenLogprob
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.described import described
+from server.schemas.hosted_tools import EchoedHostedTool
 from server.schemas.items import InputItem
 from server.schemas.responses import ConversationId
 from server.schemas.tools import (
@@ -186,7 +187,7 @@ class Response(TypedDict):
     previous_response_id: str | None
     instructions: str | None
     output: list[OutputItem]
-    tools: list[FunctionTool | CustomTool | NamespaceTool]
+    tools: list[FunctionTool | CustomTool | NamespaceTool | EchoedHostedTool]
     tool_choice: str | dict[str, Any]
     parallel_tool_calls: bool
     max_tool_calls: int | None

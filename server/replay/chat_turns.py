@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from harmony.messages import Channel, Message
+from harmony.messages import Channel, Message, Role
 from server.replay.arguments import same_arguments
 from server.replay.joining import join_texts
 
@@ -13,12 +13,19 @@ def restore_turn(received: Sequence[Message], sampled: Sequence[Message]) -> Seq
     received: the turn as the client sent it. sampled: the turn as the model made it, empty where
     that is unknown. An unchanged turn is `sampled`, with its token ids; arguments that were only
     formatted differently are unchanged. A changed turn is `received`, with the sampled reasoning
-    before it where the client sent none.
+    before it where the client sent none. Calls of hosted tools, which the API does not show, and
+    their results are part of the reasoning.
     """
     if not sampled or not _same_calls(received, sampled):
         return received
     if not _text(received, Channel.ANALYSIS):
-        reasoning = [message for message in sampled if _is_text(message, Channel.ANALYSIS)]
+        calls = _calls(sampled)
+        reasoning = [
+            message
+            for message in sampled
+            if _is_text(message, Channel.ANALYSIS)
+            or (message.recipient is not None and message not in calls)
+        ]
         same_preamble = _same_text(received, sampled, Channel.COMMENTARY)
         return sampled if same_preamble else [*reasoning, *received]
     both = (Channel.ANALYSIS, Channel.COMMENTARY)
@@ -29,13 +36,21 @@ def restore_turn(received: Sequence[Message], sampled: Sequence[Message]) -> Seq
     return sampled if in_one_field and _same_text(received, sampled, *both) else received
 
 
-def _same_calls(received: Iterable[Message], sampled: Iterable[Message]) -> bool:
+def _same_calls(received: Sequence[Message], sampled: Sequence[Message]) -> bool:
     ours, theirs = _calls(sampled), _calls(received)
     return len(ours) == len(theirs) and all(map(_same_call, theirs, ours))
 
 
-def _calls(messages: Iterable[Message]) -> list[Message]:
-    return [message for message in messages if message.recipient is not None]
+def _calls(messages: Sequence[Message]) -> list[Message]:
+    """The client's calls. A call that has its result here was one of a hosted tool."""
+    followers = (*messages[1:], None)
+    return [
+        message
+        for message, follower in zip(messages, followers, strict=True)
+        if message.recipient is not None
+        and message.author.role == Role.ASSISTANT
+        and (follower is None or follower.author.role != Role.TOOL)
+    ]
 
 
 def _same_call(received: Message, sampled: Message) -> bool:

@@ -12,10 +12,11 @@ from typing import Any
 from harmony.messages import Author, Channel, Message, Role
 from server.errors import InvalidRequest, NotFound
 from server.ids import new_id
-from server.replay import unsupported_items
+from server.replay import hosted_items, unsupported_items
 from server.replay.arguments import same_arguments
 from server.replay.content import Policy, refuse_unreadable, text_of
 from server.replay.conversation import developer
+from server.replay.hosted_items import Enabled, HostedItems
 from server.replay.preambles import before_calls
 from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import (
@@ -43,6 +44,7 @@ _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
 REFERENCE = "item_reference"
 _MAX_QUOTE = 64
+NO_HOSTED_TOOLS: Enabled = {}
 STATUSES = ("in_progress", "completed", "incomplete")
 """The values of `status` that items of the kinds which this server makes may have."""
 
@@ -96,7 +98,7 @@ def resolve(
     *,
     unsupported: Policy = "placeholder",
 ) -> tuple[StoredItem, ...]:
-    """Each item, with its sampled message where the client did not change it.
+    """Each item, with its sampled message, and its result, where the client did not change it.
 
     known: the stored items, by id. unsupported: what becomes of input that the model cannot read.
 
@@ -110,22 +112,28 @@ def resolve(
     if unsupported == "error":
         plain = [stored.item for stored in resolved]
         refuse_unreadable(plain, param)
-        unsupported_items.refuse_unreadable(plain, param)
+        own = {stored.item["id"] for stored in resolved if _is_own(stored, known)}
+        unsupported_items.refuse_unreadable(plain, param, own)
     return resolved
 
 
 def messages(
-    history: Sequence[StoredItem], received: Sequence[StoredItem], param: str = "input"
+    history: Sequence[StoredItem],
+    received: Sequence[StoredItem],
+    param: str = "input",
+    *,
+    enabled: Enabled = NO_HOSTED_TOOLS,
 ) -> list[Message]:
     """The harmony messages of the items of earlier turns and of the request.
 
     history: items of earlier turns. A result whose call has been deleted is skipped.
-    received: items of the request.
+    received: items of the request. enabled: the hosted tools of the request.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
-    earlier = _readable(history, "history")
-    readable = [*earlier, *_readable(received, param)]
+    hosted = HostedItems([*history, *received], received, enabled)
+    earlier = _readable(history, "history", hosted, earlier=True)
+    readable = [*earlier, *_readable(received, param, hosted, earlier=False)]
     before_call = before_calls(
         [item for item, _, _ in readable], is_user=_is_user, is_call=_is_call
     )
@@ -145,6 +153,12 @@ def messages(
     return messages
 
 
+def _is_own(stored: StoredItem, known: Mapping[str, StoredItem]) -> bool:
+    """Whether this server made the item, so that it needs no note."""
+    about_mcp = stored.item["type"] in hosted_items.ABOUT_MCP and stored.item["id"] in known
+    return about_mcp or stored.message is not None
+
+
 def unchanged(item: Item, stored: StoredItem, where: str) -> bool:
     """Whether the client sent an item back as the server made it.
 
@@ -161,6 +175,8 @@ def same_header(item: Item, stored: StoredItem) -> bool:
     ours = stored.item
     if stored.message is None or item["type"] != ours["type"]:
         return False
+    if item["type"] in hosted_items.OUTPUT:
+        return hosted_items.same_call(item, ours)
     if any(item.get(key) != ours.get(key) for key in ("role", "name", "namespace")):
         return False
     return item["type"] != "message" or item.get("phase") in (None, ours.get("phase"))
@@ -169,8 +185,12 @@ def same_header(item: Item, stored: StoredItem) -> bool:
 def item_text(item: Item, where: str) -> str | None:
     """The text of an assistant's message, reasoning or call; None for reasoning without text.
 
+    None for an item of a hosted tool too: `same_header` compares all of it.
+
     Raises InvalidRequest whose `param` is under `where`.
     """
+    if item["type"] in hosted_items.OUTPUT:
+        return None
     message = _read(item, where, before_call=False)
     return None if message is None else str(message.content)
 
@@ -223,17 +243,26 @@ def _resolve(item: Item, stored: StoredItem | None, where: str) -> StoredItem:
         return stored
     if stored is None or not unchanged(item, stored, where):
         return StoredItem(item)
-    return StoredItem(item, stored.message)
+    return StoredItem(item, stored.message, stored.result)
 
 
-def _readable(items: Sequence[StoredItem], param: str) -> list[tuple[Item, Message | None, str]]:
-    """Each item in a kind that this server makes, its sampled message and the path of its field."""
-    return [
-        (item, stored.message, where)
-        for index, stored in enumerate(items)
-        for where in (f"{param}.{index}",)
-        for item in unsupported_items.readable(stored.item, where)
-    ]
+def _readable(
+    items: Sequence[StoredItem], param: str, hosted: HostedItems, *, earlier: bool
+) -> list[tuple[Item, Message | None, str]]:
+    """Each item in a kind that this server makes, its sampled message and the path of its field.
+
+    earlier: whether the items are of earlier turns.
+    """
+    readable: list[tuple[Item, Message | None, str]] = []
+    for index, stored in enumerate(items):
+        where = f"{param}.{index}"
+        messages = hosted.read(stored, where, earlier=earlier)
+        if messages is not None:
+            readable += ((stored.item, message, where) for message in messages)
+            continue
+        for item in unsupported_items.readable(stored.item, where):
+            readable.append((item, stored.message, where))
+    return readable
 
 
 def _is_user(item: Item) -> bool:
@@ -241,7 +270,7 @@ def _is_user(item: Item) -> bool:
 
 
 def _is_call(item: Item) -> bool:
-    return item["type"] in CALLS
+    return item["type"] in CALLS or item["type"] in hosted_items.CALLS
 
 
 def _read(item: Item, where: str, *, before_call: bool) -> Message | None:

@@ -7,6 +7,7 @@ call's id, among the responses of the same owner.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from server.replay.hosted_items import OUTPUT as HOSTED
 from server.replay.items import CALLS, has_text, item_text, same_header, unchanged
 from server.store.responses.base import Item, StoredItem
 
@@ -28,8 +29,10 @@ def restore_turns(
     """A request's input, in which turns with an unchanged call are as they were sampled.
 
     In such a turn each unchanged item gets its sampled message, so that the prompt repeats its
-    tokens. Reasoning is inserted where the client sent none. Items that the client changed or added
-    stay where they are. Raises InvalidRequest whose `param` names a received item's field.
+    tokens. Reasoning is inserted where the client sent none, and so are the calls of hosted tools.
+    Items that the client changed or added stay where they are.
+
+    Raises InvalidRequest whose `param` names a received item's field.
     """
     received_ids = {stored.item["id"] for stored in received}
     result: list[StoredItem] = []
@@ -43,10 +46,7 @@ def restore_turns(
             _since_last_call(output_up_to_call.get(item["call_id"], ())) if _is_call(item) else ()
         )
         if sampled and unchanged(item, sampled[-1], f"input.{index}"):
-            has_reasoning = any(_is_reasoning(each) for each, _ in turn)
-            dropped = (
-                set() if has_reasoning else {each.item["id"] for each in sampled} - received_ids
-            )
+            dropped = _dropped([each for each, _ in turn], sampled) - received_ids
             result += _merge_turn(turn, sampled, dropped)
         else:
             result += (each for each, _ in turn)
@@ -54,27 +54,32 @@ def restore_turns(
     return (*result, *(each for each, _ in turn))
 
 
+def _dropped(turn: Sequence[StoredItem], sampled: Sequence[StoredItem]) -> set[str]:
+    """The ids of sampled items of the kinds of which the client sent none."""
+    inserted = {kind for kind in (_is_reasoning, _is_hosted) if not any(map(kind, turn))}
+    return {each.item["id"] for each in sampled if any(kind(each) for kind in inserted)}
+
+
 def _merge_turn(
     turn: Sequence[_Located], sampled: Sequence[StoredItem], dropped: Collection[str]
 ) -> Iterator[StoredItem]:
     """The received items, with their sampled messages where they are unchanged.
 
-    sampled: the turn up to its call. dropped: ids of sampled items that the client did not send;
-    those of reasoning are inserted.
+    sampled: the turn up to its call. dropped: ids of sampled items that are inserted.
     """
     position = 0
     for stored, where in turn:
         match = _find_match(stored.item, where, sampled, position)
         until = _end_of_reasoning(sampled, position) if match is None else match
         for skipped in sampled[position:until]:
-            if skipped.item["type"] == "reasoning" and skipped.item["id"] in dropped:
+            if skipped.item["id"] in dropped:
                 yield skipped
         if match is None:
             position = until
             yield stored
         else:
             position = match + 1
-            yield StoredItem(stored.item, sampled[match].message)
+            yield StoredItem(stored.item, sampled[match].message, sampled[match].result)
 
 
 def _find_match(item: Item, where: str, sampled: Sequence[StoredItem], start: int) -> int | None:
@@ -91,8 +96,8 @@ def _find_match(item: Item, where: str, sampled: Sequence[StoredItem], start: in
 
 
 def _end_of_reasoning(sampled: Sequence[StoredItem], start: int) -> int:
-    """The index of the first item from `start` that is not reasoning."""
-    while sampled[start].item["type"] == "reasoning":
+    """The index of the first item from `start` that is no reasoning and of no hosted tool."""
+    while sampled[start].item["type"] in ("reasoning", *HOSTED):
         start += 1
     return start
 
@@ -109,6 +114,10 @@ def _is_reasoning(stored: StoredItem) -> bool:
     return item["type"] == "reasoning" and bool(stored.message or item.get("content"))
 
 
+def _is_hosted(stored: StoredItem) -> bool:
+    return stored.item["type"] in HOSTED
+
+
 def _is_call(item: Item) -> bool:
     return item["type"] in CALLS and isinstance(item.get("call_id"), str)
 
@@ -117,4 +126,4 @@ def _is_output(item: Item) -> bool:
     """Whether the model makes items of this kind, so that it belongs to an assistant's turn."""
     if item["type"] == "message":
         return bool(item.get("role") == "assistant")
-    return item["type"] in ("reasoning", *CALLS)
+    return item["type"] in ("reasoning", *CALLS, *HOSTED)

@@ -7,7 +7,7 @@ a note.
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import orjson
@@ -30,9 +30,14 @@ def readable(item: Item, param: str) -> list[Item]:
     return _READERS[item["type"]](item, param) if item["type"] in _READERS else [item]
 
 
-def refuse_unreadable(items: Sequence[Item], param: str) -> None:
-    """Raises InvalidRequest naming the first item that only a note would replace."""
+def refuse_unreadable(items: Sequence[Item], param: str, own: Collection[str] = ()) -> None:
+    """Raises InvalidRequest naming the first item that only a note would replace.
+
+    own: the ids of items that this server made, which need no note.
+    """
     for index, item in enumerate(items):
+        if item["id"] in own:
+            continue
         if item["type"] in REPLACED_BY_NOTE or item["type"] == "computer_call_output":
             raise unsupported_input(item["type"], f"{param}.{index}")
 

@@ -40,6 +40,14 @@ class StartedResponse:
     ended: Ended
 
 
+def _check(request: CreateResponse, context: Context) -> None:
+    """Raises InvalidRequest for options that exclude each other, or that the server refuses."""
+    if request.background and request.store is False:
+        raise InvalidRequest("A background response is stored.", param="store")
+    if request.return_token_ids:
+        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
+
+
 async def create(
     context: Context,
     owner: str,
@@ -62,18 +70,16 @@ async def create(
     Raises:
         APIError: The request is invalid, or cannot be served now.
     """
+    _check(request, context)
     background = bool(request.background)
-    if background and request.store is False:
-        raise InvalidRequest("A background response is stored.", param="store")
-    if request.return_token_ids:
-        refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    model = context.model(request.model)
+    model, response_id = context.model(request.model), new_id("resp")
     compiled = await compile(
-        request, context.compiling(owner, previous=previous, may_be_empty=not generate)
+        request,
+        context.compiling(owner, response_id, previous=previous, may_be_empty=not generate),
     )
     plan = compiled.plan if constraint is None else constraint.applied(compiled.plan)
     response = response_object(
-        request, compiled, response_id=new_id("resp"), model=model, created_at=int(time.time())
+        request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
     outbound = _outbound(context, owner, request, response, plan)
     started = compiled.started(owner, response)
@@ -97,6 +103,7 @@ async def create(
             sessions=sessions,
         )
     else:
+        await compiled.close()
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
     return StartedResponse(response, run, started, ended)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from server.inbound.options import effective_tier
 from server.inbound.responses import CompiledResponse
+from server.inbound.tools import Tools
 from server.replay.prior_turns import conversation_id
 from server.schemas.responses import CreateResponse
 
@@ -37,7 +38,7 @@ def response_object(
         "previous_response_id": request.previous_response_id,
         "instructions": request.instructions,
         "output": [],
-        "tools": _echoed_tools(request.tools),
+        "tools": _echoed_tools(request.tools, compiled.tools),
         "tool_choice": request.tool_choice or "auto",
         "parallel_tool_calls": _value_or(request.parallel_tool_calls, True),
         "max_tool_calls": request.max_tool_calls,
@@ -71,10 +72,13 @@ def _value_or(value: bool | None, default: bool) -> bool:
     return default if value is None else value
 
 
-def _echoed_tools(tools: Any) -> list[dict[str, Any]]:
-    echoed = []
-    for tool in tools or ():
-        if tool["type"] == "function":
+def _echoed_tools(tools: Any, read: Tools) -> list[dict[str, Any]]:
+    hosted = {tool.param: tool.declaration.echo for tool in read.hosted}
+    echoed: list[dict[str, Any]] = []
+    for index, tool in enumerate(tools or ()):
+        if (echo := hosted.get(f"{read.param}.{index}")) is not None:
+            echoed.append(dict(echo))
+        elif tool["type"] == "function":
             nulls = {"description": None, "parameters": None, "strict": None}
             echoed.append({**nulls, **tool.get("function", tool), "type": "function"})
         elif tool["type"] in ("custom", "namespace"):

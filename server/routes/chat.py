@@ -50,10 +50,11 @@ async def create_chat_completion(request: Request) -> Response:
     model = context.model(body.model)
     if body.return_token_ids:
         refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
-    compiled = await chat.compile(body, context.compiling(owner))
+    completion_id = new_id("chatcmpl")
+    compiled = await chat.compile(body, context.compiling(owner, completion_id))
     shared = chunk_fields(
         "chat.completion.chunk",
-        new_id("chatcmpl"),
+        completion_id,
         created=int(time.time()),
         model=model,
         include_usage=body.include_usage,

@@ -14,6 +14,7 @@ from server.generation.turn import prompt_length
 from server.http import json_body
 from server.http.answers import json_response
 from server.http.authentication import authenticate
+from server.ids import new_id
 from server.inbound import responses
 from server.schemas.base import note_unknown
 from server.schemas.responses import CreateResponse
@@ -32,6 +33,7 @@ async def count_input_tokens(request: Request) -> Response:
     body = await json_body.parse(request, CreateResponse)
     note_unknown(body, "Responses")
     context.model(body.model)
-    compiled = await responses.compile(body, context.compiling(owner))
+    compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
+    await compiled.close()
     tokens = await asyncio.to_thread(prompt_length, compiled.plan)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})

@@ -34,7 +34,8 @@ async def render_chat_completion(request: Request) -> Response:
     body = await json_body.parse(request, CreateChatCompletion)
     context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A rendered prompt")
-    compiled = await chat.compile(body, context.compiling(owner))
+    compiled = await chat.compile(body, context.compiling(owner, new_id("chatcmpl")))
+    await compiled.close()
     return json_response(await _prompt(request, compiled.plans[0]))
 
 
@@ -46,7 +47,8 @@ async def render_response(request: Request) -> Response:
     body = await json_body.parse(request, CreateResponse)
     context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A rendered prompt")
-    compiled = await responses.compile(body, context.compiling(owner))
+    compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
+    await compiled.close()
     return json_response(await _prompt(request, compiled.plan))
 
 

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from server.schemas.base import Choices, Label, Labels, Metadata, WireModel, at_most
 from server.schemas.described import Described, described
+from server.schemas.hosted_tools import Plugin, WebSearchOptions
 from server.schemas.limits import MAX_LISTED
 from server.schemas.messages import InputMessage
 from server.schemas.sampling import SamplingFields
@@ -91,7 +92,7 @@ class CreateChatCompletion(SamplingFields):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     """The alternatives that are shown for each token. It needs `logprobs`."""
     tools: Annotated[Any, Described(ChatTools)] = None
-    """The tools that the model may call. The client runs them."""
+    """The tools that the model may call: the client's, and hosted ones, which the server runs."""
     tool_choice: Annotated[Any, Described(ChatToolChoice)] = None
     """Which tools the model may or must call, by default `auto`."""
     parallel_tool_calls: bool | None = None
@@ -120,8 +121,13 @@ class CreateChatCompletion(SamplingFields):
     """OpenRouter's way to ask for the usage of a stream."""
     reasoning: Annotated[Any, Described(ReasoningOptions | None)] = None
     """How the model reasons, in OpenRouter's form. It wins over `reasoning_effort`."""
+    plugins: Annotated[Any, Described(list[Plugin] | None)] = None
+    """OpenRouter's plugins. `web` is the hosted tool `web_search`. Others have no effect."""
     include_reasoning: Annotated[Any, Described(bool | None)] = None
     """False: the model reasons, and the answer does not show it."""
+
+    web_search_options: Annotated[Any, Described(WebSearchOptions | None)] = None
+    """The hosted tool `web_search`. Refused where the server has none."""
 
     # As in Responses.
     include: Annotated[list[Literal["reasoning.encrypted_content"]], at_most(MAX_LISTED)] | None = (
@@ -154,8 +160,6 @@ class CreateChatCompletion(SamplingFields):
     """`text`. Others are refused."""
     moderation: Any = None
     """Refused unless it is null or empty."""
-    web_search_options: Any = None
-    """Refused."""
 
     @property
     def include_usage(self) -> bool:

@@ -113,10 +113,12 @@ class ItemReference(TypedDict):
 
 @described
 class OtherItemParam(TypedDict):
-    """An item of a kind that this server does not make.
+    """An item of a hosted tool, or of a kind that this server does not make.
 
-    Calls that a client ran are read as calls of a function that is named for their kind, with
-    their outputs. Of what another server ran the model reads a note, or the request is refused:
+    Calls of hosted tools that this server ran are read with their results, if they come back
+    unchanged. Code that another server ran is read with its logs, where the request names
+    `code_interpreter`. Calls that a client ran are read as calls of a function that is named for
+    their kind, with their outputs. Of all others the model reads a note, or the request is refused:
     `--unsupported-input` decides.
     """
 

@@ -67,13 +67,13 @@ class CreateResponse(SamplingFields):
     previous_response_id: Label | None = None
     """The stored response to continue. Not beside `conversation`."""
     tools: Annotated[Any, Described(Tools)] = None
-    """The tools that the model may call. The client runs them."""
+    """The tools that the model may call: the client's, and hosted ones, which the server runs."""
     tool_choice: Annotated[Any, Described(ToolChoice)] = None
     """Which tools the model may or must call, by default `auto`."""
     parallel_tool_calls: bool | None = None
     """False: at most one call."""
     max_tool_calls: Annotated[int, Field(ge=1)] | None = None
-    """Echoed, without effect: the server runs no tools."""
+    """The most calls of hosted tools in the answer. Further calls are not run."""
     text: TextConfig | None = None
     """The form and the length of the answer."""
     reasoning: Reasoning | None = None
@@ -81,8 +81,11 @@ class CreateResponse(SamplingFields):
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     """The most tokens of the answer, reasoning included."""
     include: Labels | None = None
-    """`reasoning.encrypted_content` adds sealed reasoning, `message.output_text.logprobs` adds
-    logprobs.
+    """What the answer has beside its defaults.
+
+    `reasoning.encrypted_content`: sealed reasoning. `message.output_text.logprobs`: logprobs.
+    `code_interpreter_call.outputs`: what code printed and drew. `web_search_call.action.sources`:
+    the pages that a search found. Others have no effect.
     """
     store: bool | None = None
     """Whether the response is stored, by default true."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.schemas.described import described
+from server.schemas.hosted_tools import HostedTool, NamedHostedTool, OpenRouterSearchTool
 
 Mode = Literal["none", "auto", "required"]
 
@@ -91,7 +92,7 @@ class NamespaceTool(TypedDict):
 
 @described
 class OtherTool(TypedDict):
-    """A tool that a provider hosts, such as `web_search`.
+    """A tool of a kind that this server does not have.
 
     It is left out, and its kind is named in the answer's `gpt_oss:unserved_tools`.
     """
@@ -115,9 +116,22 @@ class ChatCustomTool(TypedDict):
     custom: CustomDefinition
 
 
-Tools = TypeAliasType("Tools", list[FunctionTool | CustomTool | NamespaceTool | OtherTool] | None)
+Tools = TypeAliasType(
+    "Tools", list[FunctionTool | CustomTool | NamespaceTool | HostedTool | OtherTool] | None
+)
 ChatTools = TypeAliasType(
-    "ChatTools", list[ChatFunctionTool | ChatCustomTool | NamespaceTool | OtherTool] | None
+    "ChatTools",
+    (
+        list[
+            ChatFunctionTool
+            | ChatCustomTool
+            | NamespaceTool
+            | HostedTool
+            | OpenRouterSearchTool
+            | OtherTool
+        ]
+        | None
+    ),
 )
 
 
@@ -158,7 +172,7 @@ class AllowedTools(TypedDict):
 
     type: Literal["allowed_tools"]
     mode: NotRequired[Mode]
-    tools: list[NamedTool | OtherTool]
+    tools: list[NamedTool | NamedHostedTool | OtherTool]
 
 
 @described
@@ -166,7 +180,7 @@ class ChatAllowed(TypedDict):
     """Only these tools may be called."""
 
     mode: NotRequired[Mode]
-    tools: list[ChatNamedFunction | ChatNamedCustomTool | OtherTool]
+    tools: list[ChatNamedFunction | ChatNamedCustomTool | NamedHostedTool | OtherTool]
 
 
 @described
@@ -177,9 +191,10 @@ class ChatAllowedTools(TypedDict):
     allowed_tools: ChatAllowed
 
 
-ToolChoice = TypeAliasType("ToolChoice", Mode | NamedTool | AllowedTools | None)
+ToolChoice = TypeAliasType("ToolChoice", Mode | NamedTool | NamedHostedTool | AllowedTools | None)
 ChatToolChoice = TypeAliasType(
-    "ChatToolChoice", Mode | ChatNamedFunction | ChatNamedCustomTool | ChatAllowedTools | None
+    "ChatToolChoice",
+    Mode | ChatNamedFunction | ChatNamedCustomTool | NamedHostedTool | ChatAllowedTools | None,
 )
 
 

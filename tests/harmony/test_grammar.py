@@ -14,7 +14,9 @@ from harmony.grammar import (
     LarkText,
     RegexText,
     SchemaJson,
+    after_hosted_call,
     answer_grammar,
+    answer_only,
     final_headers,
     turn_grammar,
 )
@@ -76,6 +78,9 @@ def refused_at(grammar: str, completion: str) -> str | None:
         " to=functions.f<|channel|>commentary <|constrain|>json<|message|>{}<|call|>",
         " to=browser.search<|channel|>analysis code<|message|>{}<|call|>",
         "<|channel|>analysis to=python code<|message|>print(1)<|call|>",
+        "<|channel|>analysis to=python<|message|>print(1)<|call|>",
+        "<|channel|>commentary to=python <|constrain|>code<|message|>if x:\n\tprint(1)<|call|>",
+        " to=python<|channel|>analysis code<|message|>print(1)<|call|>",
         '<|channel|>commentary to=functions.f<|message|>{"a": [1, 2],"b":{}}<|call|>',
         '<|channel|>commentary to=functions.weather<|message|>{"city":"Å","days":2}<|call|>',
         "<|channel|>commentary to=functions.sum<|message|>1+22<|call|>",
@@ -111,6 +116,8 @@ def test_what_gpt_oss_was_trained_to_write_is_legal(completion: str) -> None:
         ('<|channel|>commentary to=functions.f<|message|>{"a":  1}', "  "),
         ('<|channel|>commentary to=functions.weather<|message|>{"city": ', ' "'),
         ("<|channel|>commentary to=functions.sum<|message|>1-", "-"),
+        ("<|channel|>analysis to=python json", " json"),
+        (" to=python<|channel|>analysis <|constrain|>json", "json"),
     ],
 )
 def test_nonsense_is_refused_where_it_begins(completion: str, token: str) -> None:
@@ -215,6 +222,36 @@ def test_parallel_calls_go_on_until_the_turn_is_returned() -> None:
     assert refused_at(grammar, f"{calls}<|return|>") is None
     assert refused_at(grammar, f"{CALLED}<|start|>assistant<|channel|>final") == "final"
     assert all(not message.repairs for message in messages(f"{calls}<|return|>", ["functions.f"]))
+
+
+def test_only_free_text_to_a_built_in_tool_is_code() -> None:
+    code = [tool.recipient for tool in TOOLS if tool.takes_code]
+    assert code == ["python"]
+
+
+def test_after_a_hosted_call_no_further_call_is_required() -> None:
+    spec = GrammarSpec(TOOLS, call_required=True)
+    grammar = turn_grammar(after_hosted_call(spec))
+    assert refused_at(grammar, THOUGHT + ANSWER) is None
+    assert refused_at(grammar, THOUGHT + CALLED) is None
+
+
+@pytest.mark.parametrize(("budget", "left"), [(None, None), (10, 7), (3, 0), (2, 0)])
+def test_after_a_hosted_call_the_budget_is_what_is_left(
+    budget: int | None, left: int | None
+) -> None:
+    spec = GrammarSpec(TOOLS, reasoning_budget=budget)
+    assert after_hosted_call(spec, reasoned=3) == GrammarSpec(TOOLS, reasoning_budget=left)
+
+
+def test_the_answer_alone_is_the_final_message_in_its_form() -> None:
+    spec = GrammarSpec(TOOLS, call_required=True, answer=ChoiceText(("yes",)))
+    grammar = turn_grammar(answer_only(spec))
+    assert refused_at(grammar, "<|channel|>final<|message|>yes<|return|>") is None
+    assert refused_at(grammar, "<|channel|>final<|message|>no<|return|>") == "no"
+    assert refused_at(grammar, "<|channel|>analysis") == "analysis"
+    assert refused_at(grammar, "<|channel|>commentary") == "comment"
+    assert refused_at(grammar, " to=python") == " to"
 
 
 ANSWERS: dict[str, tuple[Body, list[str], list[str]]] = {

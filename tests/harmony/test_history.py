@@ -1,3 +1,6 @@
+from collections.abc import Iterable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +32,7 @@ MESSAGES = st.lists(
             user(),
             *(says("text", channel) for channel in (*Channel, None)),
             *(calls("functions.f", channel) for channel in Channel),
+            *(calls("python", channel) for channel in Channel),
             *(result("python", channel) for channel in Channel),
         ]
     )
@@ -74,8 +78,60 @@ def test_reasoning_that_no_answer_followed_is_kept_behind_the_next_question() ->
     assert rule(turns) == tuple(turns)
 
 
-def test_calls_and_results_on_the_analysis_channel_stay() -> None:
-    turns = [calls("python", ANALYSIS), result("python", ANALYSIS), says("1", FINAL)]
+def test_calls_of_functions_on_the_analysis_channel_stay_with_their_results() -> None:
+    turns = [calls("functions.f", ANALYSIS), result("functions.f", ANALYSIS), says("1", FINAL)]
+    assert rule(turns) == tuple(turns)
+
+
+def test_a_built_in_call_on_the_analysis_channel_is_dropped_with_its_result() -> None:
+    answer = says("1", FINAL)
+    turns = [says("hm", ANALYSIS), calls("python", ANALYSIS), result("python", ANALYSIS), answer]
+    assert rule(turns) == (answer,)
+
+
+def test_a_built_in_call_on_commentary_stays_with_its_result() -> None:
+    turns = [calls("browser.open"), result("browser.open"), says("1", FINAL)]
+    assert rule(turns) == tuple(turns)
+
+
+@pytest.mark.parametrize(
+    ("call", "answered", "stay"), [(ANALYSIS, COMMENTARY, False), (COMMENTARY, ANALYSIS, True)]
+)
+def test_a_result_on_another_channel_follows_its_call(
+    call: Channel, answered: Channel, stay: bool
+) -> None:
+    pair, answer = (calls("python", call), result("python", answered)), says("1", FINAL)
+    assert rule([*pair, answer]) == (*(pair if stay else ()), answer)
+
+
+def test_each_result_follows_the_call_before_it() -> None:
+    kept = calls("python"), result("python")
+    dropped = calls("python", ANALYSIS), result("python", ANALYSIS)
+    answer = says("1", FINAL)
+    assert rule([*dropped, *kept, *dropped, answer]) == (*kept, answer)
+
+
+def test_built_in_calls_are_kept_until_the_turn_has_its_answer() -> None:
+    turns = [says("0", FINAL), user(), calls("python", ANALYSIS), result("python", ANALYSIS)]
+    assert rule(turns) == tuple(turns)
+
+
+def test_built_in_calls_before_a_call_of_a_function_are_kept() -> None:
+    turns = [user(), calls("python", ANALYSIS), result("python", ANALYSIS)]
+    turns += [says("now f", ANALYSIS), calls("functions.f"), result("functions.f")]
+    assert rule(turns) == tuple(turns)
+
+
+def test_a_result_without_its_call_is_judged_by_its_channel() -> None:
+    answer = says("1", FINAL)
+    assert rule([result("python", ANALYSIS), result("python"), answer]) == (
+        result("python"),
+        answer,
+    )
+
+
+def test_a_message_to_all_is_no_call() -> None:
+    turns = [calls("all", ANALYSIS), says("1", FINAL)]
     assert rule(turns) == tuple(turns)
 
 
@@ -89,9 +145,12 @@ def test_an_empty_history_stays_empty() -> None:
 
 
 @given(messages=MESSAGES)
-def test_only_reasoning_is_ever_dropped(messages: list[Message]) -> None:
-    thoughts = says("text", ANALYSIS)
-    assert [m for m in messages if m != thoughts] == [m for m in rule(messages) if m != thoughts]
+def test_only_reasoning_and_built_in_calls_are_ever_dropped(messages: list[Message]) -> None:
+    def others(some: Iterable[Message]) -> list[Message]:
+        thoughts = says("text", ANALYSIS)
+        return [m for m in some if m != thoughts and "python" not in (m.recipient, m.author.name)]
+
+    assert others(messages) == others(rule(messages))
 
 
 @given(messages=MESSAGES)

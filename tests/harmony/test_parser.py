@@ -85,6 +85,34 @@ def test_a_legal_header_is_read_without_repair(header: str, expected: Header) ->
     assert (message.header, message.repairs) == (expected, ())
 
 
+RECIPIENT_PLACES = {
+    "role": " to={to}<|channel|>{channel}{type}",
+    "channel": "<|channel|>{channel} to={to}{type}",
+}
+TYPE_FORMS = {
+    "": None,
+    " code": "code",
+    " json": "json",
+    " <|constrain|>code": "code",
+    "<|constrain|>code": "code",
+    " <|constrain|>json": "json",
+    "<|constrain|>json": "json",
+}
+
+
+@pytest.mark.parametrize("to", ["python", "browser.search", "functions.f"])
+@pytest.mark.parametrize("channel", [Channel.ANALYSIS, Channel.COMMENTARY])
+@pytest.mark.parametrize("place", RECIPIENT_PLACES)
+@pytest.mark.parametrize("form", TYPE_FORMS)
+def test_a_call_is_read_in_every_form_of_its_header(
+    to: str, channel: Channel, place: str, form: str
+) -> None:
+    header = RECIPIENT_PLACES[place].format(to=to, channel=channel, type=form)
+    [message] = messages(f"{header}<|message|>x = 1<|call|>", DECLARED)
+    assert message.header == Header(channel, to, TYPE_FORMS[form])
+    assert (message.content, message.repairs, message.complete) == ("x = 1", (), True)
+
+
 MALFORMED_HEADERS = {
     "<|channel|>commentary to=functions.fjson": ("functions.f", "json", Repair.GLUED_RECIPIENT),
     "<|channel|>commentary to=functions.f?": ("functions.f", None, Repair.GLUED_RECIPIENT),
@@ -96,6 +124,17 @@ MALFORMED_HEADERS = {
     "<|channel|>commentary to=fcode": ("functions.f", "code", Repair.GLUED_RECIPIENT),
     "<|channel|>commentary to=function.f": ("functions.f", None, Repair.RENAMED_RECIPIENT),
     "<|channel|>commentary to=functions.python": ("python", None, Repair.RENAMED_RECIPIENT),
+    "<|channel|>commentary to=functions.browser.search": (
+        "browser.search",
+        None,
+        Repair.RENAMED_RECIPIENT,
+    ),
+    "<|channel|>commentary to=pythoncode": ("python", "code", Repair.GLUED_RECIPIENT),
+    "<|channel|>commentary to=python<|constrain|>code to=python": (
+        "python",
+        "code",
+        Repair.REPEATED_RECIPIENT,
+    ),
     "<|channel|>commentary to=search": ("browser.search", None, Repair.RENAMED_RECIPIENT),
     "<|channel|>commentaryto= functions.f": ("functions.f", None, Repair.HEADER_WORDS),
     "<|channel|>commentary functions.f json": (

@@ -168,6 +168,39 @@ SHARED: dict[str, list[Message]] = {
         calls("python", "print(2 ** 70)", ANALYSIS, "code"),
         result("python", "1180591620717411303424", ANALYSIS),
     ],
+    "python_on_commentary": [
+        user("2 ** 70?"),
+        calls("python", "2 ** 70", COMMENTARY, "code"),
+        result("python", "1180591620717411303424", COMMENTARY),
+    ],
+    "browser_call": [
+        user("When is high water?"),
+        calls("browser.search", '{"query":"tides Dover"}', ANALYSIS, "code"),
+        result("browser.search", "[0] tides Dover", ANALYSIS),
+    ],
+    "answered_after_python": [
+        user("2 ** 70?"),
+        says("A large number.", ANALYSIS),
+        calls("python", "print(2 ** 70)", ANALYSIS, "code"),
+        result("python", "1180591620717411303424", ANALYSIS),
+        says("1180591620717411303424"),
+        user("Thanks!"),
+    ],
+    "answered_after_python_on_commentary": [
+        user("2 ** 70?"),
+        calls("python", "2 ** 70", COMMENTARY, "code"),
+        result("python", "1180591620717411303424", COMMENTARY),
+        says("1180591620717411303424"),
+        user("Thanks!"),
+    ],
+    "function_after_python": [
+        user("2 ** 70?"),
+        calls("python", "print(2 ** 70)", ANALYSIS, "code"),
+        result("python", "1180591620717411303424", ANALYSIS),
+        says("Now the tides.", ANALYSIS),
+        CALLED,
+        result("functions.tides", "[]"),
+    ],
     "names": [
         Message(Author(Role.USER, "ann"), "Ahoy"),
         Message(Author(Role.ASSISTANT, "mate"), "Aye", FINAL, "all"),
@@ -184,12 +217,6 @@ OWN: dict[str, list[Message]] = {
         user("And low water?"),
         says("Six hours later.", ANALYSIS),
         says("At six."),
-        user("Thanks!"),
-    ],
-    "answered_after_python": [
-        *SHARED["python"],
-        says("A large number.", ANALYSIS),
-        says("1180591620717411303424"),
         user("Thanks!"),
     ],
     "schema": [system(), developer(None, BOOK), user("One berth.")],
@@ -304,6 +331,13 @@ def test_the_library_renders_any_conversation_to_the_same_tokens(
     assert prompt(*messages) == library.render(without_answered_reasoning(messages))
 
 
+def with_result(message: Message) -> st.SearchStrategy[list[Message]]:
+    """A built-in call always has its result, on the same channel."""
+    recipient = message.recipient or ""
+    is_built_in = recipient.startswith(("python", "browser."))
+    return st.just([message, *([result(recipient, "1", message.channel)] if is_built_in else [])])
+
+
 TURNS = st.lists(
     st.sampled_from(
         [
@@ -312,9 +346,11 @@ TURNS = st.lists(
             says("plan", COMMENTARY),
             CALLED,
             result("functions.tides", "[]"),
+            calls("python", "1", ANALYSIS, "code"),
+            calls("browser.open", "{}", COMMENTARY, "code"),
         ]
-    )
-)
+    ).flatmap(with_result)
+).map(lambda turns: [message for turn in turns for message in turn])
 
 
 @given(turns=TURNS)
@@ -368,10 +404,18 @@ def test_reasoning_before_an_answer_is_dropped_while_a_call_waits(library: Any) 
     assert "Which harbour?" in library.text(messages)
 
 
-def test_calls_on_the_analysis_channel_are_kept(library: Any) -> None:  # R2
-    messages = OWN["answered_after_python"]
-    assert "print(2 ** 70)" in decode(prompt(*messages))
-    assert "print(2 ** 70)" not in library.text(messages)
+def test_calls_of_functions_on_the_analysis_channel_are_kept(library: Any) -> None:  # R2
+    call = calls("functions.tides", "{}", ANALYSIS)
+    messages = [user("When?"), call, result("functions.tides", "noon", ANALYSIS), says("Noon.")]
+    assert "to=functions.tides" in decode(prompt(*messages))
+    assert "to=functions.tides" not in library.text(messages)
+
+
+def test_a_built_in_call_and_its_result_are_dropped_together(library: Any) -> None:  # R2
+    call, output = calls("python", "2", ANALYSIS, "code"), result("python", "two", COMMENTARY)
+    messages = [user("2?"), call, output, says("2")]
+    assert "python" not in decode(prompt(*messages))
+    assert "python to=assistant" in library.text(messages)
 
 
 def test_a_sampled_message_is_replayed_from_its_own_tokens(library: Any) -> None:  # R3

@@ -77,6 +77,7 @@ def assert_spec(request: ConstraintRequest, spec: GrammarSpec) -> None:
     reasoned = turn_grammar(replace(spec, reasoning=False))
     assert constraint.reasoned_grammar == (reasoned if spec.reasoning else None)
     assert constraint.prefill == ()
+    assert constraint.spec == spec
 
 
 def refused(request: ConstraintRequest, masking: Masking = NEEDED) -> InvalidRequest:
@@ -96,7 +97,7 @@ def test_always_constrains_a_plain_conversation_to_harmony() -> None:
 
 def test_answer_only_allows_reasoning_and_text() -> None:
     spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
-    expected = Constraint(turn_grammar(spec), answer_grammar(spec))
+    expected = Constraint(turn_grammar(spec), answer_grammar(spec), spec=spec)
     assert [answer_only(masking) for masking in (NEEDED, ALWAYS)] == [expected, expected]
 
 
@@ -308,9 +309,10 @@ def test_without_effort_and_tools_the_answer_is_prefilled() -> None:
     request = constraint_request(effort=None)
     for masking in (NEVER, CANNOT):
         assert constrain(request, masking) == Constraint(prefill=header)
-    answer = answer_grammar(GrammarSpec(reasoning=False))
+    spec = GrammarSpec(reasoning=False)
+    answer = answer_grammar(spec)
     for masking in (NEEDED, ALWAYS):
-        assert constrain(request, masking) == Constraint(answer, answer, prefill=header)
+        assert constrain(request, masking) == Constraint(answer, answer, prefill=header, spec=spec)
 
 
 def test_without_effort_but_with_tools_reasoning_is_forbidden() -> None:

@@ -45,6 +45,26 @@ def test_reasoning_is_inserted_before_a_changed_preamble() -> None:
     assert list(restore_turn(RECEIVED[2:], SAMPLED)) == [SAMPLED[0], SAMPLED[2], call("{}")]
 
 
+def test_calls_of_hosted_tools_come_back_with_the_reasoning() -> None:
+    hosted = Message(ASSISTANT, "1 + 1", ANALYSIS, "python", "code", tokens=(5,))
+    result = Message(Author(Role.TOOL, "python"), "2", ANALYSIS, "assistant")
+    loop = (SAMPLED[0], hosted, result, *SAMPLED[1:])
+    assert restore_turn(RECEIVED, loop) is loop
+    assert restore_turn(RECEIVED[1:], loop) is loop
+    changed = (text(COMMENTARY, "Hm."), call("{}"))
+    reasoning = [SAMPLED[0], hosted, result, SAMPLED[2]]
+    assert list(restore_turn(changed, loop)) == [*reasoning, *changed]
+    other = (text(COMMENTARY, "Look."), call('{"a":1}'))
+    assert restore_turn(other, loop) is other
+
+
+def test_functions_of_hosted_tools_are_not_calls_of_the_client() -> None:
+    hosted = Message(ASSISTANT, "{}", COMMENTARY, "functions.dmcp__f", "json", tokens=(5,))
+    result = Message(Author(Role.TOOL, "functions.dmcp__f"), "2", COMMENTARY, "assistant")
+    loop = (hosted, result, call("{}", 4))
+    assert restore_turn((call("{}"),), loop) is loop
+
+
 def test_arguments_in_another_format_are_the_same_call() -> None:
     sampled = (text(ANALYSIS, "One.", 1), call('{"city":"Paris"}', 2))
     assert restore_turn((call('{"city": "Paris"}'),), sampled) is sampled

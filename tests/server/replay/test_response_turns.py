@@ -72,9 +72,47 @@ def test_a_turn_begins_after_the_call_before() -> None:
     ]
 
 
+REASONING = StoredItem(
+    {"type": "reasoning", "id": "rs", "content": [{"type": "reasoning_text", "text": "Hm."}]},
+    Message(Author(Role.ASSISTANT), "Hm.", Channel.ANALYSIS, tokens=(5,)),
+)
+HOSTED = StoredItem(
+    {"type": "code_interpreter_call", "id": "ci", "code": "1", "container_id": "cntr_1"},
+    Message(Author(Role.ASSISTANT), "1", Channel.ANALYSIS, "python", "code", tokens=(6,)),
+    Message(Author(Role.TOOL, "python"), "1", Channel.ANALYSIS, "assistant"),
+)
+LOOP = (REASONING, HOSTED, *sampled("x")["c"])
+
+
+def test_dropped_calls_of_hosted_tools_are_inserted_with_their_results() -> None:
+    assert restore_turns([StoredItem(CALL)], {"c": LOOP}) == (REASONING, HOSTED, LOOP[-1])
+
+
+def test_dropped_calls_of_hosted_tools_are_inserted_beside_reasoning_that_came_back() -> None:
+    own = [StoredItem(REASONING.item), received("x"), StoredItem(CALL)]
+    repeated = restore_turns(own, {"c": LOOP})
+    assert [each.message for each in repeated] == [each.message for each in LOOP]
+    assert [each.result for each in repeated] == [each.result for each in LOOP]
+
+
+def test_calls_of_hosted_tools_that_came_back_get_their_results() -> None:
+    item = {key: HOSTED.item[key] for key in ("type", "id", "code")} | {"outputs": None}
+    own = [StoredItem(item | {"id": "mine"}), received("x"), StoredItem(CALL)]
+    repeated = restore_turns(own, {"c": LOOP})
+    assert [each.message for each in repeated] == [each.message for each in LOOP]
+    assert repeated[1].result == HOSTED.result
+
+
+def test_a_changed_call_of_a_hosted_tool_stays_as_it_came() -> None:
+    changed = StoredItem(HOSTED.item | {"id": "mine", "code": "2"})
+    own = [changed, received("x"), StoredItem(CALL)]
+    repeated = restore_turns(own, {"c": LOOP})
+    assert repeated == (REASONING, changed, StoredItem(own[1].item, LOOP[2].message), LOOP[-1])
+
+
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_an_item_of_another_kind_ends_the_turn(role: str) -> None:
-    search = StoredItem({"type": "web_search_call", "id": "ws", "role": role})
+    search = StoredItem({"type": "file_search_call", "id": "fs", "role": role})
     repeated = restore_turns([received("x"), search, StoredItem(CALL)], sampled("x"))
     assert [each.message for each in repeated] == [None, None, SAMPLED_CALL]
 

@@ -1,5 +1,6 @@
 """The response object before its first token."""
 
+from dataclasses import replace
 from typing import Any
 
 from openai.types.responses import Response
@@ -13,6 +14,7 @@ from server.replay.sealing import Sealer
 from server.responses.response_object import response_object
 from server.schemas.responses import CreateResponse
 from server.store.responses.memory import MemoryStore
+from tests.server.tools.sample_tools import Calculator, SampleTool, Servers, by_type
 
 # Required by the Open Responses specification of 2026-04-24 (schema ResponseResource).
 FIELDS = [
@@ -62,9 +64,10 @@ NULL_UNTIL_KNOWN = [
 ]
 
 
-async def response(**fields: Any) -> dict[str, Any]:
+async def response(*tools: SampleTool, **fields: Any) -> dict[str, Any]:
     request = validate({"input": "hi"} | fields, CreateResponse)
     context = CompileContext("a", "2026-01-31", MemoryStore(), Recall(), Sealer(), Masking())
+    context = replace(context, tools=by_type(*tools))
     compiled = await compile(request, context)
     created = response_object(request, compiled, response_id="resp_1", model="m", created_at=9)
     Response.model_validate(created, strict=True)
@@ -138,6 +141,30 @@ async def test_tools_are_echoed_except_unserved_ones() -> None:
     assert created["tools"] == [function, custom, namespace]
     assert created["tool_choice"] == {"type": "function", "name": "f"}
     assert created["gpt_oss:unserved_tools"] == ["web_search"]
+
+
+async def test_hosted_tools_are_echoed_at_their_place_as_they_were_read() -> None:
+    function = {"type": "function", "name": "f", "description": None}
+    function |= {"parameters": None, "strict": None}
+    created = await response(
+        Calculator(),
+        Servers(),
+        tools=[
+            {"type": "mcp", "server_label": "dmcp", "server_url": "x", "authorization": "secret"},
+            function,
+            {"type": "file_search"},
+            {"type": "code_interpreter", "container": {"type": "auto"}},
+        ],
+        tool_choice={"type": "mcp", "server_label": "dmcp"},
+        max_tool_calls=3,
+    )
+    assert created["tools"] == [
+        {"type": "mcp", "server_label": "dmcp", "headers": None},
+        function,
+        {"type": "code_interpreter", "container": {"type": "auto", "file_ids": []}},
+    ]
+    assert created["tool_choice"] == {"type": "mcp", "server_label": "dmcp"}
+    assert (created["max_tool_calls"], created["gpt_oss:unserved_tools"]) == (3, ["file_search"])
 
 
 async def test_a_schema_is_echoed_with_all_its_fields() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from server.settings import Settings
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
 from server.store.responses.sql import SqlStore
+from tests.server.tools.sample_tools import SampleTool, by_type
 
 
 class RecordingBackend(ScriptedBackend):
@@ -65,6 +67,11 @@ class App:
         await gateway.runs.wait()
         await asyncio.sleep(0)
         assert gateway.admission.admitted == 0
+
+    def use(self, *tools: SampleTool) -> None:
+        """Give the application these hosted tools."""
+        context = self.app.state.context
+        self.app.state.context = replace(context, tools=by_type(*tools))
 
     @property
     def prompts(self) -> list[str]:

@@ -9,6 +9,7 @@ from server.schemas.chat import CreateChatCompletion
 from server.schemas.legacy_completions import CreateCompletion
 from server.schemas.responses import CompactResponse, CreateResponse
 from server.schemas.tokens import Detokenize, Tokenize
+from tests.server.tools.sample_tools import Calculator, Library, Servers
 
 SCRIPT_LINE = "<|channel|>final<|message|>Yes.<|return|>"
 DEEP: Any = "bottom"
@@ -110,15 +111,69 @@ RESPONSE = {
     "stop": ["a"],
     "logit_bias": {"1": 1},
 }
+LOCATION = {"type": "approximate", "approximate": {"city": "Dover"}}
+MCP = {"server_label": "s", "name": "search", "arguments": "{}"}
+HOSTED_CHAT = {
+    "model": "scripted",
+    "messages": [{"role": "user", "content": "hi"}],
+    "tools": [{"type": "code_interpreter", "container": {"type": "auto"}}],
+    "web_search_options": {"search_context_size": "low", "user_location": LOCATION},
+    "plugins": [{"id": "pdf"}],
+    "tool_choice": {"type": "code_interpreter"},
+}
+OPENROUTER_CHAT = {
+    "model": "scripted",
+    "messages": [{"role": "user", "content": "hi"}],
+    "tools": [
+        {
+            "type": "openrouter:web_search",
+            "parameters": {"max_results": 1, "allowed_domains": ["a.example"]},
+        }
+    ],
+}
+HOSTED_RESPONSE = {
+    "model": "scripted",
+    "input": [
+        {
+            "type": "code_interpreter_call",
+            "id": "ci",
+            "code": "1",
+            "container_id": "cntr_1",
+            "outputs": [{"type": "logs", "logs": "1"}, {"type": "image", "url": "x"}],
+        },
+        {"type": "mcp_list_tools", "id": "mcpl", "server_label": "s", "tools": []},
+        {"type": "mcp_approval_request", "id": "mcpr", **MCP},
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr", "approve": True},
+        {"type": "mcp_call", "id": "mcp", "approval_request_id": "mcpr", "output": "1", **MCP},
+        {"role": "user", "content": "hi"},
+    ],
+    "tools": [
+        {"type": "code_interpreter", "container": {"type": "auto"}},
+        {"type": "web_search", "filters": {"allowed_domains": ["a.example"]}},
+        {"type": "mcp", "server_label": "s", "allowed_tools": ["search"]},
+    ],
+    "tool_choice": {
+        "type": "allowed_tools",
+        "tools": [
+            {"type": "mcp", "server_label": "s", "name": "search"},
+            {"type": "code_interpreter"},
+        ],
+    },
+    "include": ["code_interpreter_call.outputs"],
+    "max_tool_calls": 1,
+}
 COMPLETION = {"model": "scripted", "prompt": ["a", [1, 2]], "stop": ["a"], "logit_bias": {"1": 1}}
 COMPACT = {"model": "scripted", "input": RESPONSE["input"]}
 REQUESTS = {
-    "/v1/chat/completions": (CreateChatCompletion, CHAT),
-    "/v1/responses": (CreateResponse, RESPONSE),
-    "/v1/responses/compact": (CompactResponse, COMPACT),
-    "/v1/completions": (CreateCompletion, COMPLETION),
-    "/tokenize": (Tokenize, {"prompt": "a"}),
-    "/detokenize": (Detokenize, {"tokens": [1]}),
+    "chat": ("/v1/chat/completions", CreateChatCompletion, CHAT),
+    "chat with hosted tools": ("/v1/chat/completions", CreateChatCompletion, HOSTED_CHAT),
+    "chat with OpenRouter's": ("/v1/chat/completions", CreateChatCompletion, OPENROUTER_CHAT),
+    "responses": ("/v1/responses", CreateResponse, RESPONSE),
+    "responses with hosted tools": ("/v1/responses", CreateResponse, HOSTED_RESPONSE),
+    "compact": ("/v1/responses/compact", CompactResponse, COMPACT),
+    "completions": ("/v1/completions", CreateCompletion, COMPLETION),
+    "tokenize": ("/tokenize", Tokenize, {"prompt": "a"}),
+    "detokenize": ("/detokenize", Detokenize, {"tokens": [1]}),
 }
 
 
@@ -135,11 +190,12 @@ def with_each_place(value: Any, odd: Any) -> Iterator[Any]:
                 yield [*value[:index], changed, *value[index + 1 :]]
 
 
-@pytest.mark.parametrize("path", REQUESTS)
-async def test_no_json_in_any_field_is_the_servers_failure(open_app: Any, path: str) -> None:
-    schema, base = REQUESTS[path]
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_no_json_in_any_field_is_the_servers_failure(open_app: Any, name: str) -> None:
+    path, schema, base = REQUESTS[name]
     unset = {name: None for name in schema.model_fields if name not in base}
     async with open_app(SCRIPT_LINE) as app:
+        app.use(Calculator(), Library(), Servers())
         assert (await app.post(path, base)).status_code == 200
         failed = [
             body

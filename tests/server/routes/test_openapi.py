@@ -19,9 +19,10 @@ from server.openapi.page import POLICY
 from server.openapi.published import Description, File, Published, describe
 from server.responses.websocket import error_message
 from server.store.responses.base import PreviousNotFound
+from tests.server.tools.sample_tools import Calculator, Library, Servers
 
 SCHEMAS = openapi()["components"]["schemas"]
-OPEN = {"MediaPart", "OtherItemParam", "OtherTool", "StoredMessage"}
+OPEN = {"EchoedHostedTool", "MediaPart", "OtherItemParam", "OtherTool", "StoredMessage"}
 """What has fields that the document does not name."""
 
 PATHS = openapi()["paths"]
@@ -180,6 +181,7 @@ def test_it_is_the_same_for_all_applications() -> None:
 )
 async def test_an_example_is_served(open_app: Any, path: str, body: dict[str, Any]) -> None:
     async with open_app(ANSWER, served_model_name=(MODEL,)) as app:
+        app.use(Calculator(), Library(), Servers())
         answer = await app.post(path, body)
         assert answer.status_code == 200, answer.text
         checked(answer)

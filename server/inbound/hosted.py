@@ -1,0 +1,173 @@
+"""Opens the hosted tools that a request names.
+
+A request of either API names a hosted tool by the `type` of an entry of `tools`. Chat has further
+forms (`server.inbound.hosted_chat`). Each answer of a request has sessions of its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from server.errors import InvalidRequest
+from server.inbound.tools import OpenedTool
+from server.schemas.fields import array, declaration, invalid, mapping, string
+from server.schemas.limits import MAX_TOOLS
+from server.tools.base import HostedTool, ToolContext, ToolSession
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT = 120.0
+"""Seconds for one call of a tool that has no limit of its own."""
+
+Sessions = tuple[ToolSession, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostedEntry:
+    """A request's entry that names a hosted tool.
+
+    config: the entry, whose `type` is one of the tool's. param: the request's field that holds it.
+    """
+
+    tool: HostedTool
+    config: Mapping[str, Any]
+    param: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerContext:
+    """What the sessions of one answer have in common.
+
+    owner, answer_id, include, stored, history: as in `ToolContext`. timeouts: seconds for one call,
+    by the tool's name. states: the states that the sessions of the previous turn stored, by the
+    name of their declaration.
+    """
+
+    owner: str
+    answer_id: str
+    timeouts: Mapping[str, float]
+    states: Mapping[str, Mapping[str, Any]]
+    include: frozenset[str] = frozenset()
+    stored: bool = False
+    history: tuple[Mapping[str, Any], ...] = ()
+
+    def of(self, entry: HostedEntry) -> ToolContext:
+        """The context of one session."""
+        name = entry.tool.name
+        return ToolContext(
+            self.owner,
+            self.answer_id,
+            entry.param,
+            self.timeouts.get(name, TIMEOUT),
+            self.states.get(_state_name(entry)),
+            self.include,
+            self.stored,
+            self.history,
+        )
+
+
+def _state_name(entry: HostedEntry) -> str:
+    """The name of the declaration of the entry's session: MCP servers each have a state."""
+    label = entry.config.get("server_label")
+    return entry.tool.name if label is None else f"{entry.tool.name}.{label}"
+
+
+def hosted_entries(
+    value: Any, tools: Mapping[str, HostedTool], param: str = "tools"
+) -> tuple[HostedEntry, ...]:
+    """The entries of a request's `tools` that name hosted tools; null has none.
+
+    tools: the server's hosted tools, by the types that name them. Other kinds of entries are not
+    read. Raises InvalidRequest naming the field of an entry without a type.
+    """
+    if value is None or not tools:
+        return ()
+    items = enumerate(array(value, param, MAX_TOOLS))
+    return tuple(_entries(((f"{param}.{index}", item) for index, item in items), tools))
+
+
+def _entries(
+    items: Iterable[tuple[str, Any]], tools: Mapping[str, HostedTool]
+) -> Iterator[HostedEntry]:
+    for where, item in items:
+        kind = string(mapping(item, where).get("type"), f"{where}.type")
+        if kind in tools:
+            declaration(item, where)
+            yield HostedEntry(tools[kind], item, where)
+
+
+@asynccontextmanager
+async def opened(
+    entries: Sequence[HostedEntry], context: AnswerContext, answers: int = 1
+) -> AsyncGenerator[tuple[Sessions, ...], None]:
+    """The sessions of each answer, in the order of `entries`. An exception closes them.
+
+    Raises InvalidRequest for a tool that is named twice or cannot be used on this machine, and the
+    errors of `HostedTool.open`.
+    """
+    _check(entries)
+    sessions: list[Sessions] = []
+    try:
+        for _ in range(answers):
+            sessions.append(await _open(entries, context) if entries else ())
+        yield tuple(sessions)
+    except BaseException:
+        await close(session for answer in sessions for session in answer)
+        raise
+
+
+async def close(sessions: Iterable[ToolSession]) -> None:
+    """Close all sessions. Errors are logged, without their text, which may have content."""
+    results = await asyncio.gather(
+        *(session.close() for session in sessions), return_exceptions=True
+    )
+    for result in results:
+        if isinstance(result, BaseException):
+            logger.error("a hosted tool failed to close: %s", type(result).__name__)
+
+
+def opened_tools(entries: Iterable[HostedEntry], sessions: Sessions) -> tuple[OpenedTool, ...]:
+    """The declarations of the sessions of one answer."""
+    return tuple(
+        OpenedTool(session.declaration, entry.param)
+        for entry, session in zip(entries, sessions, strict=True)
+    )
+
+
+def _check(entries: Iterable[HostedEntry]) -> None:
+    seen: set[str] = set()
+    for entry in entries:
+        tool = entry.tool
+        if (problem := tool.problem) is not None:
+            raise InvalidRequest(
+                f"The tool '{tool.name}' cannot be used on this server: {problem}",
+                param=entry.param,
+                code="tool_unavailable",
+            )
+        # MCP servers are entries of one tool.
+        if tool.name in seen and "mcp" not in tool.types:
+            raise invalid(entry.param, f"the tool '{tool.name}' is named twice", "duplicate_tool")
+        seen.add(tool.name)
+
+
+async def _open(entries: Sequence[HostedEntry], context: AnswerContext) -> Sessions:
+    """The sessions of one answer, opened at the same time."""
+    done: dict[int, ToolSession] = {}
+
+    async def open_one(index: int, entry: HostedEntry) -> None:
+        done[index] = await entry.tool.open(entry.config, context.of(entry))
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for index, entry in enumerate(entries):
+                tasks.create_task(open_one(index, entry))
+    except BaseExceptionGroup as group:
+        await close(done.values())
+        raise group.exceptions[0] from None
+    except BaseException:
+        await close(done.values())
+        raise
+    return tuple(done[index] for index in range(len(entries)))
