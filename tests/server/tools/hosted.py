@@ -123,6 +123,7 @@ class Tool:
         self.problem = problem
         self.sessions: list[Session] = []
         self.contexts: list[ToolContext] = []
+        self.was_opened = asyncio.Event()
         self.started = 0
         self.stopped = 0
         self._opened = opened
@@ -136,6 +137,7 @@ class Tool:
     async def open(self, config: Mapping[str, Any], context: ToolContext) -> Session:
         self.contexts.append(context)
         self.sessions.append(Session(self._opened))
+        self.was_opened.set()
         return self.sessions[-1]
 
 
