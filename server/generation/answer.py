@@ -55,12 +55,6 @@ class Answer:
     async def __call__(self, emit: Emit) -> None:
         """Emit all events. Raises the APIError that the answer ends with."""
         try:
-            await self._make(emit)
-        finally:
-            await _uninterrupted(self._calls)
-
-    async def _make(self, emit: Emit) -> None:
-        try:
             await emit(self._outbound.start())
             await self._loop.run(emit, self._pending)
         except asyncio.CancelledError:
@@ -72,6 +66,8 @@ class Answer:
             if not self._loop.finished:
                 await emit(self._outbound.fail(failure))
                 raise failure from error
+        finally:
+            await _uninterrupted(self._calls)
 
     async def _end_early(self, emit: Emit) -> None:
         """Emit the last events of a cancelled answer. Raises APIError if the server cancelled it.
