@@ -42,8 +42,8 @@ RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --for
 RUN if [ -n "${KERNELS_CACHE}" ]; then \
     python3 -m adapters.local.kernels && chown --recursive server:server "${KERNELS_CACHE}"; fi
 
-# Checkpoints from the hub, those the server makes, and compiled kernels are kept in /cache, and all
-# that libraries write below the home folder; what clients store, and the key that seals reasoning, in /data.
+# /cache has checkpoints, compiled kernels and all that libraries write below the home folder. /data has
+# what clients store, and the key that seals reasoning.
 # The address is every one: without a key (or GPT_OSS_ALLOW_ANONYMOUS=true) the server does not start.
 ENV GPT_OSS_HOST=0.0.0.0 GPT_OSS_PORT=8000 HOME=/cache XDG_CACHE_HOME=/cache XDG_DATA_HOME=/data \
     TRITON_HOME=/cache FLASHINFER_WORKSPACE_BASE=/cache VLLM_CACHE_ROOT=/cache/vllm \

@@ -13,9 +13,9 @@ GREEDY_BELOW = 1e-5
 
 
 def bounded(request: GenerationRequest, vocab_size: int) -> GenerationRequest:
-    """The request with its own and its phases' sampling within an engine's number formats.
+    """`request` with sampling parameters, those of its phases included, that engines can store.
 
-    vocab_size: rows of the logits; a `top_k` of so many keeps every token, which is to say 0.
+    vocab_size: the number of logits. A `top_k` of at least so many has no effect and becomes 0.
     """
     sampling = _bounded(request.sampling, vocab_size)
     phases = tuple(

@@ -1,4 +1,4 @@
-"""What torch finds on this machine: its own build, and the devices that it can compute on."""
+"""The build of torch, and the CUDA devices that it can compute on."""
 
 import warnings
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class Device:
     """A CUDA device. capability: major, minor. total, free: bytes.
 
-    error: why it cannot compute, None where it can; the other fields may then be empty.
+    error: why it cannot compute, None if it can. With an error the other fields may be empty.
     """
 
     index: int
@@ -21,9 +21,9 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Torch:
-    """version: of torch. cuda: the version that it was built for, None for a build without.
+    """version: the version of torch. cuda: the CUDA version of the build, None without CUDA.
 
-    error: why no device is usable, or why torch cannot be imported (version is empty then).
+    error: why no device is usable, or why torch cannot be imported (then `version` is empty).
     """
 
     version: str

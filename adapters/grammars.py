@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import takewhile
 
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
@@ -14,108 +15,124 @@ from adapters.errors import BackendError, BackendFailed, DeadEnd, InvalidGrammar
 
 _COMPILE_SECONDS = 10.0
 _THREADS = 2
-_KEPT_GRAMMARS = 256
-_KEPT_CHARACTERS = 4_000_000
-# A step waits for its slowest mask: these take 5 to 40 ms, and ordinary schemas need a tenth of it.
-# Objects of many optional properties end sooner, at llguidance's default of 2,000 items in a row.
+_MAX_CACHED_GRAMMARS = 256
+_MAX_CACHED_CHARACTERS = 4_000_000
+# A step waits for its slowest mask. These limits allow 5 to 40 ms; ordinary schemas need a tenth.
+# Objects with many optional properties fail earlier, at llguidance's default of 2,000 items a row.
 _LIMITS = LLParserLimits(step_max_items=5_000, step_lexer_fuel=100_000, verbose_errors=False)
-_NO_TOKEN = "NoExtension"  # what llguidance calls it
+_NO_TOKEN = "NoExtension"  # llguidance's name for a grammar that allows no token
 _FORBIDDEN = "doesn't satisfy the grammar"
-_MOST_UNLISTED = 16
-_FEW_WORDS = 1024  # of 6,284; a token or more in each
+_MAX_STEPS_WITHOUT_MASK = 16
+_MAX_LISTED_WORDS = 1024  # of 6,284 words of 32 bits, each with at least one allowed token
 
 
 class TokenMask:
-    """Which tokens may come next after those sampled so far.
+    """The tokens that a grammar allows after those sampled so far.
 
-    ahead: whether what may come is to be known before a token is chosen. Where the last choice was
-    among all tokens and none was forbidden, the next likely is so too: then it is cheapest to ask
-    the matcher about the one that was chosen.
-    due: whether it is to be known all the same: only where the matcher lists all that may come does
-    it mind its limits.
-    few: the ids that may come, ascending, where they are known and so few that to look at them
-    alone is cheapest, else None.
-    error: set once the grammar cannot go on: InvalidGrammar where it is too complex to be followed,
-    DeadEnd where it allows no token. complete: once it allows nothing but the end.
+    precompute: whether to compute the mask before the next token is chosen. If the last token was
+    chosen from the whole vocabulary and the grammar allowed it, the same is likely for the next
+    one. It is then cheaper to choose first and to ask the matcher about the chosen token only.
+    mask_is_due: whether to compute the mask nevertheless. The matcher checks its limits only when
+    it computes a mask.
+    few_ids: the allowed ids, ascending, if they are known and so few that sampling among them alone
+    is the cheapest way; else None.
+    error: set when the grammar cannot continue: InvalidGrammar if it is too complex, DeadEnd if it
+    allows no token. complete: True when the grammar allows only the end.
     """
 
     def __init__(self, matcher: LLMatcher, bits: NDArray[np.int32]) -> None:
-        """bits: [words]; bit i of the whole says whether token i may come next."""
+        """bits: [words], 32 tokens in each; bit i is set if the grammar allows token i."""
         self.matcher = matcher
         self.words = len(bits)
         self.error: BackendError | None = None
         self.complete = False
-        self.ahead = True
-        self._unlisted = 0
-        self.few: NDArray[np.int64] | None
+        self.precompute = True
+        self._steps_without_mask = 0
+        self.few_ids: NDArray[np.int64] | None
         self._bits: NDArray[np.int32] | None
-        self._keep(bits)
+        self._store(bits)
 
     def copy(self) -> "TokenMask":
-        """Apart from this one, at the same place, which is the grammar's beginning."""
+        """An independent mask at the beginning of the same grammar."""
         assert self._bits is not None
         return TokenMask(self.matcher.deep_copy(), self._bits)
 
     @property
     def is_open(self) -> bool:
-        """True while a token may come."""
+        """Whether the grammar may allow further tokens: it has no error and is not complete."""
         return self.error is None and not self.complete
 
     @property
-    def due(self) -> bool:
-        """True once in a while."""
-        return self._unlisted >= _MOST_UNLISTED
+    def needs_computing(self) -> bool:
+        """Whether to compute the mask before the next token is chosen."""
+        return self.is_open and (self.precompute or self.mask_is_due)
 
-    def know(self, bits: NDArray[np.int32]) -> None:
-        """What the matcher has said may come next; its array is for others after this."""
+    @property
+    def mask_is_due(self) -> bool:
+        """Whether the mask was not computed for `_MAX_STEPS_WITHOUT_MASK` tokens."""
+        return self._steps_without_mask >= _MAX_STEPS_WITHOUT_MASK
+
+    def set_bits(self, bits: NDArray[np.int32]) -> None:
+        """Set the mask that the matcher computed. `bits` is copied."""
         if self.matcher.is_error():
-            self.error = _stuck(self.matcher)
+            self.error = _matcher_error(self.matcher)
         else:
-            self._keep(bits)
+            self._store(bits)
 
     def allows(self, token_id: int) -> bool:
-        """Whether the token may come next."""
+        """Whether the grammar allows `token_id` next."""
         return bool(self.matcher.validate_tokens([token_id]))
 
     def bits(self) -> NDArray[np.int32] | None:
-        """[words]; bit i of the whole is set where token i may come next.
+        """The mask, [words]; bit i is set if the grammar allows token i. Sets `few_ids`.
 
-        None where asking the matcher finds `error`. Sets `few`.
+        Returns None, and sets `error`, if the matcher fails.
         """
         if self._bits is None:
             bits = np.zeros((1, self.words), np.int32)
             fill_next_token_bitmask(self.matcher, bits)
-            self.know(bits[0])
+            self.set_bits(bits[0])
         return self._bits
 
     def allowed(self) -> NDArray[np.int64]:
-        """The ids that may come next, ascending; none where asking finds `error`."""
+        """The allowed ids, ascending; no ids, and `error` is set, if the matcher fails."""
         bits = self.bits()
         if bits is None:
             return np.empty(0, np.int64)
-        return _ids(bits) if self.few is None else self.few
+        return _ids(bits) if self.few_ids is None else self.few_ids
 
-    def take(self, token_id: int) -> None:
-        """Go on past the token that was chosen. Sets `error` and `complete`."""
-        self._bits = self.few = None
-        self._unlisted += 1
+    def consume(self, token_id: int) -> None:
+        """Advance the grammar past the chosen token. Sets `error` and `complete`."""
+        self._bits = self.few_ids = None
+        self._steps_without_mask += 1
         self.matcher.consume_token(token_id)
         if self.matcher.is_error():
-            self.error = _stuck(self.matcher)
+            self.error = _matcher_error(self.matcher)
         else:
-            # A matcher that failed says that it has stopped, too.
+            # A matcher that failed also reports that it has stopped.
             self.complete = self.matcher.is_stopped()
 
-    def _keep(self, bits: NDArray[np.int32]) -> None:
-        self._unlisted = 0
-        self.few = _ids(bits) if np.count_nonzero(bits) <= _FEW_WORDS else None
+    def consume_forced(self, most: int, stops: Collection[int]) -> tuple[int, ...]:
+        """Advance the grammar past the tokens that have to come next, and return them.
+
+        Their number is at most `most`, and they end before the first token in `stops`.
+        """
+        forced = self.matcher.compute_ff_tokens() if most > 0 else []
+        run = tuple(takewhile(lambda token_id: token_id not in stops, forced[:most]))
+        for token_id in run:
+            self.consume(token_id)
+        return run
+
+    def _store(self, bits: NDArray[np.int32]) -> None:
+        self._steps_without_mask = 0
+        self.few_ids = _ids(bits) if np.count_nonzero(bits) <= _MAX_LISTED_WORDS else None
         self._bits = bits.copy()
 
 
 def _ids(bits: NDArray[np.int32]) -> NDArray[np.int64]:
     if len(bits) % 2:
         bits = np.append(bits, np.int32(0))
-    doubles = bits.view(np.int64)  # half as many to look through
+    doubles = bits.view(np.int64)  # half as many words to search
     words = np.flatnonzero(doubles != 0)
     octets = doubles[words].view(np.uint8)
     places = np.flatnonzero(np.unpackbits(octets, bitorder="little").view(bool))
@@ -124,28 +141,28 @@ def _ids(bits: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 class GrammarCompiler:
-    """Compiles grammars on threads of its own; equal texts are compiled once, and kept a while."""
+    """Compiles grammars on its own threads, and caches them by their text."""
 
     def __init__(self, mask_tokenizer: Callable[[], LLTokenizer], vocab_size: int) -> None:
         self._vocab_size = vocab_size
         self._pool = ThreadPoolExecutor(_THREADS, "grammar")
-        self._free = asyncio.Semaphore(_THREADS)
-        # Building it takes seconds, so it begins before the first grammar asks for it.
+        self._free_threads = asyncio.Semaphore(_THREADS)
+        # Building it takes seconds, so it starts before the first grammar needs it.
         self._tokenizer: Future[LLTokenizer] = self._pool.submit(mask_tokenizer)
         self._compiled: OrderedDict[str, asyncio.Task[TokenMask]] = OrderedDict()
         self._closed = False
 
     async def compile(self, grammar: str) -> TokenMask:
-        """The grammar at its beginning.
+        """A mask at the beginning of `grammar` (llguidance Lark text).
 
-        Raises InvalidGrammar with the compiler's reason, DeadEnd where nothing can be said by it,
-        Overloaded while others keep the compiler busy, BackendFailed when there is no tokenizer or
-        `close` came first.
+        Raises InvalidGrammar with the compiler's reason, DeadEnd if the grammar allows no first
+        token, Overloaded if other grammars occupy all threads, and BackendFailed if there is no
+        tokenizer or after `close`.
         """
         return (await self._shared(grammar)).copy()
 
     async def check(self, grammar: str) -> None:
-        """Raises as `compile` does."""
+        """Compile `grammar`. Raises the same errors as `compile`."""
         await self._shared(grammar)
 
     async def _shared(self, grammar: str) -> TokenMask:
@@ -153,13 +170,13 @@ class GrammarCompiler:
             raise BackendFailed("the backend was stopped")
         task = self._compiled.get(grammar)
         if task is None:
-            task = asyncio.create_task(self._begin(grammar))
-            task.add_done_callback(lambda done: self._forget_failure(grammar, done))
+            task = asyncio.create_task(self._compile_on_thread(grammar))
+            task.add_done_callback(lambda done: self._remove_failure(grammar, done))
             self._compiled[grammar] = task
-            self._evict()
+            self._evict_oldest()
         self._compiled.move_to_end(grammar)
         try:
-            # Others may wait for the same grammar when this request is cancelled.
+            # Other requests may wait for the same grammar when this one is cancelled.
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
@@ -167,47 +184,48 @@ class GrammarCompiler:
             raise
 
     def close(self) -> None:
+        """Cancel all compilations. A thread that compiles is not waited for."""
         self._closed = True
         for task in list(self._compiled.values()):
             task.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _begin(self, grammar: str) -> TokenMask:
+    async def _compile_on_thread(self, grammar: str) -> TokenMask:
         try:
             tokenizer = await asyncio.wrap_future(self._tokenizer)
         except Exception as error:
             raise BackendFailed(f"there is no tokenizer for grammars: {error}") from error
-        await self._thread()
+        await self._acquire_thread()
         job = asyncio.get_running_loop().run_in_executor(
             self._pool, _compile, tokenizer, grammar, self._vocab_size
         )
-        job.add_done_callback(self._give_back)
+        job.add_done_callback(self._release_thread)
         try:
-            # A thread cannot be stopped: it is taken until the grammar compiles after all.
+            # A thread cannot be stopped: it stays occupied until the compilation ends.
             return await asyncio.wait_for(asyncio.shield(job), _COMPILE_SECONDS)
         except TimeoutError as error:
             raise InvalidGrammar("it takes too long to compile") from error
 
-    async def _thread(self) -> None:
-        """Wait for a thread: what others' grammars take is not this one's fault."""
+    async def _acquire_thread(self) -> None:
+        """Wait for a free thread. Raises Overloaded after `_COMPILE_SECONDS`."""
         try:
-            await asyncio.wait_for(self._free.acquire(), _COMPILE_SECONDS)
+            await asyncio.wait_for(self._free_threads.acquire(), _COMPILE_SECONDS)
         except TimeoutError as error:
             raise Overloaded("too many grammars are compiled at once") from error
 
-    def _give_back(self, job: asyncio.Future[TokenMask]) -> None:
-        self._free.release()
-        # Asked for, since nobody else does where the grammar was given up.
+    def _release_thread(self, job: asyncio.Future[TokenMask]) -> None:
+        self._free_threads.release()
+        # After a timeout nothing else retrieves the exception, and asyncio would log it.
         job.cancelled() or job.exception()
 
-    def _evict(self) -> None:
-        """Drop what was not used for longest; a matcher takes some 200 times its text's memory."""
-        while len(self._compiled) > _KEPT_GRAMMARS or (
-            len(self._compiled) > 1 and sum(map(len, self._compiled)) > _KEPT_CHARACTERS
+    def _evict_oldest(self) -> None:
+        """Remove the least recently used. A matcher takes 200 times the memory of its text."""
+        while len(self._compiled) > _MAX_CACHED_GRAMMARS or (
+            len(self._compiled) > 1 and sum(map(len, self._compiled)) > _MAX_CACHED_CHARACTERS
         ):
             self._compiled.popitem(last=False)
 
-    def _forget_failure(self, grammar: str, done: asyncio.Task[TokenMask]) -> None:
+    def _remove_failure(self, grammar: str, done: asyncio.Task[TokenMask]) -> None:
         if done.cancelled() or done.exception() is not None:
             self._compiled.pop(grammar, None)
 
@@ -219,16 +237,16 @@ def _compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask
     bits = allocate_token_bitmask(1, vocab_size)
     fill_next_token_bitmask(matcher, bits)
     if matcher.is_error():
-        raise _stuck(matcher)
+        raise _matcher_error(matcher)
     return TokenMask(matcher, bits[0])
 
 
 def _reason(matcher: LLMatcher) -> str:
-    """What comes first; the rest shows the parser's state."""
+    """The error without the dump of the parser's state that follows it."""
     return str(matcher.get_error()).partition("\n<")[0]
 
 
-def _stuck(matcher: LLMatcher) -> BackendError:
+def _matcher_error(matcher: LLMatcher) -> BackendError:
     reason = _reason(matcher)
     if reason.startswith(_NO_TOKEN):
         return DeadEnd()

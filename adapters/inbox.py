@@ -7,25 +7,26 @@ Item = TypeVar("Item")
 
 
 class Inbox(Generic[Item]):
-    """Items of one request, in order. Belongs to the event loop."""
+    """The items of one request, in order. Used on the event loop only."""
 
     def __init__(self) -> None:
         self._items: list[Item] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._taker: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
 
     def put(self, item: Item) -> None:
+        """Append `item`, and wake the task that waits in `take`."""
         self._items.append(item)
-        if self._taker is not None and not self._taker.done():
-            self._taker.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def take(self) -> list[Item]:
-        """All that has piled up, at least one item. One taker waits at a time."""
+        """Remove and return all items; waits for at least one. One task may wait at a time."""
         if not self._items:
             if self._loop is None:
-                # Asked for once: each time asks the system for the process's id too.
+                # Cached, since each call of get_running_loop also makes a system call (getpid).
                 self._loop = asyncio.get_running_loop()
-            self._taker = self._loop.create_future()
-            await self._taker
+            self._waiter = self._loop.create_future()
+            await self._waiter
         items, self._items = self._items, []
         return items

@@ -1,10 +1,10 @@
-"""Sampling phases for engines whose parameters hold for a whole request.
+"""Sampling phases: which one applies after each token, and the split of requests at them.
 
-Where a phase begins or ends, the request is cancelled and sent again, with the sampled tokens as
-part of its prompt. The prefix cache of the engine makes this cheap.
+Engines whose parameters apply to a whole request get a new request where a phase begins or ends.
+The sampled tokens are then part of its prompt. The prefix cache of the engine makes this cheap.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -14,85 +14,91 @@ from adapters.errors import Unsupported
 Generate = Callable[[GenerationRequest], AsyncGenerator[GenerationChunk, None]]
 
 
+class PhaseTracker:
+    """Determines the active phase of a request from its sampled tokens.
+
+    active: the index of the phase that applies to the next token, None for the request's own
+    sampling parameters.
+    """
+
+    def __init__(self, phases: Sequence[SamplingPhase], *, phases_end: bool = True) -> None:
+        """phases_end: whether the tokens of `SamplingPhase.end` end a phase."""
+        self.active: int | None = None
+        self._phases = phases
+        self._phases_end = phases_end
+        self._longest = max((len(begin) for phase in phases for begin in phase.begin), default=1)
+        self._recent: tuple[int, ...] = ()
+
+    def accept(self, token_id: int) -> int | None:
+        """Add a sampled token. Returns `active`."""
+        self._recent = (*self._recent, token_id)[-self._longest :]
+        for index, phase in enumerate(self._phases):
+            if any(self._recent[-len(begin) :] == begin for begin in phase.begin):
+                self.active = index
+                return index
+        if self.active is not None and self._ends(self._phases[self.active], token_id):
+            self.active = None
+        return self.active
+
+    def _ends(self, phase: SamplingPhase, token_id: int) -> bool:
+        return self._phases_end and token_id in phase.end
+
+
 async def split_by_phase(
     generate: Generate, request: GenerationRequest, backend: str
 ) -> AsyncGenerator[GenerationChunk, None]:
-    """Sample `request`, whose phases `generate` need not know.
+    """Sample `request` with a `generate` that does not support phases.
 
-    Differences from an engine that knows phases: penalties count anew when a phase begins again,
-    the repetition penalty counts all that was sampled before the phase as prompt, and under a
-    grammar a phase holds to the generation's end. Raises Unsupported (naming `backend`) for a
-    grammar where a phase does not say what grammar goes on from its beginning.
+    Differences from an engine that supports phases: the counts for penalties are reset whenever a
+    phase begins, the repetition penalty treats tokens sampled before the phase as prompt, and with
+    a grammar a phase lasts until the end of the generation. Raises Unsupported (with the name
+    `backend`) for a grammar if a phase has no grammar of its own.
     """
     if request.grammar is not None and any(phase.grammar is None for phase in request.phases):
         raise Unsupported("a grammar together with sampling that changes on the way", backend)
-    cutter = _Cutter(request)
+    tracker = PhaseTracker(request.phases, phases_end=request.grammar is None)
     sampled: tuple[int, ...] = ()
     while True:
+        active = tracker.active
         resumed = bool(sampled)
-        async with aclosing(generate(_rest(request, sampled, cutter.active))) as chunks:
-            async for whole in chunks:
-                chunk = cutter.cut(whole)
+        async with aclosing(generate(_remaining(request, sampled, active))) as chunks:
+            async for chunk in chunks:
+                chunk = _up_to_change(chunk, tracker)
                 if resumed:
                     chunk = replace(chunk, cached_tokens=None)
                 sampled += chunk.token_ids
                 yield chunk
                 if chunk.finish_reason is not None:
                     return
-                if cutter.changed and _goes_on(request, sampled):
+                if tracker.active != active and _may_continue(request, sampled):
                     break
             else:
                 return
 
 
-def _goes_on(request: GenerationRequest, sampled: tuple[int, ...]) -> bool:
+def _up_to_change(chunk: GenerationChunk, tracker: PhaseTracker) -> GenerationChunk:
+    """The chunk up to the first token that changes the active phase, or all of it."""
+    active = tracker.active
+    for position, token_id in enumerate(chunk.token_ids, start=1):
+        if tracker.accept(token_id) != active:
+            return chunk.split(position)[0]
+    return chunk
+
+
+def _may_continue(request: GenerationRequest, sampled: tuple[int, ...]) -> bool:
     return len(sampled) < request.max_tokens and sampled[-1] not in request.stop_token_ids
 
 
-def _rest(
-    request: GenerationRequest, sampled: tuple[int, ...], active: SamplingPhase | None
+def _remaining(
+    request: GenerationRequest, sampled: tuple[int, ...], active: int | None
 ) -> GenerationRequest:
-    """What is left to sample after `sampled`."""
+    """The request that continues after `sampled`."""
     if not sampled:
         return replace(request, phases=())
+    phase = None if active is None else request.phases[active]
     return replace(
         request.after(sampled, max_tokens=request.max_tokens - len(sampled)),
-        sampling=request.sampling if active is None else active.params,
+        sampling=request.sampling if phase is None else phase.params,
         phases=(),
-        grammar=request.grammar if active is None else active.grammar,
+        grammar=request.grammar if phase is None else phase.grammar,
     )
-
-
-class _Cutter:
-    """Follows the sampled tokens through the phases.
-
-    active: the phase that holds; changed: whether the last chunk ended where that changed.
-    """
-
-    def __init__(self, request: GenerationRequest) -> None:
-        self.active: SamplingPhase | None = None
-        self.changed = False
-        self._phases = request.phases
-        self._may_end = request.grammar is None
-        self._longest = max(len(begin) for phase in request.phases for begin in phase.begin)
-        self._recent: tuple[int, ...] = ()
-
-    def cut(self, chunk: GenerationChunk) -> GenerationChunk:
-        """The chunk up to the token after which other parameters hold, or all of it."""
-        self.changed = False
-        for position, token_id in enumerate(chunk.token_ids, start=1):
-            before = self.active
-            self.active = self._after(token_id)
-            if self.active is not before:
-                self.changed = True
-                return chunk.split(position)[0]
-        return chunk
-
-    def _after(self, token_id: int) -> SamplingPhase | None:
-        self._recent = (*self._recent, token_id)[-self._longest :]
-        for phase in self._phases:
-            if any(self._recent[-len(begin) :] == begin for begin in phase.begin):
-                return phase
-        if self._may_end and self.active is not None and token_id in self.active.end:
-            return None
-        return self.active

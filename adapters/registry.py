@@ -1,7 +1,7 @@
-"""Backends by name, imported only when asked for.
+"""Backends by name. The module of a backend is imported when the backend is created.
 
-Third parties plug in through the entry-point group `gpt_oss_server.backends`; an entry point's
-object is a `BackendFactory`. A built-in name cannot be taken over.
+Other packages add backends through the entry-point group `gpt_oss_server.backends`. The object of
+an entry point is a `BackendFactory`. An entry point cannot replace a built-in backend.
 """
 
 from importlib.metadata import EntryPoint, entry_points
@@ -23,20 +23,20 @@ _BUILT_IN = (
 
 BUILT_IN = tuple(entry.name for entry in _BUILT_IN)
 REMOTE = tuple(entry.name for entry in _BUILT_IN if entry.module == _REMOTE)
-"""The built-in backends of engines that are reached by URLs."""
+"""The built-in backends whose engines are servers with URLs."""
 
 
 def names() -> list[str]:
-    """The names that `create` knows, sorted."""
-    return sorted(_known())
+    """The names that `create` accepts, sorted."""
+    return sorted(_all_backends())
 
 
 def create(name: str, config: BackendConfig) -> Backend:
-    """Make the backend `name`, not yet started.
+    """A new backend `name`, which is not started.
 
-    Raises UnknownBackend, or BackendFailed when the backend's own packages are not installed.
+    Raises UnknownBackend, or BackendFailed if the module of the backend cannot be imported.
     """
-    entry = _known().get(name)
+    entry = _all_backends().get(name)
     if entry is None:
         raise UnknownBackend(name, names())
     try:
@@ -46,6 +46,6 @@ def create(name: str, config: BackendConfig) -> Backend:
     return factory(config)
 
 
-def _known() -> dict[str, EntryPoint]:
+def _all_backends() -> dict[str, EntryPoint]:
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     return installed | {entry.name: entry for entry in _BUILT_IN}

@@ -1,9 +1,9 @@
-"""A backend that replays written completions: for testing clients, and for benchmarks.
+"""A backend that replays completions from a file, for tests of clients and for benchmarks.
 
 Each line of the file is one JSON object:
 `prompt_contains` (text or null: any prompt), `completion` (harmony text with control tokens),
 `tokens_per_chunk` (default 1) and `delay_ms` between chunks (default 0). The first line whose
-`prompt_contains` occurs in the decoded prompt is replayed, whatever sampling was asked for.
+`prompt_contains` occurs in the decoded prompt is replayed. Sampling parameters have no effect.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ QUOTED_PROMPT_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class ScriptLine:
-    """One completion, encoded. `delay` is in seconds."""
+    """One encoded completion. delay: the seconds between two chunks."""
 
     prompt_contains: str | None
     token_ids: tuple[int, ...]
@@ -41,7 +41,7 @@ class ScriptLine:
 
 
 class ScriptedBackend:
-    """Replays the script named by the option `script`."""
+    """Implements `adapters.base.Backend`. The option `script` is the path of the file."""
 
     def __init__(self, config: BackendConfig) -> None:
         self._config = config
@@ -53,7 +53,7 @@ class ScriptedBackend:
         return BackendInfo("scripted", None, CONTEXT_LENGTH, VOCAB_SIZE, FEATURES)
 
     async def start(self) -> None:
-        """Read the script. Raises BackendFailed naming file and line where it is malformed."""
+        """Read the script. Raises BackendFailed, with file and line, if it is malformed."""
         unknown = sorted(set(self._config.options) - {"script"})
         if unknown:
             raise BackendFailed(f"the scripted backend has no option {', '.join(unknown)}")
@@ -98,7 +98,7 @@ def read_script(path: Path, encode: Callable[[str], list[int]]) -> Iterator[Scri
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BackendFailed(f"{path}: {error}") from error
-    # Not splitlines(): JSON strings may hold U+2028 and other separators unescaped.
+    # Not splitlines(): JSON strings may contain U+2028 and other separators unescaped.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -139,20 +139,20 @@ FIELD_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def _chunks(line: ScriptLine, request: GenerationRequest) -> Iterator[GenerationChunk]:
-    token_ids, finish_reason = _cut(line.token_ids, request)
+    token_ids, finish_reason = _truncate(line.token_ids, request)
     step = line.tokens_per_chunk
     for first in range(0, max(len(token_ids), 1), step):
-        piece = token_ids[first : first + step]
+        part = token_ids[first : first + step]
         last = first + step >= len(token_ids)
         yield GenerationChunk(
-            piece,
-            _logprobs(piece, request.logprobs),
+            part,
+            _logprobs(part, request.logprobs),
             finish_reason if last else None,
             0 if first == 0 else None,
         )
 
 
-def _cut(
+def _truncate(
     token_ids: tuple[int, ...], request: GenerationRequest
 ) -> tuple[tuple[int, ...], FinishReason]:
     for position, token_id in enumerate(token_ids[: request.max_tokens]):
@@ -162,7 +162,7 @@ def _cut(
 
 
 def _logprobs(token_ids: tuple[int, ...], count: int | None) -> tuple[TokenLogprobs, ...] | None:
-    """A replay is certain: each token has probability one and no rival."""
+    """Each token has probability one and no alternative, since a replay is certain."""
     if count is None:
         return None
     return tuple(

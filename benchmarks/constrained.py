@@ -52,9 +52,8 @@ def write_model(folder: Path, preferred: Mapping[int, float] = PREFERRED) -> Non
     One feature has the same value in every token's embedding and passes all layers, whose weights
     are small. The rows of the output layer weigh it by the preferred logit of their token.
 
-    Args:
-        folder: Where the checkpoint is written.
-        preferred: The logits of the preferred tokens. The logits of all others are around 0.
+    folder: where the checkpoint is written.
+    preferred: the logits of the preferred tokens. The logits of all others are around 0.
     """
     config = GptOssConfig(
         vocab_size=VOCAB_SIZE,

@@ -23,14 +23,13 @@ Check = Callable[[str], None]
 class Drawn:
     """A request and the checks of its answer.
 
-    Attributes:
-        path: The endpoint.
-        body: The request's body.
-        callable: The check of the arguments of each tool that may be called, by recipient.
-        strict: The recipients whose arguments follow a strict schema.
-        must_call: Whether the answer has to end with a call.
-        answer: The check of the final text; None without one.
-        budget: The largest number of reasoning tokens.
+    path: the endpoint.
+    body: the request's body.
+    callable: the check of the arguments of each tool that may be called, by recipient.
+    strict: the recipients whose arguments follow a strict schema.
+    must_call: whether the answer has to end with a call.
+    answer: the check of the final text; None without one.
+    budget: the largest number of reasoning tokens.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""The checkpoint that is served where none is named: made on first use, kept in the user's cache.
+"""The default checkpoint, written to the user's cache on first use.
 
 A tiny gpt-oss: the real configuration class, the real vocabulary, real files, which any engine that
 loads gpt-oss loads. `ensure` expands the packaged trained weights; `ensure_random` draws random

@@ -44,14 +44,14 @@ class Decoder:
     @torch.inference_mode()
     def greedy(self, prompts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
         """Each prompt's continuation, up to and with its stop token, of at most `most` ids."""
-        said: list[list[int]] = [[] for _ in prompts]
+        outputs: list[list[int]] = [[] for _ in prompts]
         rows = self._prefill(prompts, most)
         while True:
             for index, token in zip(rows.index.tolist(), rows.last.tolist(), strict=True):
-                said[index].append(token)
+                outputs[index].append(token)
             going = ~torch.isin(rows.last, _STOPS)
-            if not going.any() or len(said[int(rows.index[going][0])]) >= most:
-                return said
+            if not going.any() or len(outputs[int(rows.index[going][0])]) >= most:
+                return outputs
             rows.keep(going.nonzero()[:, 0])
             self._step(rows)
 

@@ -4,7 +4,7 @@ A row is a fixed sign pattern of the token's core (its text without case, leadin
 punctuation; a hash, so nothing is stored), plus learned vectors for what the core leaves out
 (leading space, case, letters, digits, length), plus, for the frequent tokens, a learned row of
 its own. So `Paris`, ` paris` and `_paris` share what they have in common, and the model can copy
-words that no training text held.
+words that no training text contains.
 """
 
 import hashlib

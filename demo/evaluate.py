@@ -1,7 +1,7 @@
 """Measure the demo model: `python -m demo.evaluate`. Greedy, unconstrained, on unseen cases.
 
 Cases come from a seed of their own and from words that training never uses; a case of several
-turns is played with what the model really said. Prints the table of docs/demo.md.
+turns continues with the sampled output of the model. Prints the table of docs/demo.md.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from demo import strange, transcript, weights
 from demo.decode import Decoder
 from demo.model import Shape
 from demo.package import packaged
-from demo.scoring import Said, agrees, expected, fits, parse, same_json
+from demo.scoring import SampledTurn, agrees, expected, fits, parse, same_json
 from demo.skills import SKILLS, draw_case
 from demo.skills.case import Case, Draw, developer, system, user
 from demo.skills.words import Split
@@ -33,37 +33,37 @@ LONGEST_TURN = 400
 
 @dataclass(slots=True)
 class Play:
-    """A case while it is played: the ids so far, and what was said in each turn so far."""
+    """A case in progress: the ids so far, and the parsed and raw output of each turn so far."""
 
     case: Case
     ids: list[int]
-    said: list[Said | None] = field(default_factory=list)
+    outputs: list[SampledTurn | None] = field(default_factory=list)
     raw: list[list[int]] = field(default_factory=list)
 
     @property
     def right(self) -> bool:
-        """Whether every turn said what it should."""
-        wanted = [expected(turn) for turn in self.case.turns]
-        return len(self.said) == len(wanted) and all(map(agrees, self.said, wanted))
+        """Whether the output of every turn is the expected one."""
+        targets = [expected(turn) for turn in self.case.turns]
+        return len(self.outputs) == len(targets) and all(map(agrees, self.outputs, targets))
 
 
 def play(decoder: Decoder, cases: Iterable[Case]) -> list[Play]:
-    """Play all turns of all cases; a case ends at the first turn that is not as wanted."""
+    """Play all turns of all cases; a case ends at the first wrong turn."""
     plays = [Play(case, transcript.prompt(case)) for case in cases]
     going = list(plays)
     while going:
-        wanted = [len(transcript.sampled(p.case.turns[len(p.said)])) for p in going]
-        said = sample(decoder, [p.ids for p in going], wanted)
-        for one, raw in zip(going, said, strict=True):
-            one.said.append(parse(raw))
+        lengths = [len(transcript.sampled(p.case.turns[len(p.outputs)])) for p in going]
+        outputs = sample(decoder, [p.ids for p in going], lengths)
+        for one, raw in zip(going, outputs, strict=True):
+            one.outputs.append(parse(raw))
             one.raw.append(raw)
-            turn = one.case.turns[len(one.said) - 1]
+            turn = one.case.turns[len(one.outputs) - 1]
             one.ids = [*one.ids, *raw, *transcript.between(turn)]
         going = [
             p
             for p in going
-            if len(p.said) < len(p.case.turns)
-            and agrees(p.said[-1], expected(p.case.turns[len(p.said) - 1]))
+            if len(p.outputs) < len(p.case.turns)
+            and agrees(p.outputs[-1], expected(p.case.turns[len(p.outputs) - 1]))
         ]
     return plays
 
@@ -74,14 +74,14 @@ def sample(
     """One turn for each prompt, in batches whose turns have like `lengths`, as far as is known."""
     known = lengths or [len(prompt) for prompt in prompts]
     order = sorted(range(len(prompts)), key=known.__getitem__)
-    said: list[list[int]] = [[] for _ in prompts]
+    outputs: list[list[int]] = [[] for _ in prompts]
     for start in range(0, len(order), BATCH):
         chosen = order[start : start + BATCH]
         for index, ids in zip(
             chosen, decoder.greedy([prompts[i] for i in chosen], LONGEST_TURN), strict=True
         ):
-            said[index] = ids
-    return said
+            outputs[index] = ids
+    return outputs
 
 
 def share(truths: Iterable[bool]) -> float:
@@ -99,7 +99,7 @@ def skills(decoder: Decoder, count: int, only: Sequence[str]) -> dict[str, list[
 
 def calls(plays: Sequence[Play]) -> dict[str, float]:
     """How often a first turn calls the right tool, and how often with the right arguments."""
-    firsts = [(p.said[0], expected(p.case.turns[0])) for p in plays]
+    firsts = [(p.outputs[0], expected(p.case.turns[0])) for p in plays]
     return {
         "right tool of 1 to 5": share(
             s is not None and s.function == w.function for s, w in firsts
@@ -111,8 +111,8 @@ def calls(plays: Sequence[Play]) -> dict[str, float]:
     }
 
 
-def unlike_training(decoder: Decoder, count: int) -> list[Said | None]:
-    """What is said to requests of kinds that training has not."""
+def unlike_training(decoder: Decoder, count: int) -> list[SampledTurn | None]:
+    """The output for requests of kinds that are not in the training."""
     draw = Draw(Random(SEED), Split.HELD_OUT, Effort.MEDIUM)
     prompts = [
         render(Conversation((system(draw), user(text)))) for text in strange.strange(SEED, count)
@@ -128,17 +128,20 @@ def practical(decoder: Decoder, count: int) -> dict[str, float]:
         render(Conversation((system(draw), *developer(None, p.tools), user(p.request))))
         for p in asked
     ]
-    said = [parse(ids) for ids in sample(decoder, prompts)]
+    outputs = [parse(ids) for ids in sample(decoder, prompts)]
     schemas = [{t.name: t.parameters or {} for t in p.tools}[p.name] for p in asked]
     valid = [
         s is not None and s.function == p.name and fits(schema, s.arguments)
-        for s, p, schema in zip(said, asked, schemas, strict=True)
+        for s, p, schema in zip(outputs, asked, schemas, strict=True)
     ]
-    held = [
+    correct = [
         v and s is not None and _holds(s.arguments or "", p.values)
-        for v, s, p in zip(valid, said, asked, strict=True)
+        for v, s, p in zip(valid, outputs, asked, strict=True)
     ]
-    return {"practical tools: right tool, valid": share(valid), "and the right values": share(held)}
+    return {
+        "practical tools: right tool, valid": share(valid),
+        "and the right values": share(correct),
+    }
 
 
 def _holds(arguments: str, values: Sequence[object]) -> bool:
@@ -153,9 +156,9 @@ def efforts(decoder: Decoder, count: int) -> float:
         cases = [
             draw_case(SEED, i, Split.HELD_OUT, names[i % len(names)], effort) for i in range(count)
         ]
-        wanted = [len(transcript.sampled(case.turns[0])) for case in cases]
-        said = sample(decoder, [transcript.prompt(case) for case in cases], wanted)
-        lengths.append([_thought_length(ids) for ids in said])
+        expected_lengths = [len(transcript.sampled(case.turns[0])) for case in cases]
+        outputs = sample(decoder, [transcript.prompt(case) for case in cases], expected_lengths)
+        lengths.append([_thought_length(ids) for ids in outputs])
     return share(
         low > 0 and medium >= 2 * low and high >= 2 * medium
         for low, medium, high in zip(*lengths, strict=True)
@@ -163,16 +166,16 @@ def efforts(decoder: Decoder, count: int) -> float:
 
 
 def _thought_length(ids: list[int]) -> int:
-    said = parse(ids)
-    return 0 if said is None else len(encode(said.thought))
+    turn = parse(ids)
+    return 0 if turn is None else len(encode(turn.thought))
 
 
 def report(decoder: Decoder, count: int, say: Callable[[str], object]) -> None:
     """Measure everything and print a line for each number."""
     played = skills(decoder, count, tuple(SKILLS))
-    said = [turn for plays in played.values() for p in plays for turn in p.said]
+    turns = [turn for plays in played.values() for p in plays for turn in p.outputs]
     others = unlike_training(decoder, count)
-    valid = share(turn is not None for turn in said + others)
+    valid = share(turn is not None for turn in turns + others)
     say(f"{'valid harmony that ends by itself':42}{valid:7.1%}")
     say(f"{'  over requests unlike training':42}{share(t is not None for t in others):7.1%}")
     for skill, plays in played.items():
@@ -213,15 +216,15 @@ def main() -> None:
 
 
 def show(decoder: Decoder, skill: str, count: int) -> None:
-    """Print the cases that a skill got wrong: the request, what was wanted and what was said."""
+    """Print the cases that a skill got wrong: the request, the expected and the sampled turn."""
     plays = skills(decoder, count, [skill])[skill]
     for one in plays:
         if not one.right:
-            at = len(one.said) - 1
+            at = len(one.outputs) - 1
             asked = [str(m.content) for m in one.case.history if m.author.role == "user"][-1]
-            wanted = decode(transcript.sampled(one.case.turns[at]))
+            target = decode(transcript.sampled(one.case.turns[at]))
             got = decode(one.raw[at])
-            sys.stdout.write(f"asked:  {asked}\nwanted: {wanted}\nsaid:   {got}\n\n")
+            sys.stdout.write(f"request:  {asked}\nexpected: {target}\nsampled:  {got}\n\n")
     sys.stdout.write(f"{skill}: {share(p.right for p in plays):.1%}\n")
 
 

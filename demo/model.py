@@ -158,7 +158,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class Layer(nn.Module):
-    """One decoder layer; the experts' gate and up halves are kept apart (export interleaves)."""
+    """One decoder layer; the experts' gate and up halves are separate (export interleaves them)."""
 
     def __init__(self, shape: Shape, index: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a sampled turn says, and whether that is what was to be said."""
+"""Parses sampled turns, and compares them with the expected ones."""
 
 import json
 import re
@@ -29,7 +29,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SampledTurn:
     """A turn that is valid harmony and ended by itself: an answer, or a call of a function."""
 
     thought: str
@@ -38,29 +38,29 @@ class Said:
     arguments: str | None
 
 
-def parse(ids: list[int]) -> Said | None:
+def parse(ids: list[int]) -> SampledTurn | None:
     """The turn in sampled `ids`; None where it is anything but one whole valid turn."""
     found = _TURN.fullmatch(decode(ids))
     if found is None:
         return None
     thought, answer, function, arguments = found.groups()
-    return Said(thought or "", answer, function, arguments)
+    return SampledTurn(thought or "", answer, function, arguments)
 
 
-def expected(turn: Turn) -> Said:
-    """What the case wants to be said."""
-    thought = next((str(m.content) for m in turn.said if m.channel is Channel.ANALYSIS), "")
-    last = turn.said[-1]
+def expected(turn: Turn) -> SampledTurn:
+    """The turn of a case, as `parse` would return it."""
+    thought = next((str(m.content) for m in turn.messages if m.channel is Channel.ANALYSIS), "")
+    last = turn.messages[-1]
     if last.recipient is None:
-        return Said(thought, str(last.content), None, None)
-    return Said(thought, None, last.recipient.removeprefix("functions."), str(last.content))
+        return SampledTurn(thought, str(last.content), None, None)
+    return SampledTurn(thought, None, last.recipient.removeprefix("functions."), str(last.content))
 
 
-def agrees(said: Said | None, wanted: Said) -> bool:
+def agrees(sampled: SampledTurn | None, target: SampledTurn) -> bool:
     """Whether both call the same with the same arguments, or answer the same; thoughts are free."""
-    if said is None or said.function != wanted.function or said.answer != wanted.answer:
+    if sampled is None or sampled.function != target.function or sampled.answer != target.answer:
         return False
-    return same_json(said.arguments, wanted.arguments)
+    return same_json(sampled.arguments, target.arguments)
 
 
 def same_json(one: str | None, other: str | None) -> bool:
@@ -82,7 +82,7 @@ def fits(schema: Mapping[str, Any], arguments: str | None) -> bool:
     fields = schema.get("properties", {})
     if not isinstance(value, dict) or not set(schema.get("required", ())) <= value.keys():
         return False
-    return all(name in fields and _fits_one(fields[name], given) for name, given in value.items())
+    return all(name in fields and _fits_one(fields[name], item) for name, item in value.items())
 
 
 def _fits_one(schema: Mapping[str, Any], value: Any) -> bool:

@@ -19,7 +19,7 @@ class Sequence:
 
 
 def prompt(case: Case) -> list[int]:
-    """What the model is given before the case's first turn; ends in `<|start|>assistant`."""
+    """The prompt before the first turn of the case; ends in `<|start|>assistant`."""
     return render(Conversation(case.history))
 
 
@@ -29,7 +29,7 @@ def sampled(turn: Turn) -> list[int]:
     Calls have the guide's header, `<|channel|>commentary to=functions.f <|constrain|>json`.
     """
     ids: list[int] = []
-    for message in turn.said:
+    for message in turn.messages:
         if ids:
             ids += encode_with_control("<|start|>assistant")
         header = f"<|channel|>{message.channel}"
@@ -63,9 +63,9 @@ def transcript(case: Case, *, thinking: bool = True) -> Sequence:
             added = between(case.turns[position - 1])
             ids += added
             learned += [False] * len(added)
-        said = sampled(turn if thinking else without_thought(turn))
-        ids += said
-        learned += [thinking or i > 1 for i in range(len(said))]
+        turn_ids = sampled(turn if thinking else without_thought(turn))
+        ids += turn_ids
+        learned += [thinking or i > 1 for i in range(len(turn_ids))]
     return Sequence(ids, learned)
 
 

@@ -1,7 +1,7 @@
 """The trained model as the small file in `data/`, and its expansion to a checkpoint's tensors.
 
-What is kept are the layers and the learned parts of the embedding, as 8-bit integers with a scale
-for each row; the 201,088 rows of both vocabulary matrices are computed when it is expanded.
+The package contains the layers and the learned parts of the embedding, as 8-bit integers with a
+scale for each row. The 201,088 rows of both vocabulary matrices are computed from these.
 """
 
 import lzma
@@ -18,8 +18,8 @@ from demo.package import CONFIG
 from harmony import vocab
 
 SHARPNESS = 2.0
-"""What the logits are multiplied by: clients sample at temperature 1 unless they are told
-otherwise, and so small a model would slip then. The order of tokens is what it was."""
+"""The factor of the logits. Clients sample at temperature 1 by default, at which so small a model
+makes many mistakes. The order of the tokens does not change."""
 
 _SCALE = "#scale"
 _SMALL = 2048
@@ -40,7 +40,7 @@ def pack(state: dict[str, Tensor], known: Tensor) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Tensor], Tensor]:
-    """What `pack` was given, up to rounding."""
+    """The arguments of `pack`, except for rounding."""
     tensors = load(lzma.decompress(data))
     known = tensors.pop("known").long()
     state = {

@@ -14,12 +14,12 @@ from harmony.messages import Channel, Role
 from harmony.tokenizer import decode
 from harmony.vocab import CHANNEL, CONSTRAIN, FIRST_SPECIAL
 
-# Control tokens are spelled as lone surrogates, which no tokens' bytes can decode to.
+# Control tokens become lone surrogates, which the bytes of no tokens decode to.
 _CHANNEL, _CONSTRAIN, _OTHER = "\ud800", "\ud801", "\ud802"
 _SPELLED = {CHANNEL: _CHANNEL, CONSTRAIN: _CONSTRAIN}
 
 CONTENT_TYPES = frozenset({"json", "code", "text"})
-"""Words that may stand for a content type without `<|constrain|>`."""
+"""Words that are a content type even without `<|constrain|>`."""
 
 _CHANNEL_NAMES = frozenset(Channel)
 _CHANNELS = "|".join(Channel)
@@ -32,7 +32,7 @@ _LEGAL = re.compile(
 )
 _TYPE_PART = rf" ?{_CONSTRAIN} ?(?:{_TYPES})?| (?:{_TYPES})(?!\w)"
 _CHANNEL_PART = rf"{_CHANNEL}(?:{_CHANNELS})?(?: to={_NAME})?(?:{_TYPE_PART})?"
-# What a legal header goes on with after its role, as far as a text does so.
+# The longest beginning of a text that continues a legal header after its role.
 _LEGAL_START = re.compile(
     rf"(?:(?:assistant)* ?to={_NAME}|(?:assistant)*(?={_CHANNEL}|\Z))?(?:{_CHANNEL_PART})*"
 )
@@ -40,62 +40,68 @@ _NO_TEXT = re.compile(rf"{_CHANNEL_PART}|{_CONSTRAIN} ?(?:{_TYPES})?|{_OTHER}")
 _ITEM = re.compile(r"(?:(?!to=)\S)*(?P<to>to=\s*(?P<name>\S*))?")
 _NOT_IN_NAME = re.compile(r"[^\w.-]")
 
-_NOBODY = frozenset({"", "all", *Role, *Channel})
+_NOT_RECIPIENTS = frozenset({"", "all", *Role, *Channel})
 _OTHER_AUTHORS = frozenset(Role) - {Role.ASSISTANT}
 _FUNCTION_NAMESPACES = ("functions.", "function.")
-_SHORTEST_STEM = 4
+_SHARED_LETTERS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The recipient that a name in a header means, what was glued to it, and how it was mended."""
+    """The recipient for a name in a header.
+
+    suffix: what followed the name without a space. repair: the departure from the declared name.
+    """
 
     recipient: str
-    glued: str = ""
+    suffix: str = ""
     repair: Repair | None = None
 
 
 class Recipients:
-    """The declared tools' full names, such as `functions.f`, `browser.search` and `python`."""
+    """Finds declared tools by the names in headers.
+
+    declared: full names, such as `functions.f`, `browser.search` and `python`.
+    """
 
     def __init__(self, declared: Iterable[str]) -> None:
         self._longest_first = sorted(declared, key=len, reverse=True)
         self._declared = frozenset(self._longest_first)
         bare = {name.partition(".")[2] or name: name for name in self._longest_first}
-        ours = {
+        functions = {
             name.removeprefix(_FUNCTION_NAMESPACES[0]): name
             for name in self._longest_first
             if name.startswith(_FUNCTION_NAMESPACES[0])
         }
-        self._by_bare_name = bare | ours
+        self._by_bare_name = bare | functions
 
     def resolve(self, name: str) -> Resolved:
-        """What `to=name` calls; a name that means no declared tool stays, if it can be a name."""
-        return self.known(name) or self._unglued(name) or self._legal(name)
+        """The recipient for `to=name`: a declared tool, else `name` without illegal characters."""
+        return self.declared_tool(name) or self._without_suffix(name) or self._corrected(name)
 
-    def known(self, name: str) -> Resolved | None:
-        """The declared tool that goes by `name`, if one does."""
+    def declared_tool(self, name: str) -> Resolved | None:
+        """The declared tool with the full or bare name `name`, None if there is none."""
         if name in self._declared:
             return Resolved(name)
         bare = _bare(name)
         full = self._by_bare_name.get(bare, bare if bare in self._declared else None)
         return None if full is None else Resolved(full, repair=Repair.RENAMED_RECIPIENT)
 
-    def _legal(self, name: str) -> Resolved:
-        """A name as the client may send it back: what cannot be in a name is left out."""
+    def _corrected(self, name: str) -> Resolved:
+        """`name` without characters that are illegal in names, so that clients can send it back."""
         legal = names.without_illegal_characters(name)
         if legal in _FUNCTION_NAMESPACES:
             legal = legal[:-1]
         if legal == name:
             return Resolved(name)
-        tool = self.known(legal)
+        tool = self.declared_tool(legal)
         return Resolved(legal if tool is None else tool.recipient, repair=Repair.HEADER_WORDS)
 
-    def _unglued(self, name: str) -> Resolved | None:
+    def _without_suffix(self, name: str) -> Resolved | None:
         for declared in self._longest_first:
-            for spelled in (declared, _bare(declared)):
-                rest = name[len(spelled) :]
-                if name.startswith(spelled) and _is_glue(rest):
+            for text in (declared, _bare(declared)):
+                rest = name[len(text) :]
+                if name.startswith(text) and _is_suffix(rest):
                     return Resolved(declared, rest, Repair.GLUED_RECIPIENT)
         return None
 
@@ -107,13 +113,13 @@ def _bare(name: str) -> str:
     return name
 
 
-def _is_glue(rest: str) -> bool:
-    return rest in CONTENT_TYPES or rest in _NOBODY or bool(_NOT_IN_NAME.match(rest))
+def _is_suffix(rest: str) -> bool:
+    return rest in CONTENT_TYPES or rest in _NOT_RECIPIENTS or bool(_NOT_IN_NAME.match(rest))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A header as understood, and what had to be mended for it; `text` is what it had swallowed."""
+    """An interpreted header, its repairs, and the text that it contained."""
 
     header: Header
     repairs: tuple[Repair, ...] = ()
@@ -121,8 +127,8 @@ class Reading:
 
 
 def read(tokens: Sequence[int], recipients: Recipients, fallback: Channel) -> Reading:
-    """The header that `tokens` mean; `fallback` is the channel where they name none."""
-    return _read(_spell(tokens), recipients, fallback)
+    """Interpret the tokens of a header. fallback: the channel of a header that names none."""
+    return _read(_to_text(tokens), recipients, fallback)
 
 
 def read_unfinished_header(
@@ -130,13 +136,13 @@ def read_unfinished_header(
 ) -> Reading | None:
     """The header and the text of a message that ended before its `<|message|>`.
 
-    None where there is no text: all is a legal header, or the beginning of one.
+    None if there is no text: the tokens are a legal header, or the beginning of one.
     """
-    spelled = _spell(tokens)
-    role = len(Role.ASSISTANT) if spelled.startswith(Role.ASSISTANT) else 0
-    start = _LEGAL_START.match(spelled, role)
+    text = _to_text(tokens)
+    role = len(Role.ASSISTANT) if text.startswith(Role.ASSISTANT) else 0
+    start = _LEGAL_START.match(text, role)
     split = start.end() if start else role
-    head, text = spelled[:split], _without_headers(spelled[split:])
+    head, text = text[:split], _without_headers(text[split:])
     if _may_become_word(text, head):
         return None
     reading = _read(head, recipients, fallback)
@@ -144,7 +150,7 @@ def read_unfinished_header(
 
 
 def _without_headers(text: str) -> str:
-    """`text` without what is part of a legal header there, or the beginning of one at its end."""
+    """`text` without parts of legal headers, and without the beginning of one at its end."""
     last = max(text.rfind(_CHANNEL), text.rfind(_CONSTRAIN))
     if last >= 0 and (part := _NO_TEXT.match(text, last)):
         opened = text[: part.end()]
@@ -158,7 +164,7 @@ def _may_become_word(text: str, head: str) -> bool:
 
 
 def _next_words(head: str) -> Iterable[str]:
-    """The words that a legal header may go on with after `head`."""
+    """The words that may follow `head` in a legal header."""
     match head[-1:]:
         case "":
             return (Role.ASSISTANT,)
@@ -170,12 +176,12 @@ def _next_words(head: str) -> Iterable[str]:
             return (" to=", *(f" {word}" for word in CONTENT_TYPES))
 
 
-def _read(spelled: str, recipients: Recipients, fallback: Channel) -> Reading:
-    return _legal(spelled, recipients) or LenientHeaderReader(recipients, fallback).read(spelled)
+def _read(text: str, recipients: Recipients, fallback: Channel) -> Reading:
+    return _read_legal(text, recipients) or LenientHeaderReader(recipients, fallback).read(text)
 
 
-def _spell(tokens: Sequence[int]) -> str:
-    """The header's text; tokens that are no text stand as surrogates."""
+def _to_text(tokens: Sequence[int]) -> str:
+    """The text of a header, with a surrogate for each control token."""
     parts = []
     words: list[int] = []
     for token in tokens:
@@ -187,14 +193,14 @@ def _spell(tokens: Sequence[int]) -> str:
     return "".join([*parts, decode(words)])
 
 
-def _legal(spelled: str, recipients: Recipients) -> Reading | None:
-    match = _LEGAL.fullmatch(spelled)
+def _read_legal(text: str, recipients: Recipients) -> Reading | None:
+    match = _LEGAL.fullmatch(text)
     if match is None:
         return None
     role_part, channel, channel_part, constrained, word = match.groups()
     recipient = role_part or channel_part
     if recipient is not None:
-        if (role_part and channel_part) or recipient in _NOBODY:
+        if (role_part and channel_part) or recipient in _NOT_RECIPIENTS:
             return None
         if recipients.resolve(recipient) != Resolved(recipient):
             return None
@@ -204,7 +210,7 @@ def _legal(spelled: str, recipients: Recipients) -> Reading | None:
 
 
 class LenientHeaderReader:
-    """One malformed header while it is read, part by part."""
+    """Reads one malformed header, part by part."""
 
     def __init__(self, recipients: Recipients, fallback: Channel) -> None:
         self._recipients = recipients
@@ -215,108 +221,109 @@ class LenientHeaderReader:
         self._content_type: str | None = None
         self._repairs: dict[Repair, None] = {}
 
-    def read(self, spelled: str) -> Reading:
-        """The header that was meant: last channel, first real recipient, first content type."""
-        role, *channels = spelled.replace(_OTHER, "").split(_CHANNEL)
+    def read(self, text: str) -> Reading:
+        """The header with the last channel, the first tool and the first content type."""
+        role, *channels = text.replace(_OTHER, "").split(_CHANNEL)
         self._role_part(role)
         for part in channels:
             self._channel_part(part)
         if len(channels) > 1:
-            self._note(Repair.REPEATED_CHANNEL)
+            self._add_repair(Repair.REPEATED_CHANNEL)
         recipient = self._recipient()
         if self._channel is None:
-            self._note(Repair.MISSING_CHANNEL)
+            self._add_repair(Repair.MISSING_CHANNEL)
             self._channel = Channel.COMMENTARY if recipient else self._fallback
         if not self._repairs:
-            self._note(Repair.HEADER_WORDS)
+            self._add_repair(Repair.HEADER_WORDS)
         header = Header(self._channel, recipient, self._content_type)
         return Reading(header, tuple(self._repairs))
 
-    def _note(self, repair: Repair) -> None:
+    def _add_repair(self, repair: Repair) -> None:
         self._repairs[repair] = None
 
     def _role_part(self, part: str) -> None:
         words = list(self._words(part))
         role = words[0] if words else ""
         if not role:
-            self._note(Repair.MISSING_START)
+            self._add_repair(Repair.MISSING_START)
         elif role != Role.ASSISTANT:
-            self._note(Repair.UNEXPECTED_ROLE)
+            self._add_repair(Repair.UNEXPECTED_ROLE)
         while role.startswith(Role.ASSISTANT):
             role = role[len(Role.ASSISTANT) :]
         if role in _OTHER_AUTHORS:
             self._fallback = Channel.ANALYSIS
-        elif not self._mention(role):
-            self._channel = _channel_like(role)
-        self._further(words[1:])
+        elif not self._add_mentioned_tool(role):
+            self._channel = _nearest_channel(role)
+        self._read_words(words[1:])
 
     def _channel_part(self, part: str) -> None:
         words = list(self._words(part))
         name = words[0] if words else ""
-        if name and (name in _CHANNEL_NAMES or not self._mention(name)):
-            self._channel = _channel_like(name) or Channel.FINAL
+        if name and (name in _CHANNEL_NAMES or not self._add_mentioned_tool(name)):
+            self._channel = _nearest_channel(name) or Channel.FINAL
             if name != self._channel:
-                self._note(Repair.UNKNOWN_CHANNEL)
-        self._further(words[1:])
+                self._add_repair(Repair.UNKNOWN_CHANNEL)
+        self._read_words(words[1:])
 
     def _words(self, part: str) -> Iterator[str]:
-        """The plain words before `<|constrain|>`; takes what is said with `to=` or after it."""
+        """The words before `<|constrain|>`. Stores recipients, and the content type after it."""
         plain, constrain, constrained = part.partition(_CONSTRAIN)
-        yield from self._unaddressed(plain)
+        yield from self._words_without_recipients(plain)
         if constrain:
-            self._typed(" ".join(self._unaddressed(constrained.replace(_CONSTRAIN, " "))))
+            words = self._words_without_recipients(constrained.replace(_CONSTRAIN, " "))
+            self._set_content_type(" ".join(words))
 
-    def _unaddressed(self, text: str) -> Iterator[str]:
+    def _words_without_recipients(self, text: str) -> Iterator[str]:
         for item in _ITEM.finditer(text):
             if item["to"]:
                 self._addressed.append(self._recipients.resolve(item["name"]))
             if word := item[0].removesuffix(item["to"] or ""):
                 yield word
 
-    def _further(self, words: Iterable[str]) -> None:
+    def _read_words(self, words: Iterable[str]) -> None:
         for word in words:
             if word in CONTENT_TYPES:
-                self._typed(word)
-            elif not self._mention(word):
-                self._note(Repair.HEADER_WORDS)
+                self._set_content_type(word)
+            elif not self._add_mentioned_tool(word):
+                self._add_repair(Repair.HEADER_WORDS)
 
-    def _typed(self, content_type: str) -> None:
+    def _set_content_type(self, content_type: str) -> None:
         if not _is_content_type(content_type) or self._content_type is not None:
-            self._note(Repair.HEADER_WORDS)
+            self._add_repair(Repair.HEADER_WORDS)
         else:
             self._content_type = content_type
 
-    def _mention(self, word: str) -> bool:
-        tool = self._recipients.known(word)
+    def _add_mentioned_tool(self, word: str) -> bool:
+        tool = self._recipients.declared_tool(word)
         if tool is not None:
             self._mentioned.append(tool)
         return tool is not None
 
     def _recipient(self) -> str | None:
         if len(self._addressed) > 1:
-            self._note(Repair.REPEATED_RECIPIENT)
-        real = [tool for tool in self._addressed if tool.recipient not in _NOBODY]
-        if len(real) < len(self._addressed):
-            self._note(Repair.HEADER_WORDS)
+            self._add_repair(Repair.REPEATED_RECIPIENT)
+        tools = [tool for tool in self._addressed if tool.recipient not in _NOT_RECIPIENTS]
+        if len(tools) < len(self._addressed):
+            self._add_repair(Repair.HEADER_WORDS)
         if self._mentioned:
-            self._note(Repair.MISPLACED_RECIPIENT)
-        tool = next(iter([*real, *self._mentioned]), None)
+            self._add_repair(Repair.MISPLACED_RECIPIENT)
+        tool = next(iter([*tools, *self._mentioned]), None)
         if tool is None:
             return None
         if tool.repair:
-            self._note(tool.repair)
-        if tool.glued in CONTENT_TYPES:
-            self._content_type = self._content_type or tool.glued
+            self._add_repair(tool.repair)
+        if tool.suffix in CONTENT_TYPES:
+            self._content_type = self._content_type or tool.suffix
         return tool.recipient
 
 
 def _is_content_type(text: str) -> bool:
-    return names.is_title(text) and text not in _NOBODY
+    return names.is_title(text) and text not in _NOT_RECIPIENTS
 
 
-def _channel_like(word: str) -> Channel | None:
-    """The channel that `word` begins with, or else shares a stem with."""
+def _nearest_channel(word: str) -> Channel | None:
+    """The channel that `word` begins with, or that has the same first letters, else None."""
     lowered = word.lower()
     return next((c for c in Channel if lowered.startswith(c)), None) or next(
-        (c for c in Channel if lowered.startswith(c[:_SHORTEST_STEM])), None
+        (c for c in Channel if lowered.startswith(c[:_SHARED_LETTERS])), None
     )

@@ -4,12 +4,13 @@ The parser accepts any ids in any order. Every character of a body becomes part 
 control token or header word does. Departures from legal harmony are reported (`events.Repair`). No
 decision depends on a later message.
 
-A header stands from `<|start|>` (or from whatever stands in its place) to `<|message|>`, a body
-from there to the next control token. What stands outside of bodies is withheld. If a
-`<|message|>` follows, it was a header, after text that no message claims; both are dropped. If the
-sampling ends there, by a stop token or by length, it is text, but for its header words: the
-longest legal header that each part between `<|start|>` and `<|end|>` begins with, and each further
-part of a legal header that `<|channel|>` or `<|constrain|>` opens, whole or cut off by the end.
+A header reaches from `<|start|>` (or from the token in its place) to `<|message|>`, a body from
+there to the next control token. Tokens outside of bodies are withheld. If a `<|message|>` follows,
+they were a header and stray text before it, and neither becomes text of a message. If the sampling
+ends there, by a stop token or by length, they become the text of messages, without header words:
+the longest legal header at the beginning of each part between `<|start|>` and `<|end|>`, and each
+part of a legal header that begins with `<|channel|>` or `<|constrain|>`, complete or cut off at the
+end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,10 +48,10 @@ _ENDS_OF_TEXT = {
 
 
 class Parser:
-    """Reads one sampling.
+    """Parses the tokens of one sampling.
 
-    declared: the tools' full recipient names, such as `functions.f`, `browser.search`, `python`.
-    prefix: what the prompt already gave of the first message; part of its tokens, not sampled.
+    declared: full recipient names of the tools, such as `functions.f`, `browser.search`, `python`.
+    prefix: the tokens of the first message at the end of the prompt. They are part of the message.
     """
 
     def __init__(self, declared: Iterable[str] = (), prefix: Sequence[int] = ASSISTANT) -> None:
@@ -62,16 +63,16 @@ class Parser:
         self._read(prefix)
 
     def push(self, token: int) -> Sequence[Event]:
-        """The events that the next sampled token completes. Any int is read."""
+        """The events that the next sampled token completes. Accepts any int."""
         return self.push_many((token,))
 
     def push_many(self, tokens: Sequence[int]) -> Sequence[Event]:
-        """The events of the next tokens: those of `push`, adjacent deltas of a message merged."""
+        """The events of the next tokens. Adjacent deltas of a message are merged."""
         self._read(tokens)
         return self._take_events()
 
     def finish(self) -> Sequence[Event]:
-        """The events that the end of sampling completes, whether a stop token came or not."""
+        """The events at the end of the sampling, with or without a stop token."""
         if isinstance(self._open, _OpenMessage):
             self._close(self._open, None)
         else:
@@ -127,12 +128,12 @@ class Parser:
         self._open = _OpenHeader(self._position + 1)
 
     def _end_unfinished_header(self, header: "_OpenHeader", end: int | None) -> None:
-        """Read what no `<|message|>` followed; `end` is the stop token, if one came."""
+        """Emit the messages of a header without `<|message|>`. end: the stop token, if any."""
         texts = [
             (part, reading) for part in header.parts() if (reading := self._read_unfinished(part))
         ]
         for place, (part, reading) in enumerate(texts, start=1):
-            # What ended the last one ended the sampling, unless that was the token limit.
+            # The stop token ends the last message. At the token limit there is none.
             last = end if end is not None and place == len(texts) else part.end
             self._events += part.message(self._index, reading, last)
             self._index += 1
@@ -146,11 +147,11 @@ class Parser:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What stood between two of `<|start|>` and `<|end|>`, where a header should.
+    """Tokens of an unfinished header between `<|start|>` or `<|end|>` and the next of these.
 
-    tokens: with the `<|start|>` before it, without the `<|end|>` after it. position: of the first.
-    end: what closed it, None where the sampling ended. fallback: the channel where it names none.
-    stray: something stood before it.
+    tokens: with the `<|start|>` before them, without the `<|end|>` after them. position: of the
+    first token. end: the token that closed it, None at the end of the sampling. fallback: the
+    channel if it names none. stray: whether other tokens precede it.
     """
 
     tokens: Sequence[int]
@@ -160,7 +161,7 @@ class _Part:
     stray: bool
 
     def message(self, index: int, reading: Reading, end: int | None) -> list[Event]:
-        """The message that `reading` says the part is, ended by `end`."""
+        """The events of the message with the header and text of `reading`, ended by `end`."""
         reading = _with_repairs(reading, self.tokens, stray=self.stray)
         header = reading.header
         span = (max(self.position, 0), max(self.position + len(self.tokens), 0))
@@ -177,9 +178,9 @@ class _Part:
 
 
 class _OpenHeader:
-    """All that has come since the last message: a header, after whatever strayed before it.
+    """The tokens since the last message: a header, possibly after stray tokens.
 
-    position: of its first token. fallback: the channel where it names none.
+    position: of the first token. fallback: the channel of a header that names none.
     """
 
     def __init__(self, position: int, fallback: Channel = Channel.FINAL) -> None:
@@ -191,11 +192,11 @@ class _OpenHeader:
 
     @property
     def own_tokens(self) -> list[int]:
-        """The header's, from `<|start|>` on; before them stands text that came to nothing yet."""
+        """The tokens of the header, from `<|start|>` on, without the stray tokens before it."""
         return self._tokens[self._own :]
 
     def add(self, token: int) -> None:
-        """Take a token that does not complete the header; `<|start|>` begins it anew."""
+        """Add a token other than `<|message|>`. `<|start|>` begins a new header."""
         if token == START:
             if self._tokens:
                 self._earlier.append(self._part(START))
@@ -207,12 +208,12 @@ class _OpenHeader:
             self._own = len(self._tokens)
 
     def read(self, recipients: Recipients) -> Reading:
-        """What the header says; `<|message|>` has come."""
+        """Interpret the header. Called at `<|message|>`."""
         reading = headers.read(_without_start(self.own_tokens), recipients, self._fallback)
         return _with_repairs(reading, self.own_tokens, stray=self._own > 0)
 
     def parts(self) -> list[_Part]:
-        """All that has come, in order."""
+        """All parts since the last message, in order."""
         return [*self._earlier, self._part(None)]
 
     def _part(self, end: int | None) -> _Part:
@@ -224,7 +225,7 @@ class _OpenHeader:
 class _OpenMessage:
     """A message whose header is known and whose body is being sampled.
 
-    tokens: from `<|start|>` to `<|message|>`. position: of the body's first token.
+    tokens: from `<|start|>` to `<|message|>`. position: of the first token of the body.
     """
 
     def __init__(self, index: int, reading: Reading, tokens: list[int], position: int) -> None:
@@ -239,11 +240,11 @@ class _OpenMessage:
         self._decoder = Utf8Decoder()
 
     def fallback(self, token: int) -> Channel:
-        """The channel of a header that `token` opens in this body, where it names none."""
+        """The channel of a header that begins with `token` in this body, if it names none."""
         return Channel.FINAL if token == CHANNEL else self._header.channel
 
     def add(self, tokens: Sequence[int], position: int) -> Sequence[Event]:
-        """The delta that ordinary tokens complete, the first of them at `position`."""
+        """The delta that text tokens complete. position: of the first of them."""
         self._tokens += tokens
         pieces = token_bytes()
         if len(tokens) == 1:
@@ -257,12 +258,12 @@ class _OpenMessage:
         return (self._delta(text, position + len(tokens) - incomplete),)
 
     def skip(self, token: int) -> None:
-        """Leave out a token that is neither text nor of harmony's."""
+        """Exclude from the text a token that is neither text nor a control token of harmony."""
         self._tokens.append(token)
         self._repairs.append(Repair.CONTROL_IN_BODY)
 
     def ended(self, end: int | None, position: int) -> list[Event]:
-        """The last delta, if one is left, and the end, at `position`, by the token `end`."""
+        """The last delta, if any, and the end of the message by the token `end` at `position`."""
         events: list[Event] = []
         if text := self._decoder.finish():
             events.append(self._delta(text, position))
@@ -285,7 +286,7 @@ class _OpenMessage:
     def _delta(self, text: str, stop: int) -> ContentDelta:
         self._content.append(text)
         start, self._delta_start = self._delta_start, stop
-        # The prompt's own tokens stand before 0.
+        # Tokens of the prompt have negative positions.
         span = (start, stop) if start >= 0 else (0, max(stop, 0))
         return ContentDelta(self._index, text, span)
 
@@ -304,7 +305,7 @@ def _without_start(tokens: Sequence[int]) -> Sequence[int]:
 
 
 def _with_repairs(reading: Reading, tokens: Sequence[int], *, stray: bool) -> Reading:
-    """With what is wrong about where the header `tokens` stand; `stray`: something precedes it."""
+    """`reading` with the repairs for tokens before the header, and for a missing `<|start|>`."""
     own = []
     if stray:
         own.append(Repair.STRAY_TOKENS)
@@ -314,7 +315,7 @@ def _with_repairs(reading: Reading, tokens: Sequence[int], *, stray: bool) -> Re
 
 
 def _tokens_within(tokens: Sequence[int], size: int) -> int:
-    """The number of tokens at the end that lie wholly within the last `size` bytes."""
+    """The number of tokens at the end whose bytes are all among the last `size` bytes."""
     count = 0
     while size and count < len(tokens):
         size -= len(token_bytes()[tokens[-1 - count]])

@@ -1,11 +1,11 @@
-"""Which JSON Schemas can be enforced strictly, so that a client learns of it before it waits.
+"""Checks whether JSON Schemas can be enforced strictly, before a request is accepted.
 
 The rules are those of OpenAI's structured outputs
 (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"): the root is an
 object, every object is closed and requires all its properties, sizes are bounded. What llguidance
-enforces beyond their subset (its docs/json_schema.md) is supported too. Unknown keywords are
-annotations, as JSON Schema has it. One thing is enforced more loosely than its name says: in
-llguidance every year's February has 29 days.
+enforces beyond this subset (its docs/json_schema.md) is supported too. Unknown keywords are
+annotations, as in JSON Schema. The formats of dates are less strict than their definition: for
+llguidance, February has 29 days in every year.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ _REFUSED = frozenset(
         *("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$anchor"),
     }
 )
-# llguidance compares numbers as doubles.
+# llguidance compares these numbers as doubles.
 _VALUES = frozenset(
     {
         *("const", "enum", "multipleOf"),
@@ -51,7 +51,7 @@ _NESTING = frozenset({"properties", "patternProperties", "items", "prefixItems"}
 
 
 class UnsupportedSchema(ValueError):
-    """A schema that cannot be enforced strictly; `path` leads to what is wrong with it."""
+    """A schema that cannot be enforced strictly. path: the steps from the root to the fault."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path_text(path)}: {reason}")
@@ -60,19 +60,19 @@ class UnsupportedSchema(ValueError):
 
 
 def root_type(schema: Mapping[str, Any]) -> str | None:
-    """The one type of JSON that a schema says that it is for, None where there is no such."""
+    """The value of `type` at the root of `schema` if it is one JSON type, else None."""
     named = schema.get("type")
     return named if isinstance(named, str) and named in _TYPES else None
 
 
 def path_text(path: Path) -> str:
-    """A path as people write it: `$`, `$.properties.a.anyOf[0]`."""
+    """A path as text, such as `$` or `$.properties.a.anyOf[0]`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "$" + "".join(steps)
 
 
 def check_strict(schema: Mapping[str, Any]) -> None:
-    """Raises UnsupportedSchema at the first place that strict mode does not take."""
+    """Raises UnsupportedSchema, with the path, for the first fault that strict mode refuses."""
     if schema.get("type") != "object":
         raise UnsupportedSchema((), "the root has to be of type 'object'")
     if "anyOf" in schema:
@@ -88,15 +88,15 @@ def check_strict(schema: Mapping[str, Any]) -> None:
                 checked.add(id(place.schema))
                 sizes.add(place)
                 _check(place)
-                # References may lead to where no keyword does.
+                # The target of a reference may be under an unknown keyword.
                 waiting += references.check(place)
 
 
 def without_dialects(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy without `$schema` and `$id` at any place: what `check_strict` read holds then.
+    """A copy of `schema` without `$schema` and `$id`, which llguidance reads like `check_strict`.
 
-    In llguidance an older dialect turns `prefixItems` off, for the schema that it stands in, and
-    references in a schema with an identifier start there.
+    In llguidance an older dialect disables `prefixItems` in its schema, and references inside a
+    schema with an identifier are relative to that schema.
     """
     return _rewritten(schema, _drop_dialect)
 
@@ -107,7 +107,7 @@ def _drop_dialect(place: dict[str, Any]) -> None:
 
 
 def with_canonical_references(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy whose references llguidance resolves as `check_strict` does: it takes only URIs."""
+    """A copy of `schema` with references as URIs, the only form that llguidance resolves."""
     return _rewritten(schema, _canonical_reference)
 
 
@@ -119,7 +119,7 @@ def _canonical_reference(place: dict[str, Any]) -> None:
 def _rewritten(
     schema: Mapping[str, Any], rewrite: Callable[[dict[str, Any]], object]
 ) -> dict[str, Any]:
-    """A copy of which every schema in it, itself included, was rewritten; of what is none, none."""
+    """A copy of `schema` in which `rewrite` was called with it and with each schema inside."""
     waiting = [whole := dict(schema)]
 
     def copied(value: Any) -> Any:
@@ -144,7 +144,7 @@ def _rewritten(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One schema inside a schema; `depth` counts the values that its own are nested in."""
+    """A schema inside a schema. depth: the number of values around the value that it describes."""
 
     path: Path
     schema: Mapping[str, Any]
@@ -156,7 +156,7 @@ def _root(schema: Mapping[str, Any]) -> _Place:
 
 
 def _places(root: _Place) -> Iterator[_Place]:
-    """Every schema in `root`, itself first. Raises UnsupportedSchema where none can stand."""
+    """All schemas in `root`, itself first. Raises UnsupportedSchema for a value of a wrong type."""
     waiting = [root]
     while waiting:
         place = waiting.pop()
@@ -201,7 +201,7 @@ def _of_kind(place: _Place, word: str, kind: type, missing: Any) -> Any:
 
 
 class _Sizes:
-    """What of a schema is bounded as a whole."""
+    """Checks the limits that apply to a schema as a whole."""
 
     def __init__(self) -> None:
         self._properties = 0
@@ -209,14 +209,14 @@ class _Sizes:
         self._characters = 0
 
     def add(self, place: _Place) -> None:
-        """Count one more schema. Raises UnsupportedSchema at the one that is too much."""
+        """Add a schema inside it. Raises UnsupportedSchema if a limit is exceeded."""
         if _COUNTED.isdisjoint(place.schema):
             return
         properties = _of_kind(place, "properties", Mapping, {})
         names = [*properties, *_of_kind(place, "$defs", Mapping, {})]
         values = _of_kind(place, "enum", list, [])
-        said = (*names, *values, place.schema.get("const"))
-        texts = [text for text in said if isinstance(text, str)]
+        values_and_names = (*names, *values, place.schema.get("const"))
+        texts = [text for text in values_and_names if isinstance(text, str)]
         self._properties += len(properties)
         self._values += len(values)
         self._characters += sum(map(len, texts))
@@ -284,64 +284,65 @@ def _check_object(place: _Place) -> None:
 
 
 class _References:
-    """Whether references lead to a schema in `root`, and not back to themselves without a value."""
+    """Checks that references in `root` lead to schemas in it, without cycles of references only."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._sound: set[tuple[str, ...]] = set()
+        self._valid: set[tuple[str, ...]] = set()
 
     def check(self, place: _Place) -> Iterator[_Place]:
-        """The schemas that a place's reference leads to. Raises UnsupportedSchema for a bad one."""
-        seen: dict[tuple[str, ...], None] = {}
+        """The targets of the reference of a place. Raises UnsupportedSchema for an invalid one."""
+        followed: dict[tuple[str, ...], None] = {}
         schema: Any = place.schema
         while isinstance(schema, Mapping) and "$ref" in schema:
             reference = schema["$ref"]
             steps = pointers.steps(reference)
-            if steps in self._sound:
+            if steps in self._valid:
                 break
-            if steps in seen:
-                raise _unsound(place, reference, "leads back to itself")
+            if steps in followed:
+                raise _invalid_reference(place, reference, "leads back to itself")
             schema = pointers.resolve(reference, self._root)
             if steps is None or not isinstance(schema, Mapping | bool):
-                raise _unsound(place, reference, "leads to no schema in this one")
-            seen[steps] = None
+                raise _invalid_reference(place, reference, "leads to no schema in this one")
+            followed[steps] = None
             if isinstance(schema, Mapping):
                 yield _Place(steps, schema, 0)
-        self._sound.update(seen)
+        self._valid.update(followed)
 
 
-def _unsound(place: _Place, reference: object, reason: str) -> UnsupportedSchema:
+def _invalid_reference(place: _Place, reference: object, reason: str) -> UnsupportedSchema:
     return UnsupportedSchema((*place.path, "$ref"), f"{reference!r} {reason}")
 
 
 MAX_OPEN = 400
-"""The most optional properties that a value may begin with, all its alternatives together.
+"""The maximum of optional properties that a value may begin with, over all its alternatives.
 
-llguidance keeps some four items for each, of at most 2,000 for what may come next (its default):
-where there are more the schema compiles, and fails as soon as such a value is opened.
+llguidance stores about four items for each, and has a limit of 2,000 items (its default). A schema
+with more properties compiles, but sampling fails at the beginning of such a value.
 """
 
 
 def is_wide(schema: Mapping[str, Any]) -> bool:
-    """Whether some value of a schema may begin with more than `MAX_OPEN` optional properties."""
+    """Whether a value of `schema` may begin with more than `MAX_OPEN` optional properties."""
     choices = _Choices(schema)
     try:
         return any(choices.open(place.schema) > MAX_OPEN for place in _places(_root(schema)))
-    except UnsupportedSchema:  # whether it compiles is not asked here
+    except UnsupportedSchema:  # reported by `check_strict`
         return False
 
 
 class _Choices:
-    """Counts the optional properties of values; root: what references are resolved in."""
+    """Counts the optional properties of values. root: the schema that references refer to."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._known: dict[int, int] = {}
 
     def open(self, schema: Any, depth: int = 0) -> int:
-        """How many a value may begin with; what is nested too deep, or in itself, counts nothing.
+        """The number of optional properties that a value may begin with.
 
-        What stands beside alternatives is part of each.
+        Schemas that are nested too deep, or in themselves, count as 0. Keywords beside alternatives
+        apply to each alternative.
         """
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return 0
@@ -382,10 +383,10 @@ _PLAIN_CHARACTERS = 1_000
 
 
 def is_plain(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema is so small and simple that it surely compiles, and at once.
+    """Whether a schema is so simple that it certainly compiles, and fast.
 
-    Objects, arrays, scalars and choices of strings are; references, patterns, bounds and unions
-    have to be tried.
+    It may have objects, arrays, scalars and enums of strings, within limits, but no references,
+    patterns, bounds of numbers or unions.
     """
     try:
         for count, place in enumerate(_places(_root(schema))):

@@ -10,7 +10,7 @@ pytest_plugins = ["tests.postgres"]
 
 # Read when the libraries are first imported; processes that tests start inherit them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Servers that tests start keep what they are told in here, not in the home folder.
+# Servers that tests start store their data here, not in the home folder.
 _data = tempfile.TemporaryDirectory(prefix="gpt-oss-data-", ignore_cleanup_errors=True)
 atexit.register(_data.cleanup)
 os.environ["XDG_DATA_HOME"] = _data.name

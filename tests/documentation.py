@@ -1,4 +1,4 @@
-"""The pages that people read, taken apart for tests."""
+"""Parses the documentation pages for tests."""
 
 import re
 import shlex

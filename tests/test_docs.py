@@ -189,8 +189,8 @@ def is_fine(words: list[str]) -> bool:
                 for name, service in COMPOSE["services"].items()
                 if name.startswith("engine-")
             }
-            given = " ".join(arguments).replace("=", " ")
-            return all(flag.replace("=", " ") in given for flag in engine[1:-1])
+            command_line = " ".join(arguments).replace("=", " ")
+            return all(flag.replace("=", " ") in command_line for flag in engine[1:-1])
     return False
 
 
@@ -270,7 +270,7 @@ def test_every_endpoint_that_is_documented_exists(routes: dict[str, set[str]]) -
 
 
 @pytest.mark.parametrize("field", CreateResponse.model_fields)
-def test_the_page_on_responses_says_what_each_field_does(field: str) -> None:
+def test_the_page_on_responses_describes_each_field(field: str) -> None:
     rows = table(section(DOCS / "responses.md", "Request fields"))
     assert any(f"`{field}`" in row[0] for row in rows)
 
@@ -378,7 +378,7 @@ def test_a_word_is_explained_in_one_sentence(row: list[str]) -> None:
     assert re.fullmatch(r"(?:`[\w.]+`)?", row[2])
 
 
-def test_every_folder_and_module_says_what_it_is_for() -> None:
+def test_every_folder_and_module_has_a_description() -> None:
     page = text(DOCS / "modules.md")
     assert [row[0] for row in table(page) if not row[1]] == []
     folders = re.findall(r"^## (\S+)\n\n(.*)$", page, re.MULTILINE)

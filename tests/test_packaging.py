@@ -66,8 +66,13 @@ def test_every_requirement_is_pinned_within_its_range() -> None:
 
 def test_every_requirement_is_pinned_beside_vllm_too() -> None:
     tools = ("hypothesis", "pytest>", "pytest-asyncio")
-    wanted = [text for text in PROJECT["optional-dependencies"]["test"] if text.startswith(tools)]
-    assert unpinned(pins("tests/vllm-constraints.txt"), [*PROJECT["dependencies"], *wanted]) == []
+    requirements = [
+        text for text in PROJECT["optional-dependencies"]["test"] if text.startswith(tools)
+    ]
+    assert (
+        unpinned(pins("tests/vllm-constraints.txt"), [*PROJECT["dependencies"], *requirements])
+        == []
+    )
 
 
 def test_pins_name_no_build_of_a_version() -> None:
@@ -118,7 +123,7 @@ def test_the_wheel_holds_the_vocabulary_and_the_licences(wheel: list[str]) -> No
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_each_package_says_that_it_is_typed(wheel: list[str], package: str) -> None:
+def test_each_package_is_marked_as_typed(wheel: list[str], package: str) -> None:
     assert f"{package}/py.typed" in wheel
 
 
@@ -213,7 +218,7 @@ def test_no_shell_stands_between_make_and_the_server(installed: Path) -> None:
 
 
 @pytest.mark.skipif(HADOLINT is None, reason="no hadolint for this platform")
-def test_hadolint_has_nothing_to_say_about_the_image() -> None:
+def test_hadolint_accepts_the_image() -> None:
     assert HADOLINT is not None
     result = subprocess.run([HADOLINT, "Dockerfile"], cwd=ROOT, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (0, "")
@@ -231,7 +236,7 @@ def test_the_image_gets_every_file_that_the_build_reads() -> None:
 
 
 class Health(http.server.BaseHTTPRequestHandler):
-    """Answers /health with the status that the server was given, all else with 404."""
+    """Answers /health with the status of the server, all else with 404."""
 
     def do_GET(self) -> None:
         status = getattr(self.server, "status", 404) if self.path == "/health" else 404
@@ -253,7 +258,7 @@ def health() -> Iterator[http.server.HTTPServer]:
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
-def test_the_image_is_healthy_when_the_server_says_so(
+def test_the_image_is_healthy_when_the_server_is(
     health: http.server.HTTPServer, status: int, healthy: bool
 ) -> None:
     health.status = status  # type: ignore[attr-defined]
@@ -403,9 +408,9 @@ def test_nothing_that_vllms_image_pins_can_move() -> None:
 @pytest.mark.parametrize("name", ["server", "engine-1", "engine-2"])
 def test_arguments_of_an_engine_may_hold_commas_and_json(name: str) -> None:
     command = COMPOSE["services"][name]["command"]
-    given = """--a '{"mode": 0, "sizes": [1, 2]}' --b=x,y"""
+    arguments = """--a '{"mode": 0, "sizes": [1, 2]}' --b=x,y"""
     assert command.endswith(" ${ENGINE_ARGS:-}")
-    words = shlex.split(command.replace("${ENGINE_ARGS:-}", given))
+    words = shlex.split(command.replace("${ENGINE_ARGS:-}", arguments))
     assert words[-3:] == ["--a", '{"mode": 0, "sizes": [1, 2]}', "--b=x,y"]
 
 
@@ -414,9 +419,9 @@ def test_the_arguments_of_one_gpu_box_are_options_of_the_server(
 ) -> None:
     served: list[Settings] = []
     monkeypatch.setattr("server.commands.serve.serve", served.append)
-    given = """--engine-arg 'compilation_config={"mode": 0, "level": [1, 2]}'"""
+    arguments = """--engine-arg 'compilation_config={"mode": 0, "level": [1, 2]}'"""
     command = COMPOSE["services"]["server"]["command"].replace("${GPUS:-1}", "2")
-    assert main(shlex.split(command.replace("${ENGINE_ARGS:-}", given))) == 0
+    assert main(shlex.split(command.replace("${ENGINE_ARGS:-}", arguments))) == 0
     assert served[0].backend_options == {
         "tensor_parallel_size": "2",
         "compilation_config": '{"mode": 0, "level": [1, 2]}',
@@ -466,9 +471,11 @@ def test_scaled_out_gateways_reach_every_engine_and_share_the_store() -> None:
     gateways = [name for name in scaled if name.startswith("gateway-")]
     assert (len(engines), len(gateways)) == (2, 2)
     for name in gateways:
-        told = scaled[name]["environment"]
-        assert told["GPT_OSS_BACKEND_URL"] == ",".join(f"http://{one}:8000" for one in engines)
-        assert "@postgres/" in told["GPT_OSS_STORE"]
+        environment = scaled[name]["environment"]
+        assert environment["GPT_OSS_BACKEND_URL"] == ",".join(
+            f"http://{one}:8000" for one in engines
+        )
+        assert "@postgres/" in environment["GPT_OSS_STORE"]
         assert {*engines, "postgres"} == {*scaled[name]["depends_on"]}
     ids = [device["device_ids"] for name in engines for device in devices(scaled[name])]
     assert ids == [["0"], ["1"]]

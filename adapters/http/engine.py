@@ -21,53 +21,53 @@ from adapters.errors import (
 )
 from adapters.http.options import Options
 from adapters.http.sse import EventLines
-from adapters.http.wire import JSON, Reader, Served, Wire, refusal
+from adapters.http.wire import JSON, Reader, ServerInfo, Wire, error_of_status
 from adapters.phases import split_by_phase
 
 logger = logging.getLogger(__name__)
 
-# Rows of gpt-oss's logits: a fact of the family, which no server tells.
+# The number of logits of all gpt-oss models. No server reports it.
 VOCAB_SIZE = 201_088
 _QUOTED_BYTES = 500
-# Of which llama.cpp's trial answers are the most.
+# Most of it is for the test completion of llama.cpp.
 _DESCRIBE_SECONDS = 30.0
-# Less than servers keep idle connections (uvicorn: 5), so that none closes as it is used again.
+# Shorter than the keep-alive of servers (uvicorn: 5), so that none closes a connection in use.
 _IDLE_SECONDS = 2.0
-# Not ReadTimeout: it comes after minutes, and the engine has the request.
+# Without ReadTimeout, since after minutes the engine already has the request.
 _UNREACHED = (httpx.ConnectTimeout, httpx.NetworkError, httpx.RemoteProtocolError)
 
 
 class HTTPEngine:
-    """Implements `adapters.base.Backend` for the server at `url`, of the kind that `wire` knows."""
+    """Implements `adapters.base.Backend` for the server at `url`, with the protocol `wire`."""
 
     def __init__(self, url: str, wire: Wire, options: Options) -> None:
         self.name = url
         self._wire = wire
         self._options = options
-        self._served: Served | None = None
+        self._server: ServerInfo | None = None
         self._client: httpx.AsyncClient | None = None
 
     @property
     def info(self) -> BackendInfo:
-        served = self._served
-        if served is None:
+        server = self._server
+        if server is None:
             raise EngineFault(f"{self.name} has not been reached")
         return BackendInfo(
             self._wire.name,
-            served.model,
-            served.context_length,
+            server.model,
+            server.context_length,
             VOCAB_SIZE,
-            served.features,
-            max_requests=served.max_requests,
+            server.features,
+            max_requests=server.max_requests,
         )
 
     async def start(self) -> None:
-        """Connect, and ask what is served. Raises BackendFailed; may be called again then."""
+        """Connect, and request the server's properties. May be repeated after BackendFailed."""
         if self._client is None:
             self._client = self._connect()
         try:
             async with asyncio.timeout(_DESCRIBE_SECONDS):
-                self._served = await self._wire.describe(self._client)
+                self._server = await self._wire.describe(self._client)
         except TimeoutError as error:
             raise EngineFault(f"{self.name} does not say what it serves") from error
         except httpx.HTTPStatusError as error:
@@ -86,7 +86,7 @@ class HTTPEngine:
                 base_url=self.name,
                 headers={"accept-encoding": "identity", **key},
                 timeout=httpx.Timeout(options.timeout_seconds, connect=options.connect_seconds),
-                # As many as the gateway admits; idle ones stay open for the next turn.
+                # The gateway limits the requests. Idle connections stay open for the next turn.
                 limits=httpx.Limits(
                     max_connections=None,
                     max_keepalive_connections=64,
@@ -99,7 +99,7 @@ class HTTPEngine:
 
     async def stop(self) -> None:
         client, self._client = self._client, None
-        self._served = None
+        self._server = None
         if client is not None:
             await client.aclose()
 
@@ -134,7 +134,7 @@ class HTTPEngine:
                 },
             ) as response:
                 if response.status_code != httpx.codes.OK:
-                    raise await self._refusal(response, request)
+                    raise await self._error_of(response, request)
                 async for chunk in self._chunks(response, reader):
                     yield chunk
         except (httpx.HTTPError, httpx.StreamError) as error:
@@ -151,7 +151,7 @@ class HTTPEngine:
                 if line != b"[DONE]" and (chunk := self._read(line, reader)) is not None
             ]
             if chunks:
-                yield _joined(chunks)
+                yield _merged(chunks)
         yield reader.finish()
 
     def _read(self, line: bytes, reader: Reader) -> GenerationChunk | None:
@@ -171,20 +171,20 @@ class HTTPEngine:
             raise ContextTooLong(length, info.context_length)
         if request.grammar is not None and "grammar" not in info.features:
             raise Unsupported("a grammar", info.name)
-        assert self._served is not None
-        return orjson.dumps(self._wire.body(request, self._served), option=orjson.OPT_NON_STR_KEYS)
+        assert self._server is not None
+        return orjson.dumps(self._wire.body(request, self._server), option=orjson.OPT_NON_STR_KEYS)
 
-    async def _refusal(self, response: httpx.Response, request: GenerationRequest) -> BackendError:
+    async def _error_of(self, response: httpx.Response, request: GenerationRequest) -> BackendError:
         message = message_of(await response.aread())
         status = response.status_code
         logger.warning("%s answered %d to request %s", self.name, status, request.request_id)
-        given = response.headers.get("retry-after", "")
-        wait = float(given) if given.isdecimal() else 1.0
+        retry_after = response.headers.get("retry-after", "")
+        seconds = float(retry_after) if retry_after.isdecimal() else 1.0
         if status == httpx.codes.TOO_MANY_REQUESTS:
-            return Overloaded("the engine is busy", wait)
+            return Overloaded("the engine is busy", seconds)
         if status == httpx.codes.SERVICE_UNAVAILABLE:
-            return NotReady("the engine takes no requests now", wait)
-        return refusal(status, message, request, self._wire.refused)
+            return NotReady("the engine takes no requests now", seconds)
+        return error_of_status(status, message, request, self._wire.refused_statuses)
 
     def _running(self) -> httpx.AsyncClient:
         if self._client is None:
@@ -200,19 +200,19 @@ class HTTPEngine:
 
 
 def message_of(body: bytes) -> str:
-    """The message in a server's error answer, whatever its shape; shortened."""
+    """The message in the error response of a server, in any of the usual formats; truncated."""
     try:
-        found: Any = orjson.loads(body)
+        value: Any = orjson.loads(body)
         for key in ("error", "message", "detail"):
-            if isinstance(found, Mapping) and key in found:
-                found = found[key]
+            if isinstance(value, Mapping) and key in value:
+                value = value[key]
     except ValueError:
-        found = body.decode(errors="replace")
-    return str(found)[:_QUOTED_BYTES]
+        value = body.decode(errors="replace")
+    return str(value)[:_QUOTED_BYTES]
 
 
-def _joined(chunks: list[GenerationChunk]) -> GenerationChunk:
-    """What arrived at once as one chunk; none of them is the last of its generation."""
+def _merged(chunks: list[GenerationChunk]) -> GenerationChunk:
+    """Chunks that arrived together, as one. None of them is the last one of the generation."""
     if len(chunks) == 1:
         return chunks[0]
     logprobs = [one.logprobs for one in chunks if one.logprobs is not None]
@@ -223,8 +223,8 @@ def _joined(chunks: list[GenerationChunk]) -> GenerationChunk:
     )
 
 
-def error_in(event: JSON) -> tuple[int, str] | None:
-    """Status and message of an event that tells of an error, as OpenAI-like servers send them."""
+def error_of_event(event: JSON) -> tuple[int, str] | None:
+    """Status and message of an event in the error format of OpenAI-like servers, else None."""
     error = event.get("error")
     if error is None:
         return None

@@ -12,10 +12,10 @@ from adapters.grammars import GrammarCompiler
 
 
 class GrammarGuard:
-    """Implements `adapters.base.Backend` around one that masks.
+    """Implements `adapters.base.Backend` around another backend, and checks its tokens.
 
-    Raises InvalidGrammar before anything is sampled where a grammar does not compile. At the first
-    token that it forbids: InvalidGrammar where it cannot be followed, else BackendFailed.
+    Raises InvalidGrammar before sampling if a grammar does not compile. At the first forbidden
+    token it raises InvalidGrammar if the grammar is too complex, else BackendFailed.
     """
 
     def __init__(

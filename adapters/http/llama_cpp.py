@@ -27,56 +27,56 @@ import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendFailed
-from adapters.http.engine import error_in
-from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusal
+from adapters.http.engine import error_of_event
+from adapters.http.wire import BAD_REQUEST, JSON, LastChunk, Reader, ServerInfo, error_of_status
 from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
     {"logit_bias", "seed", "logprobs", "phases", "cached_tokens", "top_k", "min_p"}
 )
-# Nothing that a model would say of its own accord.
+# A token that no model samples by itself.
 _UNLIKELY = 1
 _GRAMMAR = f"%llguidance {{}}\nstart: <[{_UNLIKELY}]>"
-_SEEDS = (1 << 32) - 1  # the 32-bit number after these stands for none
-_LOWEST_LOGPROB = -9999.0  # of what has none or less, as vLLM has it
+_SEEDS = (1 << 32) - 1  # the next 32-bit number means no seed
+_LOWEST_LOGPROB = -9999.0  # replaces missing and lower logprobs, as in vLLM
 _FINISH = {"eos": "stop", "limit": "length"}
-# llama.cpp's, made ordinary when it loads a gpt-oss.
+# llama.cpp makes these ordinary tokens when it loads a gpt-oss model.
 _SPELLED = ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>")
 _ID = re.compile(r"<\[(\d+)]>")
-# Of the last event: the rest repeats the request, the prompt as text.
+# The fields of the last event; the others repeat the request, with the prompt as text.
 _LAST_FIELDS = ["stop", "stop_type", "tokens_predicted", "timings"]
 
 Encode = Callable[[str], list[int]]
 
 
 class LlamaCppWire:
-    """llama.cpp behind HTTP. encode: text with control tokens -> ids, of gpt-oss's vocabulary."""
+    """Implements `Wire` for llama.cpp. encode: converts text with control tokens to ids."""
 
     name = "llama-cpp"
     path = "/completion"
-    refused = BAD_REQUEST
+    refused_statuses = BAD_REQUEST
     reusable = False
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
 
-    async def describe(self, client: httpx.AsyncClient) -> Served:
-        told = await client.get("/props")
-        told.raise_for_status()
-        properties = told.json()
-        tried = await client.post(
+    async def describe(self, client: httpx.AsyncClient) -> ServerInfo:
+        response = await client.get("/props")
+        response.raise_for_status()
+        properties = response.json()
+        completion = await client.post(
             self.path,
             json={"prompt": [0], "n_predict": 1, "return_tokens": True, "grammar": _GRAMMAR},
         )
-        masks = tried.is_success and tried.json()["tokens"] == [_UNLIKELY]
-        return Served(
+        masks = completion.is_success and completion.json()["tokens"] == [_UNLIKELY]
+        return ServerInfo(
             properties.get("model_alias") or properties["model_path"],
             int(properties["default_generation_settings"]["n_ctx"]),
             _FEATURES | ({"grammar"} if masks else frozenset()),
             properties.get("total_slots"),
         )
 
-    def body(self, request: GenerationRequest, served: Served) -> JSON:
+    def body(self, request: GenerationRequest, server: ServerInfo) -> JSON:
         sampling = request.sampling
         body: JSON = {
             "prompt": request.prompt_token_ids,
@@ -98,13 +98,14 @@ class LlamaCppWire:
         if request.grammar is not None:
             head = "" if request.grammar.startswith("%llguidance") else "%llguidance {}\n"
             body["grammar"] = head + request.grammar
-            body["logit_bias"] += [[token_id, False] for token_id in self._unnamed(request.grammar)]
+            forbidden = self._forbidden_ids(request.grammar)
+            body["logit_bias"] += [[token_id, False] for token_id in forbidden]
         if request.logprobs is not None:
             body["n_probs"] = max(1, request.logprobs)
         return body
 
-    def _unnamed(self, grammar: str) -> list[int]:
-        """Structural tokens that the grammar cannot mean; none where it names any but by ids."""
+    def _forbidden_ids(self, grammar: str) -> list[int]:
+        """Structural tokens that `grammar` does not contain; none if it contains any by name."""
         rest, _ = _ID.subn("", grammar)
         if "<[" in rest or any(spelled in rest for spelled in _SPELLED):
             return []
@@ -117,65 +118,65 @@ class LlamaCppWire:
 
 
 class LlamaCppReader:
-    """Reads events of one token; the last event has none and says why it ended."""
+    """Reads events of one token. The last event has no token, but the finish reason."""
 
     def __init__(self, request: GenerationRequest, encode: Encode) -> None:
         self._request = request
         self._encode = encode
-        self._ending = Ending("llama.cpp")
+        self._last = LastChunk("llama.cpp")
         self._cached: int | None = None
-        self._seen = 0
+        self._count = 0
 
     def push(self, event: JSON) -> GenerationChunk | None:
-        if (error := error_in(event)) is not None:
-            raise refusal(*error, self._request)
+        if (error := error_of_event(event)) is not None:
+            raise error_of_status(*error, self._request)
         if event["stop"]:
             self._end(event)
             return None
-        token_ids = self._whole(event)
-        self._seen += len(token_ids)
+        token_ids = self._token_ids(event)
+        self._count += len(token_ids)
         return GenerationChunk(token_ids, self._logprobs(event, token_ids))
 
     def finish(self) -> GenerationChunk:
-        return self._ending.release(self._cached)
+        return self._last.take(self._cached)
 
     def _end(self, event: JSON) -> None:
         self._cached = event["timings"]["cache_n"]
         kind = str(event["stop_type"])
-        if kind == "eos" and event["tokens_predicted"] > self._seen:
-            # The unfinished character's ids, and which token ended it.
-            raise _lost()
+        if kind == "eos" and event["tokens_predicted"] > self._count:
+            # The ids of the incomplete character and of the stop token are missing.
+            raise _missing_tokens()
         logprobs = None if self._request.logprobs is None else ()
         reason = finish_reason(_FINISH.get(kind, kind), "llama.cpp")
-        self._ending.hold(GenerationChunk((), logprobs, reason))
+        self._last.set(GenerationChunk((), logprobs, reason))
 
-    def _whole(self, event: JSON) -> tuple[int, ...]:
-        """The event's id, and before it those that were left out since the last event."""
-        (told,) = event["tokens"]
-        count = event["tokens_predicted"] - self._seen
+    def _token_ids(self, event: JSON) -> tuple[int, ...]:
+        """The id of the event, after the ids that the server omitted since the last event."""
+        (last,) = event["tokens"]
+        count = event["tokens_predicted"] - self._count
         if count == 1:
-            return (told,)
-        found = tuple(self._encode(event["content"]))
-        if len(found) != count or found[-1] != told:
-            raise _lost()
-        return found
+            return (last,)
+        token_ids = tuple(self._encode(event["content"]))
+        if len(token_ids) != count or token_ids[-1] != last:
+            raise _missing_tokens()
+        return token_ids
 
     def _logprobs(
         self, event: JSON, token_ids: tuple[int, ...]
     ) -> tuple[TokenLogprobs, ...] | None:
-        """Ids that were left out have none."""
+        """The logprobs of `token_ids`; omitted ids have `_LOWEST_LOGPROB`."""
         count = self._request.logprobs
         if count is None:
             return None
-        (told,) = event["completion_probabilities"]
-        top = tuple((one["id"], _bounded(one["logprob"])) for one in told["top_logprobs"][:count])
+        (entry,) = event["completion_probabilities"]
+        top = tuple((one["id"], _bounded(one["logprob"])) for one in entry["top_logprobs"][:count])
         unknown = tuple(TokenLogprobs(token_id, _LOWEST_LOGPROB) for token_id in token_ids[:-1])
-        return (*unknown, TokenLogprobs(token_ids[-1], _bounded(told["logprob"]), top))
+        return (*unknown, TokenLogprobs(token_ids[-1], _bounded(entry["logprob"]), top))
 
 
 def _bounded(logprob: float) -> float:
     return max(logprob, _LOWEST_LOGPROB)
 
 
-def _lost() -> BackendFailed:
-    return BackendFailed("llama.cpp did not tell all tokens that it sampled")
+def _missing_tokens() -> BackendFailed:
+    return BackendFailed("llama.cpp did not send all tokens that it sampled")

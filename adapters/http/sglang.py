@@ -2,14 +2,14 @@
 
 Grammars need `--grammar-backend llguidance` (its `ebnf` then is Lark), seeds
 `--enable-deterministic-inference`. Source: https://docs.sglang.io/docs/basic_usage/sampling_params
-and SGLang's tokenizer manager; not run against a real server.
+and SGLang's tokenizer manager; not tested with a real server.
 """
 
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
-from adapters.http.engine import error_in
-from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusal
+from adapters.http.engine import error_of_event
+from adapters.http.wire import BAD_REQUEST, JSON, LastChunk, Reader, ServerInfo, error_of_status
 from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
@@ -18,32 +18,32 @@ _FEATURES = frozenset(
         *("top_k", "min_p", "structure"),
     }
 )
-# Some versions keep them in 32 bits, and one that does not fit fails the whole batch.
+# Some versions store seeds in 32 bits. A seed that does not fit makes the whole batch fail.
 _SEEDS = 1 << 31
 
 
 class SGLangWire:
-    """SGLang behind HTTP."""
+    """Implements `Wire` for SGLang."""
 
     name = "sglang"
     path = "/generate"
-    refused = BAD_REQUEST
+    refused_statuses = BAD_REQUEST
     reusable = True
 
-    async def describe(self, client: httpx.AsyncClient) -> Served:
-        listed = await client.get("/v1/models")
-        listed.raise_for_status()
-        told = await client.get("/get_server_info")
-        told.raise_for_status()
-        model, arguments = listed.json()["data"][0], told.json()
+    async def describe(self, client: httpx.AsyncClient) -> ServerInfo:
+        models = await client.get("/v1/models")
+        models.raise_for_status()
+        info = await client.get("/get_server_info")
+        info.raise_for_status()
+        model, arguments = models.json()["data"][0], info.json()
         features = _FEATURES
         if arguments.get("grammar_backend") == "llguidance":
             features |= {"grammar"}
         if arguments.get("enable_deterministic_inference"):
             features |= {"seed"}
-        return Served(model["id"], int(model["max_model_len"]), features)
+        return ServerInfo(model["id"], int(model["max_model_len"]), features)
 
-    def body(self, request: GenerationRequest, served: Served) -> JSON:
+    def body(self, request: GenerationRequest, server: ServerInfo) -> JSON:
         sampling = request.sampling
         params: JSON = {
             "max_new_tokens": request.max_tokens,
@@ -79,52 +79,52 @@ class SGLangWire:
 
 
 class SGLangReader:
-    """Each event brings all ids so far, or only the new ones (`--incremental-streaming-output`)."""
+    """Reads events with all ids so far, or with the new ids (`--incremental-streaming-output`)."""
 
     def __init__(self, request: GenerationRequest) -> None:
         self._request = request
-        self._ending = Ending("SGLang")
+        self._last = LastChunk("SGLang")
         self._cached: int | None = None
-        self._seen = 0
+        self._count = 0
 
     def push(self, event: JSON) -> GenerationChunk | None:
-        if (error := error_in(event)) is not None:
-            raise refusal(*error, self._request)
+        if (error := error_of_event(event)) is not None:
+            raise error_of_status(*error, self._request)
         meta = event["meta_info"]
         token_ids = event["output_ids"]
         whole = len(token_ids) == meta["completion_tokens"]
-        start = self._seen if whole else 0
+        start = self._count if whole else 0
         new = tuple(token_ids[start:])
-        self._seen += len(new)
+        self._count += len(new)
         self._cached = meta.get("cached_tokens")
         chunk = GenerationChunk(new, self._logprobs(meta, len(new)))
         if meta["finish_reason"] is None:
             return chunk if new else None
-        self._ending.hold(self._last(chunk, meta["finish_reason"]))
+        self._last.set(self._last_chunk(chunk, meta["finish_reason"]))
         return None
 
     def finish(self) -> GenerationChunk:
-        return self._ending.release(self._cached)
+        return self._last.take(self._cached)
 
-    def _last(self, chunk: GenerationChunk, reason: JSON) -> GenerationChunk:
+    def _last_chunk(self, chunk: GenerationChunk, reason: JSON) -> GenerationChunk:
         if reason["type"] == "abort":
             message = str(reason.get("message", "aborted"))
-            raise refusal(int(reason.get("status_code") or 500), message, self._request)
+            raise error_of_status(int(reason.get("status_code") or 500), message, self._request)
         return GenerationChunk(
             chunk.token_ids, chunk.logprobs, finish_reason(reason["type"], "SGLang")
         )
 
     def _logprobs(self, meta: JSON, count: int) -> tuple[TokenLogprobs, ...] | None:
-        """SGLang's triples are (logprob, id, text); like the ids, whole or new."""
+        """The logprobs of the last `count` ids. SGLang's entries are (logprob, id, text)."""
         if self._request.logprobs is None:
             return None
         sampled = meta["output_token_logprobs"]
         top = meta.get("output_top_logprobs") or [None] * len(sampled)
-        # Of a list that holds all or the new ones, the new ones are the last.
+        # The lists have entries for all ids or for the new ids; the new ones are last.
         pairs = list(zip(sampled, top, strict=True))[len(sampled) - count :]
         return tuple(
             TokenLogprobs(
-                token_id, logprob, tuple((rival, value) for value, rival, _ in best or ())
+                token_id, logprob, tuple((other_id, value) for value, other_id, _ in best or ())
             )
             for (logprob, token_id, _), best in pairs
         )

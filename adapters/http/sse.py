@@ -1,20 +1,20 @@
-"""Server-sent events as inference servers write them: one line of JSON to an event."""
+"""Reads server-sent events with one line of JSON each, as inference servers send them."""
 
 from adapters.errors import BackendFailed
 
-_LONGEST_LINE = 64 * 1024 * 1024
+_MAX_LINE_BYTES = 64 * 1024 * 1024
 _FIELD = b"data:"
 
 
 class EventLines:
-    """Cuts a byte stream into the payloads of its `data:` lines."""
+    """Splits a byte stream into the payloads of its `data:` lines."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def push(self, received: bytes) -> list[bytes]:
-        """The payloads that `received` completes. Raises BackendFailed for an endless line."""
+        """The payloads that `received` completes. Raises BackendFailed for a line over 64 MiB."""
         *lines, self._rest = (self._rest + received).split(b"\n")
-        if len(self._rest) > _LONGEST_LINE:
+        if len(self._rest) > _MAX_LINE_BYTES:
             raise BackendFailed("the engine sent a line without end")
         return [line[len(_FIELD) :].strip() for line in lines if line.startswith(_FIELD)]

@@ -1,4 +1,4 @@
-"""What an inference server's HTTP interface looks like, as far as `HTTPEngine` must know."""
+"""The interface between `HTTPEngine` and the HTTP protocols of inference servers."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,10 +12,12 @@ JSON = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What a server serves: the model's name there, the context's length in tokens, features.
+class ServerInfo:
+    """The properties of a server.
 
-    max_requests: requests that it computes at once; None where it does not say.
+    model: the name of the model at the server. context_length: in tokens. features: a subset of
+    `adapters.base.FEATURES`. max_requests: the number of requests that it computes at once; None if
+    unknown.
     """
 
     model: str
@@ -28,77 +30,77 @@ class Reader(Protocol):
     """Reads the events of one generation."""
 
     def push(self, event: JSON) -> GenerationChunk | None:
-        """The tokens that an event brings; the last ones may be held for `finish`.
+        """The tokens of an event, or None. The last chunk is returned by `finish`.
 
-        Raises BackendError where the event tells of one. A KeyError, IndexError, TypeError,
-        ValueError or AttributeError means that the event is not what such a server sends.
+        Raises BackendError for an error event, and KeyError, IndexError, TypeError, ValueError or
+        AttributeError for a malformed event.
         """
         ...
 
     def finish(self) -> GenerationChunk:
-        """The last chunk, once all events are read. Raises BackendFailed where there is none."""
+        """The last chunk, after all events. Raises BackendFailed if there was none."""
         ...
 
 
 class Wire(Protocol):
-    """One kind of server: where to ask, how, and how to read the answer.
+    """The protocol of one kind of server.
 
-    name: the backend's. path: where completions are asked for. refused: statuses that mean that
-    the request is at fault, and would be everywhere. reusable: whether a connection can be used
-    again after a stream.
+    name: the name of the backend. path: the path for completions. refused_statuses: the HTTP
+    statuses for a request that every server of this kind refuses. reusable: whether a connection
+    can be used again after a stream.
     """
 
     name: str
     path: str
-    refused: frozenset[int]
+    refused_statuses: frozenset[int]
     reusable: bool
 
-    async def describe(self, client: httpx.AsyncClient) -> Served:
-        """Ask what is served. Raises BackendFailed where it cannot be used, httpx's errors."""
+    async def describe(self, client: httpx.AsyncClient) -> ServerInfo:
+        """Request the properties. Raises httpx's errors, and BackendFailed if it cannot be used."""
         ...
 
-    def body(self, request: GenerationRequest, served: Served) -> JSON:
-        """The request as JSON (orjson, keys need not be strings); it has no phases."""
+    def body(self, request: GenerationRequest, server: ServerInfo) -> JSON:
+        """The JSON body for a request without phases. Keys may be integers."""
         ...
 
     def reader(self, request: GenerationRequest) -> Reader:
-        """A reader for the request's answer."""
+        """A reader for the events of the response to `request`."""
         ...
 
 
 BAD_REQUEST = frozenset({int(httpx.codes.BAD_REQUEST)})
-"""`Wire.refused` of most: a 422 says that the body is not what this server's version reads."""
+"""The usual `Wire.refused_statuses`. A 422 means that the server's version is incompatible."""
 
 
-def refusal(
+def error_of_status(
     status: int,
     message: str,
     request: GenerationRequest,
-    refused: frozenset[int] = BAD_REQUEST,
+    refused_statuses: frozenset[int] = BAD_REQUEST,
 ) -> BackendError:
-    """What an error status of a server means; `message` is the server's, `refused` the wire's."""
-    told = f"the engine answered {status}: {message}"
-    if status not in refused:
-        return EngineFault(told)
+    """The error for an error status. message: from the server. refused_statuses: as in `Wire`."""
+    reason = f"the engine answered {status}: {message}"
+    if status not in refused_statuses:
+        return EngineFault(reason)
     if request.grammar is not None and "grammar" in message.lower():
-        # Clients are told this; a server's own words name hosts, and may quote prompts.
+        # Clients receive this message. That of the server may contain hosts and prompts.
         return InvalidGrammar("the engine does not take the request's grammar")
-    return Rejected(told)
+    return Rejected(reason)
 
 
-class Ending:
-    """Holds a generation's last tokens until all is known about it."""
+class LastChunk:
+    """Stores the last chunk of a generation until the stream has ended."""
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
         self._last: GenerationChunk | None = None
 
-    def hold(self, chunk: GenerationChunk) -> None:
-        """Keep the chunk that has the finish reason."""
+    def set(self, chunk: GenerationChunk) -> None:
+        """Store the chunk with the finish reason."""
         self._last = chunk
 
-    def release(self, cached_tokens: int | None) -> GenerationChunk:
-        """The last chunk. Raises BackendFailed where the stream was cut off before it."""
+    def take(self, cached_tokens: int | None) -> GenerationChunk:
+        """The last chunk. Raises BackendFailed if the stream ended before it."""
         last = self._last
         if last is None:
             raise BackendFailed(f"the {self._engine} engine's answer was cut off")

@@ -1,9 +1,9 @@
 """gpt-oss in this process, through transformers' continuous batching.
 
-The life of a request: `backend` admits it and makes a `Row`; `engine` hands the prompt to the
-manager's thread; in each step (`step`) every row gets its token (`step_sampler`, by `sampling` and
-`masks`), and one call wakes the event loop with all of them. `loading` makes the model (`device`,
-`weights`, `attention`, `kernels`), `cache` the pages, `batching` says how much is in a step,
-`warmup` runs the first steps, `recovery` goes on after one that fails, `options` says what can be
-set.
+The life of a request: `backend` checks it and submits it to `engine`, which creates a `Row` and
+passes the prompt to the manager's thread. In each step (`step`) every row gets a token
+(`step_sampler`, with `sampling` and `masks`), and one call passes all tokens to the event loop.
+`loading` creates the model (`device`, `weights`, `attention`, `kernels`), `cache` its pages.
+`batching` limits the size of a step, `warmup` runs the first steps, `recovery` continues after a
+failed one, `options` defines the options.
 """

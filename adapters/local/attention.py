@@ -1,9 +1,9 @@
-"""Attention with gpt-oss's sinks, computed by flash kernels that know nothing of sinks.
+"""Attention with the sinks of gpt-oss, computed by flash kernels without support for sinks.
 
-A sink is a learned score of each head that takes part in the softmax and has no value. A kernel
+A sink is a learned score of each head that is part of the softmax and has no value. A kernel
 that also returns the log-sum-exp of a query's scores therefore gives the exact result: its output
-times sigmoid(log-sum-exp - sink). No scores are written to memory, so that the cost of a long
-context is that of reading its keys and values.
+times sigmoid(log-sum-exp - sink). No scores are written to memory: a long context costs the reading
+of its keys and values only.
 
 On CUDA one call of torch's own flash attention computes a whole batch of sequences (Ampere or
 newer, half precision). On a CPU each sequence is computed by itself. Neither operator is part of
@@ -20,10 +20,10 @@ from transformers import AttentionInterface
 logger = logging.getLogger(__name__)
 
 NAME = "flash_with_sinks"
-"""What transformers knows it by. With "flash" in it, no masks are built and none are budgeted."""
+"""Its name in transformers, which builds and budgets no masks for names that contain "flash"."""
 
 LEAST_CAPABILITY = (8, 0)
-"""Of a CUDA device that torch's flash attention runs on."""
+"""The minimum compute capability (major, minor) for torch's flash attention on CUDA."""
 
 _CHECKED = ((1, 0), (1, 130), (3, 0), (150, 140), (300, 70))
 _CHECKED_DECODE = ((1, 0), (1, 200), (1, 31))
@@ -41,10 +41,10 @@ def paged_attention(
     cache: Any = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls for each layer of a continuous batch.
+    """The attention of one layer; transformers calls it for each layer of a continuous batch.
 
-    query: [1, heads, queries, width], key and value: [1, key heads, queries, width]; sequences lie
-    one behind the other as `cu_seq_lens_q` says. Result: [1, queries, heads, width].
+    query: [1, heads, queries, width]. key, value: [1, key heads, queries, width]. The sequences are
+    concatenated; `cu_seq_lens_q` has their ends. Result: [1, queries, heads, width].
     """
     if cache is None:
         raise ValueError(f"{NAME} needs the paged cache of continuous batching")
@@ -76,11 +76,12 @@ def attend(
     window: int | None,
     sinks: Tensor,
 ) -> Tensor:
-    """Causal attention of sequences that lie one behind the other, [queries, heads, width].
+    """Causal attention of concatenated sequences, [queries, heads, width].
 
     query: [queries, heads, width]; key, value: [keys, key heads, width]. ends_q, ends_k: int32
-    [sequences + 1], from 0; a sequence's queries are the last of its keys. window: how many keys a
-    query sees, itself included; a sequence then has at most window - 1 keys before its queries.
+    [sequences + 1], from 0; the queries of a sequence are the last of its keys. window: the number
+    of keys that a query attends to, itself included; a sequence then has at most window - 1 keys
+    before its queries.
     """
     if query.device.type == "cpu":
         out, lse = _on_cpu(query, key, value, ends_q, ends_k, scaling, window)
@@ -92,7 +93,7 @@ def attend(
 
 
 def with_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> Tensor:
-    """`out` [queries, heads, width] in place, once its softmax had `sinks` [heads] as well."""
+    """Scale `out` [queries, heads, width] in place, as if its softmax contained `sinks` [heads]."""
     weight = torch.sigmoid(lse - sinks.to(lse.dtype).unsqueeze(1))
     return out.mul_(weight.transpose(0, 1).unsqueeze(2))
 
@@ -136,7 +137,7 @@ def _on_cpu(
     scaling: float,
     window: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """As `_on_cuda`."""
+    """The same as `_on_cuda`, for a CPU."""
     out = torch.empty_like(query, memory_format=torch.contiguous_format)
     lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
     band = None if window is None else _band(window, query.dtype)
@@ -146,7 +147,7 @@ def _on_cpu(
         keys = slice(starts_k[place], starts_k[place + 1])
         states = (query[first:last], key[keys], value[keys])
         if last - first == 1:
-            # A window's keys are all that were read.
+            # With a window, the cache has returned only the keys inside it.
             parts = [(0, 1, *_flash(*states, scaling))]
         elif band is None:
             parts = [(0, last - first, *_full(*states, scaling))]
@@ -162,9 +163,9 @@ Part = tuple[int, int, Tensor, Tensor]
 
 
 def _full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
-    """One sequence: every key that is not after its query."""
+    """One sequence without a window: its output, and its log-sum-exp."""
     past = len(key) - len(query)
-    # The kernel's causal mask lets the first query see the first key alone.
+    # With the causal mask of the kernel, the first query attends to the first key only.
     out, lse = _flash(query, key[past:], value[past:], scaling, causal=True)
     if not past:
         return out, lse
@@ -191,10 +192,10 @@ def _windows(query: Tensor, key: Tensor, value: Tensor, scaling: float, band: Te
 
 
 def _band(window: int, dtype: torch.dtype) -> Tensor:
-    """[window, 2 * window - 1]: query i sees the `window` keys from i on."""
+    """A mask, [window, 2 * window - 1]: query i attends to the `window` keys from i on."""
     ones = torch.ones(window, 2 * window - 1, dtype=torch.bool)
-    seen = ones.triu() & ones.tril(window - 1)
-    return torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, -torch.inf)
+    visible = ones.triu() & ones.tril(window - 1)
+    return torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
 
 
 def _flash(
@@ -206,7 +207,7 @@ def _flash(
     *,
     causal: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """One sequence, [queries, heads, width], and its log-sum-exp [heads, queries]."""
+    """The output of one sequence, [queries, heads, width], and its log-sum-exp [heads, queries]."""
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         *(states.transpose(0, 1).unsqueeze(0) for states in (query, key, value)),
         0.0,
@@ -227,7 +228,7 @@ def plain(
     window: int | None,
     sinks: Tensor,
 ) -> Tensor:
-    """As `attend`, in the terms of the definition and in float32: what is right, and slow."""
+    """The same as `attend`, by the definition and in float32: a slow reference."""
     groups = query.shape[1] // key.shape[1]
     starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
     outs = []
@@ -242,10 +243,10 @@ def plain(
         )
         scores = queries @ keys.transpose(1, 2) * scaling
         past = keys.shape[1] - queries.shape[1]
-        seen = torch.ones(scores.shape[1:], dtype=torch.bool, device=scores.device).tril(past)
+        visible = torch.ones(scores.shape[1:], dtype=torch.bool, device=scores.device).tril(past)
         if window is not None:
-            seen = seen.triu(past - window + 1)
-        scores.masked_fill_(~seen, -torch.inf)
+            visible = visible.triu(past - window + 1)
+        scores.masked_fill_(~visible, -torch.inf)
         column = sinks.float().view(-1, 1, 1).expand(-1, scores.shape[1], 1)
         weights = torch.cat([scores, column], -1).softmax(-1)[..., :-1]
         outs.append((weights @ values).transpose(0, 1))
@@ -253,10 +254,10 @@ def plain(
 
 
 def works(config: Any, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether `attend` computes what it should on this device; logs why where it does not.
+    """Whether `attend` computes correct results on `device`. Logs the reason if not.
 
-    config: of the model, for the numbers of heads. The cases are sequences that decode and ones
-    that prefill, with and without keys before them, with and without a window.
+    config: the configuration of the model, for the numbers of heads. The cases are sequences in
+    decode and in prefill, with and without keys before them, with and without a window.
     """
     try:
         error = max(
@@ -264,12 +265,12 @@ def works(config: Any, dtype: torch.dtype, device: torch.device) -> bool:
             for cases in (_CHECKED, _CHECKED_DECODE)
             for window in (None, _WINDOW)
         )
-    except Exception as failure:  # an operator that is missing or refuses raises anything
+    except Exception as failure:  # operators raise errors of any type
         logger.warning("attention by flash kernels is not available on %s: %s", device, failure)
         return False
     bound = 1e-4 if dtype == torch.float32 else 4e-2
     if not error < bound:
-        logger.warning("attention by flash kernels is off by %g on %s: not used", error, device)
+        logger.warning("flash attention has an error of %g on %s and is not used", error, device)
         return False
     return True
 
@@ -281,7 +282,7 @@ def _error(
     cases: tuple[tuple[int, int], ...],
     window: int | None,
 ) -> float:
-    """The greatest difference from `plain`. cases: (queries, keys before them) of each sequence."""
+    """The maximum difference from `plain`. cases: (queries, keys before them) of each sequence."""
     generator = torch.Generator().manual_seed(0)
 
     def noise(*shape: int) -> Tensor:
@@ -296,9 +297,9 @@ def _error(
     key, value, sinks = noise(*shape), noise(*shape), noise(config.num_attention_heads)
     scaling = config.head_dim**-0.5
     longest = int(lengths_q.max()), int(lengths_k.max())
-    found = attend(query, key, value, ends_q, ends_k, *longest, scaling, window, sinks)
-    right = plain(query, key, value, ends_q, ends_k, scaling, window, sinks)
-    return float((found.float() - right).abs().max())
+    result = attend(query, key, value, ends_q, ends_k, *longest, scaling, window, sinks)
+    expected = plain(query, key, value, ends_q, ends_k, scaling, window, sinks)
+    return float((result.float() - expected).abs().max())
 
 
 AttentionInterface.register(NAME, paged_attention)

@@ -23,7 +23,7 @@ from adapters.local.row import Row, Sampled
 
 
 class LocalBackend:
-    """Implements `adapters.base.Backend`; see `options.Options` for what can be set."""
+    """Implements `adapters.base.Backend`. The options are `options.Options`."""
 
     def __init__(self, config: BackendConfig) -> None:
         self._config = config
@@ -43,14 +43,14 @@ class LocalBackend:
         if name is None:
             raise BackendFailed("the transformers backend needs a model")
         loop = asyncio.get_running_loop()
-        # Its second of work would else fall into the first requests.
+        # Building the tokenizer takes a second, which would otherwise delay the first requests.
         tokenizer = asyncio.ensure_future(run_in_daemon_thread(self._config.mask_tokenizer))
         try:
             self._info = await run_in_daemon_thread(lambda: self._load(name, loop))
             await asyncio.wait([tokenizer])
         finally:
             if not tokenizer.cancel():
-                tokenizer.exception()  # whoever asks for a grammar gets it
+                tokenizer.exception()  # mark it as retrieved; a request with a grammar gets it
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:
@@ -71,7 +71,7 @@ class LocalBackend:
             self._engine.context_length,
             model.config.vocab_size,
             FEATURES,
-            # benchmarks/masks.py has it so on a CPU, and was not run elsewhere.
+            # Measured by benchmarks/masks.py, on a CPU only.
             masks_are_cheap=model.device.type == "cpu",
             max_requests=self._options.requests_at_once,
         )
@@ -89,7 +89,7 @@ class LocalBackend:
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         engine = self._running()
-        self._admit(request)
+        self._check_request(request)
         request = bounded(request, self.info.vocab_size)
         mask = None
         if request.grammar is not None and self._grammars is not None:
@@ -111,8 +111,8 @@ class LocalBackend:
             raise BackendFailed("the transformers backend is not running")
         return self._engine
 
-    def _admit(self, request: GenerationRequest) -> None:
-        """Refuse what would break the engine for everyone; a step checks nothing any more."""
+    def _check_request(self, request: GenerationRequest) -> None:
+        """Raise for requests that would make a step fail, and with it all requests of the batch."""
         length = len(request.prompt_token_ids)
         if length + request.max_tokens > self.info.context_length:
             raise ContextTooLong(length, self.info.context_length)
@@ -125,7 +125,7 @@ class LocalBackend:
 
 
 def _chunk(row: Row, items: list[Sampled], first: bool) -> GenerationChunk:
-    """Raises the error that ended the row, if one did."""
+    """One chunk of all items. Raises the error that ended the row, if there is one."""
     for item in items:
         if item.error is not None:
             raise item.error

@@ -1,4 +1,4 @@
-"""How much transformers puts in a step, and how many tokens the cache holds."""
+"""The sizes of the steps and of the cache of transformers' continuous batching."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ _PAGE_TOKENS = 32
 _CPU_CACHE_TOKENS = 32_768
 _FLASH_BATCH_TOKENS = 4096
 _EAGER_BATCH_TOKENS = 512
-# With more parameters a CPU takes minutes for 4,096 tokens, and whoever leaves stays that long.
+# With more parameters a CPU takes minutes for 4,096 tokens, and a cancellation waits for them.
 _SMALL_PARAMETERS = 1_000_000_000
 _LARGE_CPU_BATCH_TOKENS = 512
 _EAGER_CUDA_BATCH_TOKENS = 128
-# What eager attention writes for each head, query and key, all of its copies taken together.
+# Bytes that eager attention writes for each head, query and key, all its copies included.
 # Measured: 346 kB for a key, 64 heads and 512 queries.
 _BYTES_OF_SCORE = 11
 _MEMORY_SHARE = 0.8
 
 
 def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
-    """How transformers is to batch this model under these options."""
+    """The configuration of transformers' batching for `model` with `options`."""
     eager = model.config._attn_implementation in ("eager", "paged|eager")
     on_cuda = model.device.type == "cuda"
     batch_tokens = options.batch_tokens or _batch_tokens(model, eager)
@@ -38,8 +38,8 @@ def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
         max_requests_per_batch=min(options.batch_requests, batch_tokens),
         max_memory_percent=_MEMORY_SHARE,
         max_blocks_per_request=0,
-        auto_switch_to_flash=False,  # loading has picked one that knows attention sinks
-        # Sampling needs each token on the host, for grammars and streams: no graph, no overlap.
+        auto_switch_to_flash=False,  # loading has selected one that supports attention sinks
+        # Grammars and streams need each token on the host: no graph, no overlapping steps.
         use_cuda_graph=False,
         use_async_batching=False,
     )
@@ -54,10 +54,9 @@ def _batch_tokens(model: Any, eager: bool) -> int:
 
 
 def _eager_cache_tokens(model: Any, batch_tokens: int) -> int:
-    """Tokens of cache that leave room for a step's scores over all of them.
+    """The size of a cache that leaves enough memory for the scores of a step over all of it.
 
-    transformers plans for a twentieth of that, so that a cache of its size ends in an error once
-    it is full.
+    transformers reserves a twentieth of that memory, so that steps fail when its cache is full.
     """
     config = model.config
     states = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim

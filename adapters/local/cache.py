@@ -1,8 +1,8 @@
-"""The paged key-value cache: one that shares prompt prefixes although gpt-oss has sliding layers.
+"""The paged key-value cache, changed so that requests share the prefixes of prompts.
 
-transformers keeps a sliding layer's keys in a ring, which no other request can reuse, and so
-shares nothing for gpt-oss. Here sliding layers keep full pages, of which only the window is read:
-memory for speed, a repeated prompt is then looked up instead of computed.
+transformers stores the keys of a sliding layer in a ring that other requests cannot reuse, and
+therefore disables sharing for gpt-oss. Here sliding layers store full pages and read only the
+window. This takes keywords memory, and a repeated prompt is not computed again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,18 +32,18 @@ class WindowPages(FullAttentionCacheAllocator):
         return query_length + min(past_length, self._past_read)
 
     def first_read(self, past: int) -> int:
-        """The first position that is read where `past` are in the cache."""
+        """The first position to read if the cache has `past` positions."""
         return max(0, past - self._past_read)
 
     def get_read_indices(self, request_id: str, past_length: int, query_length: int) -> list[int]:
         first = self.first_read(past_length)
-        # What is written and what is read are both runs of positions, mapped to pages alike.
+        # Reads and writes are both ranges of positions, with the same mapping to pages.
         return self.get_write_indices(request_id, first, past_length + query_length - first)
 
 
 @contextmanager
 def sharing_allocators() -> Iterator[None]:
-    """While this holds, a new cache uses `WindowPages` for sliding layers."""
+    """A context in which new caches use `WindowPages` for sliding layers."""
     allocators: dict[str, Any] = paged.ATTN_TYPE_TO_ALLOCATOR
     original = allocators[SLIDING_ATTENTION]
     allocators[SLIDING_ATTENTION] = WindowPages
@@ -53,56 +53,56 @@ def sharing_allocators() -> Iterator[None]:
         allocators[SLIDING_ATTENTION] = original
 
 
-def watch_prefixes(cache: Any, found: Callable[[str, int], None]) -> None:
-    """Call `found` with a request's key and how many of its prompt's tokens were in the cache."""
+def report_cached_prefixes(cache: Any, report: Callable[[str, int], None]) -> None:
+    """Call `report` with the key of a request and the number of its prompt tokens in the cache."""
     search = cache.search_prefix_match
 
-    def watched(request_id: str, prompt_ids: list[int]) -> int:
+    def search_and_report(request_id: str, prompt_ids: list[int]) -> int:
         tokens: int = search(request_id, prompt_ids)
         if tokens:
-            found(request_id, tokens)
+            report(request_id, tokens)
         return tokens
 
-    cache.search_prefix_match = watched
+    cache.search_prefix_match = search_and_report
 
 
 def admit_after_cancellations(scheduler: Any) -> None:
-    """Let waiting requests in once cancelled ones have made room.
+    """Let the scheduler admit waiting requests after running ones were cancelled.
 
-    After it has taken a running request's pages away, the scheduler lets none in before another
-    ends; of ends it knows those by itself alone, so that cancelling all that run would leave what
-    waits, and all that comes, waiting for ever.
+    After the scheduler has taken the pages of a running request, it admits no request until one
+    finishes. It does not count cancelled requests as finished: if all running requests were
+    cancelled, waiting and new ones would wait for ever.
     """
     clear = scheduler.clear_cancelled_requests
 
-    def cleared() -> list[Any]:
+    def clear_and_admit() -> list[Any]:
         running = len(scheduler.active_requests)
         states: list[Any] = clear()
         if len(scheduler.active_requests) < running or not scheduler.active_requests:
             scheduler.block_new_requests = False
         return states
 
-    scheduler.clear_cancelled_requests = cleared
+    scheduler.clear_cancelled_requests = clear_and_admit
 
 
 def bound_steps_of_decoding(scheduler: Any, tokens: int) -> None:
-    """Compute at most `tokens` in a step while any request decodes, whatever the step could take.
+    """Limit a step to `tokens` while any request decodes.
 
-    Each decoding request waits for the whole step, the prompts of others included.
+    Each decoding request waits for the whole step, including the prompts of other requests.
     """
     schedule = scheduler.schedule_batch
 
-    def bounded(token_budget: int, cache_budget: int) -> Any:
+    def schedule_bounded(token_budget: int, cache_budget: int) -> Any:
         requests = list(scheduler.active_requests.values())
         if any(request.status == RequestStatus.DECODING for request in requests):
             token_budget = min(token_budget, tokens)
         return schedule(token_budget, cache_budget)
 
-    scheduler.schedule_batch = bounded
+    scheduler.schedule_batch = schedule_bounded
 
 
 def longest_request(cache: Any) -> int:
-    """The most tokens that one request can hold when it has the cache to itself."""
+    """The maximum of tokens of a request that has the whole cache."""
     allocators = list(cache.cache_allocators.values())
 
     def sectors(pages: int) -> int:
@@ -115,10 +115,10 @@ def longest_request(cache: Any) -> int:
 
 
 class ReadIndices:
-    """Where each step reads keys and values, worked out on the device from tables of pages.
+    """Computes on the device where a step reads keys and values, from tables of pages.
 
-    transformers lists every position of every request in Python instead, at each step: 47 ms for
-    64 requests of 8,192 tokens. The tables have a 32nd of the entries.
+    transformers lists every position of every request in Python, in each step: 47 ms for 64
+    requests of 8,192 tokens. The tables have a 32nd of the entries.
     """
 
     def __init__(self, cache: Any, ios: Any) -> None:
@@ -137,7 +137,7 @@ class ReadIndices:
         read_index: list[list[int]] | None,
         write_index: list[list[int]],
     ) -> None:
-        """In place of the cache's own: lists what is written, and notes who reads."""
+        """Replaces the method of the cache: lists the writes, and records the reads for later."""
         for allocator, indices in zip(
             self._cache.cache_allocators.values(), write_index, strict=True
         ):
@@ -145,9 +145,9 @@ class ReadIndices:
         if read_index is not None:
             self._batch.append((request_id, past, queries))
 
-    def _prepare_batch_tensors(self, *arguments: Any, **more: Any) -> None:
+    def _prepare_batch_tensors(self, *arguments: Any, **keywords: Any) -> None:
         self._batch = []
-        self._prepare(*arguments, **more)
+        self._prepare(*arguments, **keywords)
         if not self._batch:
             return
         for place, allocator in enumerate(self._cache.cache_allocators.values()):
@@ -159,9 +159,9 @@ class ReadIndices:
 def read_indices(
     allocator: Any, batch: Sequence[tuple[str, int, int]], device: torch.device
 ) -> torch.Tensor:
-    """The places in the cache of all that a step reads, request after request, int64.
+    """The places in the cache that a step reads, request after request, int64.
 
-    batch: of each request its id, how many tokens it has in the cache, and how many are to come.
+    batch: for each request its id, the number of its tokens in the cache, and of those in the step.
     """
     size: int = allocator.tokens_per_page
     pages: list[int] = []
@@ -170,7 +170,7 @@ def read_indices(
     for request_id, past, queries in batch:
         first = allocator.first_read(past) if isinstance(allocator, WindowPages) else 0
         end = past + queries
-        # From a place in the result to one in `pages`, taken as one long run of tokens.
+        # Converts an index of the result to a token index in the concatenated `pages`.
         shifts.append(len(pages) * size + first % size - tokens)
         counts.append(end - first)
         pages += allocator.block_table[request_id][first // size : -(-end // size)]

@@ -1,4 +1,4 @@
-"""Which device computes, why a GPU cannot be used, and how much memory there is."""
+"""Selects the device to compute on, and describes it: its memory, and why a GPU is unusable."""
 
 import contextlib
 import logging
@@ -17,18 +17,18 @@ logger = logging.getLogger(__name__)
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
 _PCI_DEVICES = Path("/sys/bus/pci/devices")
-# The driver's own control device, and the one of Windows' subsystem for Linux.
+# The control device of the driver, and the device of Windows' subsystem for Linux.
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
-# The least driver of the major version of CUDA that torch was built for (NVIDIA's release notes).
+# The minimum driver for each major version of CUDA (source: NVIDIA's release notes).
 _DRIVERS = {"12": "525", "13": "580"}
 
 
 def pick_device(name: str) -> torch.device:
-    """The device that `name` means: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+    """The device for `name`: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
 
-    `auto` is the current CUDA device, else Apple's, else the CPU. Raises BackendFailed where the
-    device cannot be used, and for `auto` where the machine has an NVIDIA GPU that torch is built
-    for and cannot use: the CPU would serve a large model at a hundredth of the speed.
+    `auto` is the current CUDA device, else an Apple GPU, else the CPU. Raises BackendFailed if the
+    device cannot be used. For `auto` this includes a machine with an NVIDIA GPU that torch supports
+    but cannot use, since the CPU is a hundred times slower with a large model.
     """
     if name == "cpu":
         return torch.device("cpu")
@@ -41,9 +41,9 @@ def pick_device(name: str) -> torch.device:
         return _cuda_device(name)
     if name == "auto" and (torch.version.cuda is None or not has_nvidia_gpu()):
         if has_nvidia_gpu():
-            logger.warning("computing on the CPU although there is a GPU: %s", _way_out())
+            logger.warning("computing on the CPU although there is a GPU: %s", _advice())
         return torch.device("cpu")
-    raise BackendFailed(f"no GPU can be used: {reason}. {_way_out()}")
+    raise BackendFailed(f"no GPU can be used: {reason}. {_advice()}")
 
 
 def _cuda_device(name: str) -> torch.device:
@@ -58,9 +58,9 @@ def _cuda_device(name: str) -> torch.device:
 
 
 def cuda_failure() -> str | None:
-    """Why torch cannot use CUDA, in one line; None where it can."""
+    """The reason why torch cannot use CUDA, in one line; None if it can."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same reason, once more
+        warnings.simplefilter("ignore")  # the warning repeats the reason
         if torch.cuda.is_available():
             return None
         try:
@@ -71,7 +71,7 @@ def cuda_failure() -> str | None:
 
 
 def has_nvidia_gpu() -> bool:
-    """Whether this machine has an NVIDIA GPU, also where this container is not given it."""
+    """Whether this machine has an NVIDIA GPU, even if this container has no access to it."""
     if any(path.exists() for path in _DEVICE_FILES):
         return True
     for device in _PCI_DEVICES.glob("*"):
@@ -82,7 +82,7 @@ def has_nvidia_gpu() -> bool:
     return False
 
 
-def _way_out() -> str:
+def _advice() -> str:
     built = torch.version.cuda
     if built is None:
         return f"torch {torch.__version__} is built without CUDA: install a build for CUDA"
@@ -95,7 +95,7 @@ def _way_out() -> str:
 
 
 def describe(device: torch.device) -> str:
-    """The device with its name and memory, for the log."""
+    """A description of the device for the log: name, memory, compute capability."""
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         capability = f"{properties.major}.{properties.minor}"
@@ -107,7 +107,7 @@ def describe(device: torch.device) -> str:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that weights can take; None where that is not known. Of a CPU: all that is there."""
+    """The bytes available for weights, None if unknown. For a CPU this is the whole memory."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "cpu" and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
@@ -121,9 +121,9 @@ def gigabytes(count: float) -> str:
 
 @contextlib.contextmanager
 def current(device: torch.device) -> Iterator[None]:
-    """While this holds, `device` is what this thread's CUDA calls mean that name none.
+    """A context in which `device` is the current CUDA device of this thread.
 
-    transformers sizes its cache by such calls.
+    transformers determines the size of its cache from the current device.
     """
     with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
         yield

@@ -1,4 +1,4 @@
-"""The thread that runs transformers' continuous batching, and the way in and out of it."""
+"""The thread that runs transformers' continuous batching, its requests and its results."""
 
 import asyncio
 import contextlib
@@ -24,10 +24,11 @@ from adapters.local.cache import (
     admit_after_cancellations,
     bound_steps_of_decoding,
     longest_request,
+    report_cached_prefixes,
     sharing_allocators,
-    watch_prefixes,
 )
 from adapters.local.device import current
+from adapters.local.forced import append_after_update, split_decoding_requests
 from adapters.local.options import Options
 from adapters.local.recovery import end_batch
 from adapters.local.row import Row, Sampled
@@ -41,13 +42,15 @@ _STOP_SECONDS = 60.0
 
 
 class Engine:
-    """Runs requests until stopped. Made and stopped off the event loop, used from it."""
+    """Runs requests until it is stopped.
+
+    Create and stop it outside the event loop, and call the other methods on the event loop.
+    """
 
     def __init__(self, model: Any, options: Options, loop: asyncio.AbstractEventLoop) -> None:
-        """Allocates the cache and runs the first steps.
+        """Allocate the cache and run the first steps.
 
-        Raises what torch raises where memory does not suffice, and BackendFailed where a step
-        fails.
+        Raises torch's errors if the memory does not suffice, and BackendFailed if a step fails.
         """
         self._loop = loop
         self._keys = itertools.count()
@@ -55,7 +58,7 @@ class Engine:
         self._ended = False
         self._reason = "the engine was stopped"
         self._reported = False
-        self._watched: list[Row] = []
+        self._test_rows: list[Row] = []
         self._step = Step(self._batch, self._report)
         with current(model.device):
             self._manager = self._make_manager(model, options)
@@ -65,7 +68,7 @@ class Engine:
             longest_request(self._manager.batch_processor.cache),
         )
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
-        # What `join` and `is_running` of the manager look at.
+        # `join` and `is_running` of the manager use it.
         self._manager._generation_thread = self._thread
         self._thread.start()
 
@@ -74,12 +77,14 @@ class Engine:
         manager: Any
         with sharing_allocators():
             manager = ContinuousBatchingManager(model, generation, batching(model, options))
-            manager.output_router = _Failures(self)
+            manager.output_router = _FailureRouter(self)
             processor: Any = manager._create_batch_processor()
         processor.model_runner._sample = self._step
         ReadIndices(processor.cache, processor.inputs_and_outputs)
-        watch_prefixes(processor.cache, self._note_cached)
+        report_cached_prefixes(processor.cache, self._set_cached_tokens)
         admit_after_cancellations(processor.scheduler)
+        split_decoding_requests(processor.scheduler)
+        append_after_update(processor, self._step.take_runs)
         if model.device.type == "cpu":
             # A step of 4,096 tokens takes as long as 40 of one token.
             tokens = max(_CPU_STEP_TOKENS, options.batch_requests)
@@ -91,15 +96,15 @@ class Engine:
     def _warm_up(self) -> None:
         model = self._manager.model
         try:
-            warm_up(self._manager.batch_processor, model, self._watch)
-        except Exception as error:  # of any kernel's library
+            warm_up(self._manager.batch_processor, model, self._set_test_rows)
+        except Exception as error:  # the libraries of kernels raise any type
             hint = explain(error, model.device)
             raise BackendFailed(f"the first step failed{hint}: {_one_line(error)}") from error
         finally:
-            self._watch([])
+            self._set_test_rows([])
 
     def submit(self, request: GenerationRequest, mask: TokenMask | None) -> Row:
-        """Queue a request. Raises BackendFailed when the engine is dead."""
+        """Queue a request. Raises EngineDied if the thread has ended."""
         self.check()
         row = Row(str(next(self._keys)), request, mask)
         self._rows[row.key] = row
@@ -109,24 +114,24 @@ class Engine:
             request.max_tokens,
             eos_token_id=list(request.stop_token_ids),
         )
-        if self._ended:  # and nobody may have seen the row
+        if self._ended:  # the thread may have ended before the row was added
             self._rows.pop(row.key, None)
             self.check()
         return row
 
     def release(self, row: Row) -> None:
-        """Forget a row; if it still runs, its slot is free before the next step."""
+        """Remove a row. If it is running, its slot is free before the next step."""
         self._rows.pop(row.key, None)
         if not row.ended:
             self._manager.cancel_request(row.key)
 
     def check(self) -> None:
-        """Raises EngineDied when the thread has ended, with the reason."""
+        """Raises EngineDied, with the reason, if the thread has ended."""
         if self._ended:
             raise EngineDied(self._reason)
 
     def stop(self) -> None:
-        """End the thread; what is in flight fails. Blocks for at most a step. Safe to repeat."""
+        """End the thread. Running requests fail. Blocks for one step at most. May be repeated."""
         if not self._ended:
             self._manager.stop(block=True, timeout=_STOP_SECONDS, hard_stop=True)
         self._step.close()
@@ -145,7 +150,7 @@ class Engine:
             self._deliver([(row, error) for row in list(self._rows.values())])
 
     def _run_step(self) -> None:
-        """Compute a batch; what fails ends its requests, unless the engine itself is broken."""
+        """Compute a batch. A failure ends its requests, and is raised if no step can succeed."""
         processor = self._manager.batch_processor
         self._reported = False
         try:
@@ -153,39 +158,39 @@ class Engine:
             return
         except Exception as error:
             logger.exception("a step failed")
-            failure = error.with_traceback(None)  # whose frames hold the step's tensors
+            failure = error.with_traceback(None)  # its frames reference the tensors of the step
         gc.collect()
         if self._manager.model.device.type == "cuda":
             torch.cuda.empty_cache()
         ended = end_batch(processor, all_rows=self._reported)
         self._probe(failure)
-        logger.error("requests that ended with the step: %d", len(ended))
+        logger.error("%d requests ended with the failed step", len(ended))
         for key in ended:
             self.fail(key, _error_of_step(failure))
 
     def _probe(self, failure: Exception) -> None:
-        """Raises `failure` where a step of one token fails too: no request would be served."""
+        """Run a step of one token. Raises `failure` if it fails too: no request can succeed."""
         processor, model = self._manager.batch_processor, self._manager.model
         try:
-            run_step(processor, model, self._watch, rows=1, tokens=1)
+            run_step(processor, model, self._set_test_rows, rows=1, tokens=1)
         except Exception as error:
-            logger.exception("the engine cannot go on")
+            logger.exception("the engine cannot continue")
             raise failure from error
         finally:
-            self._watch([])
+            self._set_test_rows([])
 
-    def _watch(self, rows: list[Row]) -> None:
-        """Have the rows that nobody has asked for in the next step, and no others of that kind."""
-        for row in self._watched:
+    def _set_test_rows(self, rows: list[Row]) -> None:
+        """Use `rows`, which belong to no request, in the next step instead of earlier such rows."""
+        for row in self._test_rows:
             self._rows.pop(row.key, None)
         self._rows.update({row.key: row for row in rows})
-        self._watched = rows
+        self._test_rows = rows
 
     def _batch(self) -> list[Row | None]:
         states = self._manager.batch_processor.inputs_and_outputs.requests_in_batch
         return [self._rows.get(one.state.request_id) for one in states if one.has_new_token]
 
-    def _note_cached(self, key: str, tokens: int) -> None:
+    def _set_cached_tokens(self, key: str, tokens: int) -> None:
         row = self._rows.get(key)
         if row is not None:
             row.cached_tokens = tokens
@@ -193,29 +198,30 @@ class Engine:
     def _report(self, results: StepResults) -> None:
         self._reported = True
         for row, item in results:
-            if row.ended and item.token_id is None:  # the manager knows no reason to end it
+            if row.ended and item.token_id is None:  # the manager would continue it
                 self._manager.cancel_request(row.key)
         self._deliver(results)
 
     def fail(self, key: str, error: BackendFailed) -> None:
+        """End the row `key` with `error`, if it is running. Called on the engine's thread."""
         row = self._rows.get(key)
         if row is not None and not row.ended:
             row.ended = True
             self._deliver([(row, Sampled(error=error))])
 
     def _deliver(self, results: StepResults) -> None:
-        # A closed loop has nobody left who waits.
+        # A closed loop has no task that waits.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(_hand_out, results)
+            self._loop.call_soon_threadsafe(_put, results)
 
 
-def _hand_out(results: StepResults) -> None:
+def _put(results: StepResults) -> None:
     for row, item in results:
         row.inbox.put(item)
 
 
-class _Failures(OutputRouter):
-    """Where the manager delivers: tokens are known from the step already, failures are not."""
+class _FailureRouter(OutputRouter):
+    """Receives outputs of the manager. Only failures are used; `Step` reports the tokens."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()

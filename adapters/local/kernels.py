@@ -1,8 +1,8 @@
-"""Compiled kernels of the Hugging Face hub, from the local cache where it has them.
+"""Compiled kernels of the Hugging Face hub, from the local cache if possible.
 
-A kernel's version is a branch of its repository, which moves, and looking it up takes the network.
-Here what was downloaded once is used until somebody deletes it: a start needs no hub, and
-`python -m adapters.local.kernels` puts all of them in place while an image is built.
+The version of a kernel is a branch of its repository, and resolving it needs the network. This
+module uses a downloaded kernel until it is deleted, so that a start needs no network.
+`python -m adapters.local.kernels` downloads all kernels, for instance while an image is built.
 """
 
 import logging
@@ -15,7 +15,7 @@ from adapters.errors import BackendFailed
 logger = logging.getLogger(__name__)
 
 MXFP4 = "kernels-community/gpt-oss-triton-kernels"
-"""Computes with packed MXFP4 weights."""
+"""Kernels for packed MXFP4 weights."""
 
 HOPPER_ATTENTION = "kernels-community/vllm-flash-attn3"
 """Flash attention 3 with attention sinks, for Hopper."""
@@ -24,9 +24,9 @@ _OVERRIDES = "LOCAL_KERNELS"  # of the package kernels: repository=folder:reposi
 
 
 def provide(repository: str) -> None:
-    """Have the package kernels take `repository` from the local cache, downloaded if need be.
+    """Make the package kernels use `repository` from the local cache; download it if necessary.
 
-    Raises BackendFailed naming the repository where there is neither.
+    Raises BackendFailed with the repository's name if it is neither cached nor downloadable.
     """
     version = 1 if repository == MXFP4 else get_attn_kernel_version(repository)
     try:
@@ -34,16 +34,16 @@ def provide(repository: str) -> None:
 
         try:
             folder = install_kernel(repository, version=version, local_files_only=True)
-        except Exception as error:  # not there, or built for another torch
+        except Exception as error:  # not in the cache, or built for another torch
             logger.info("downloading the kernels %s: %s", repository, str(error).splitlines()[0])
             folder = install_kernel(repository, version=version)
-    except Exception as error:  # of the network, of the hub, of the package
+    except Exception as error:  # from the network, the hub or the package
         raise BackendFailed(
             f"the kernels {repository} are not in the cache and cannot be downloaded: {error}"
         ) from error
-    given = [one for one in os.environ.get(_OVERRIDES, "").split(":") if one]
-    if not any(one.startswith(f"{repository}=") for one in given):
-        os.environ[_OVERRIDES] = ":".join([*given, f"{repository}={folder}"])
+    overrides = [one for one in os.environ.get(_OVERRIDES, "").split(":") if one]
+    if not any(one.startswith(f"{repository}=") for one in overrides):
+        os.environ[_OVERRIDES] = ":".join([*overrides, f"{repository}={folder}"])
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""From a checkpoint's name to a model on a device."""
+"""Loads a checkpoint onto a device, and selects its attention."""
 
 import contextlib
 import io
@@ -25,15 +25,15 @@ _HOPPER = (9, 0)
 
 
 def load(model: str, options: Options, progress: Progress) -> Any:
-    """The checkpoint `model` (folder or hub name), ready to run, on the device of `options`.
+    """Load the checkpoint `model` (folder or hub name) onto the device of `options`.
 
-    Raises BackendFailed with the reason: no such checkpoint, not a gpt-oss, out of memory.
+    Raises BackendFailed with the reason: no such checkpoint, not a gpt-oss model, out of memory.
     """
     try:
         return _load(model, options, progress)
     except BackendFailed:
         raise
-    except Exception as error:  # what goes wrong inside transformers comes as anything
+    except Exception as error:  # transformers raises errors of any type
         raise BackendFailed(f"cannot load {model}: {error}") from error
 
 
@@ -43,10 +43,10 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
     if config.model_type != "gpt_oss":
         raise BackendFailed(f"{model} is a {config.model_type} checkpoint, not a gpt-oss")
     with current(device):
-        form = weights.plan(config, device, options)
-        if form.packed:
+        weights_plan = weights.plan(config, device, options)
+        if weights_plan.packed:
             weights.fetch_mxfp4_kernels()
-        with _reported(progress):
+        with _progress_reported(progress):
             result: Any = AutoModelForCausalLM.from_pretrained(
                 model,
                 config=config,
@@ -54,29 +54,29 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
                 attn_implementation="eager",
                 device_map={"": device},
                 output_loading_info=True,
-                **weights.arguments(form),
+                **weights.arguments(weights_plan),
             )
         loaded, report = result
         missing = sorted(report["missing_keys"])
-        if missing:  # and filled with noise by transformers
+        if missing:  # transformers fills them with random values
             raise BackendFailed(f"{model} lacks the weights {', '.join(missing)}")
-        weights.assert_form(loaded, form)
+        weights.check_format(loaded, weights_plan)
         name = select_attention(loaded, device, options.attention)
-    logger.info("%s: attention %s, weights %s", describe(device), name, form)
+    logger.info("%s: attention %s, weights %s", describe(device), name, weights_plan)
     progress("weights loaded", 1.0)
     return loaded.eval()
 
 
-def select_attention(model: Any, device: torch.device, asked: str) -> str:
-    """Set the model's attention and return its name.
+def select_attention(model: Any, device: torch.device, requested: str) -> str:
+    """Set the attention implementation of `model` and return its name.
 
-    asked: the name of one; empty takes the fastest that knows attention sinks and works here.
-    Raises BackendFailed where the one that is asked for cannot be used.
+    requested: its name; empty selects the fastest one that supports attention sinks and works on
+    the device. Raises BackendFailed if the requested one cannot be used.
     """
-    for name in (asked,) if asked else _candidates(device):
+    for name in (requested,) if requested else _candidates(device):
         if name == attention.NAME:
             if attention.works(model.config, model.dtype, device):
-                # The public setter looks for a package by the name of every flash attention.
+                # The public setter requires a package for every name of a flash attention.
                 model.config._attn_implementation = name
                 return name
             reason: object = "it does not work on this device"
@@ -86,20 +86,20 @@ def select_attention(model: Any, device: torch.device, asked: str) -> str:
                     provide(name)
                 model.set_attn_implementation(name)
                 found: str = model.config._attn_implementation
-                # transformers raises at the first attempt to import a kernel and at no later one.
+                # Only the first failed import of a kernel raises; later ones keep the attention.
                 if found == "eager" or found in AttentionInterface().valid_keys():
                     return found
                 reason = "it was not imported"
-            except Exception as error:  # of the hub, of the import, of a package's version
+            except Exception as error:  # from the hub, the import or the version of a package
                 reason = error
-        if asked:
+        if requested:
             raise BackendFailed(f"the attention {name} cannot be used: {reason}")
         logger.warning("the attention %s cannot be used: %s", name, reason)
     raise AssertionError("eager attention works everywhere")
 
 
 def _candidates(device: torch.device) -> list[str]:
-    """Names of attention implementations, fastest first."""
+    """The names of possible attention implementations, fastest first."""
     names = []
     if device.type == "cuda":
         capability = torch.cuda.get_device_capability(device)
@@ -113,8 +113,8 @@ def _candidates(device: torch.device) -> list[str]:
 
 
 @contextlib.contextmanager
-def _reported(progress: Progress) -> Iterator[None]:
-    """Hand transformers' progress to `progress`, and keep its bars off the terminal."""
+def _progress_reported(progress: Progress) -> Iterator[None]:
+    """Report the progress of transformers to `progress` instead of the terminal."""
 
     def make(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bar = factory(*args, **{**kwargs, "file": io.StringIO()})

@@ -1,4 +1,4 @@
-"""The backend's own options, as given by `--backend-option NAME=VALUE`."""
+"""The options of the transformers backend (`--backend-option NAME=VALUE`)."""
 
 import re
 from collections.abc import Mapping
@@ -21,15 +21,15 @@ class Options:
     """device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. `auto` refuses a machine whose NVIDIA GPU
     cannot be used, and weights of more than 8 GB on a CPU.
 
-    dtype: of weights and cache; `auto` is the checkpoint's.
-    attention: the name of an attention implementation: `eager`, `flash_with_sinks`, or another of
-    transformers'; empty takes the fastest that works on the device.
-    cache_tokens: tokens that the key-value cache holds; 0 takes what the accelerator's memory
-    leaves, on a CPU 32,768.
-    batch_tokens: the most tokens computed in one step; longer prompts take several. 0 is 4,096; 512
+    dtype: the type of weights and cache; `auto` is that of the checkpoint.
+    attention: the name of an attention implementation: `eager`, `flash_with_sinks`, or another one
+    of transformers. Empty selects the fastest one that works on the device.
+    cache_tokens: the size of the key-value cache; 0 uses the free memory of the accelerator, and is
+    32,768 on a CPU.
+    batch_tokens: the maximum of tokens in one step; longer prompts take several. 0 is 4,096; 512
     with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU a
-    step beside requests that decode has at most 1,024.
-    batch_requests: the most requests in one step; the others wait.
+    step has at most 1,024 tokens while any request decodes.
+    batch_requests: the maximum of requests in one step; others wait.
     """
 
     device: Annotated[str, AfterValidator(_device)] = "auto"
@@ -41,10 +41,10 @@ class Options:
 
     @property
     def requests_at_once(self) -> int:
-        """The most requests in one step: each has a token of it at least."""
+        """The maximum of requests in one step; each needs at least one token of it."""
         return min(self.batch_requests, self.batch_tokens or self.batch_requests)
 
 
 def parse_options(values: Mapping[str, str]) -> Options:
-    """Raises BackendFailed, which names the option that is unknown or has an invalid value."""
+    """The options. Raises BackendFailed, which names an option that is unknown or invalid."""
     return options.parse_options("transformers", Options, values)

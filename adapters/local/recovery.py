@@ -1,4 +1,4 @@
-"""What becomes of a batch whose step has failed."""
+"""Removes requests from the engine after a failed step."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,10 +9,10 @@ from adapters.local.warmup import forget_batch
 
 
 def end_batch(processor: Any, *, all_rows: bool) -> list[str]:
-    """Take requests of the batch out of the engine so that it can go on; returns their keys.
+    """Remove requests of the batch from the engine, so that it can continue. Returns their keys.
 
-    Those that prefill are taken to be the cause, and those that decode go on with the tokens that
-    they had; where none prefills, and with `all_rows`, all end.
+    Requests in prefill are assumed to be the cause. Requests that decode continue with the tokens
+    from before the step. All requests are removed if none is in prefill, or with `all_rows`.
     """
     batch = list(processor.inputs_and_outputs.requests_in_batch)
     forget_batch(processor.inputs_and_outputs)
@@ -27,9 +27,9 @@ def end_batch(processor: Any, *, all_rows: bool) -> list[str]:
 
 
 def _undo(decoding: Iterable[Any]) -> None:
-    """Put requests back to where they were before the step was prepared.
+    """Reset requests to their state before the step was prepared.
 
-    What the step may have written to the cache, it writes again.
+    The next step overwrites what the failed one may have written to the cache.
     """
     for one in decoding:
         one.state.position_offset -= one.query_length

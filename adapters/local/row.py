@@ -1,4 +1,4 @@
-"""What one request carries from step to step: parameters in force, counts, seed, grammar."""
+"""The state of one request between steps: active parameters, token counts, seed, grammar."""
 
 import secrets
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,6 @@ from adapters.base import (
     FinishReason,
     GenerationRequest,
     SamplingParams,
-    SamplingPhase,
     TokenLogprobs,
 )
 from adapters.bounds import GREEDY_BELOW
@@ -20,11 +19,12 @@ from adapters.errors import BackendError
 from adapters.grammars import TokenMask
 from adapters.inbox import Inbox
 from adapters.local.sampling import Tally, uniform
+from adapters.phases import PhaseTracker
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One row's results after a step: at most one token, the end, or what went wrong."""
+    """The result of a row after a step: at most one token, and the finish reason or the error."""
 
     token_id: int | None = None
     logprobs: TokenLogprobs | None = None
@@ -33,7 +33,7 @@ class Sampled:
 
 
 class Counts:
-    """How often each token was sampled, as arrays that grow; prompt tokens count 0."""
+    """How often each token was sampled, as arrays that grow. Prompt tokens start with 0."""
 
     def __init__(self, prompt: Iterable[int] = ()) -> None:
         self._places = {token_id: place for place, token_id in enumerate(dict.fromkeys(prompt))}
@@ -57,7 +57,7 @@ class Counts:
 
 
 class PhaseState:
-    """Sampling parameters, and the counts of what was sampled while they held."""
+    """Sampling parameters, and the counts of the tokens that were sampled with them."""
 
     def __init__(self, params: SamplingParams, prompt: Sequence[int]) -> None:
         self.params = params
@@ -86,7 +86,7 @@ def _bias_of(params: SamplingParams) -> tuple[torch.Tensor, torch.Tensor] | None
 
 
 class Row:
-    """A request in the engine. The engine's thread owns it, but for `inbox`."""
+    """A request in the engine. All but `inbox` is used on the engine's thread only."""
 
     def __init__(self, key: str, request: GenerationRequest, mask: TokenMask | None) -> None:
         self.key = key
@@ -97,36 +97,38 @@ class Row:
         self.ended = False
         prompt = request.prompt_token_ids
         self._base = PhaseState(request.sampling, prompt)
-        self._phases = [(phase, PhaseState(phase.params, prompt)) for phase in request.phases]
-        self._active: SamplingPhase | None = None
+        self._phase_states = [PhaseState(phase.params, prompt) for phase in request.phases]
+        self._tracker = PhaseTracker(request.phases)
         self.phase_state = self._base
-        self._longest_begin = max(
-            (len(begin) for phase in request.phases for begin in phase.begin), default=1
-        )
-        self._recent: tuple[int, ...] = ()
         self._seed = request.seed if request.seed is not None else secrets.randbits(64)
         self._sampled = 0
 
     def uniform(self, attempt: int) -> float:
-        """The random number for the next token."""
+        """The random number in [0, 1) for the next token. attempt: the number of earlier draws."""
         return uniform(self._seed, self._sampled, attempt)
 
     def accept(self, token_id: int) -> FinishReason | None:
-        """Take note of the next token; says whether it is the last, and why."""
+        """Add the next token. Returns the finish reason if it is the last one."""
         self._sampled += 1
         if self.phase_state.counts is not None:
             self.phase_state.counts.add(token_id)
-        if self._phases:
-            self._switch(token_id)
+        if self._phase_states:
+            active = self._tracker.accept(token_id)
+            self.phase_state = self._base if active is None else self._phase_states[active]
         if token_id in self.request.stop_token_ids:
             return "stop"
         return "length" if self._sampled >= self.request.max_tokens else None
 
-    def _switch(self, token_id: int) -> None:
-        self._recent = (*self._recent, token_id)[-self._longest_begin :]
-        for phase, phase_state in self._phases:
-            if any(begin and self._recent[-len(begin) :] == begin for begin in phase.begin):
-                self._active, self.phase_state = phase, phase_state
-                return
-        if self._active is not None and token_id in self._active.end:
-            self._active, self.phase_state = None, self._base
+    def take_forced(self) -> tuple[int, ...]:
+        """Accept the tokens that the grammar forces next, and return them.
+
+        The last token of an answer, by a stop token or by the limit, is always sampled. A request
+        for logprobs has every token sampled: a step gives the logits after its last token only.
+        """
+        if self.mask is None or not self.mask.is_open or self.request.logprobs is not None:
+            return ()
+        room = self.request.max_tokens - self._sampled - 1
+        run = self.mask.consume_forced(room, self.request.stop_token_ids)
+        for token_id in run:
+            self.accept(token_id)
+        return run

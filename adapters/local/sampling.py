@@ -1,7 +1,8 @@
-"""How a token is chosen from logits. Pure functions over rows; no row's result depends on others.
+"""Chooses tokens from logits. Pure functions over rows; no row affects the result of another.
 
-Order as in vLLM: penalties and bias on the raw logits, temperature, min_p, top_k, top_p. What is
-kept is always "at least as likely as a floor", so equally likely tokens stay or go together.
+The order is that of vLLM: penalties and bias on the raw logits, temperature, min_p, top_k, top_p.
+min_p, top_k and top_p exclude the tokens below a probability, so that equally likely tokens are
+either all excluded or all included.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from torch.nn import functional
 from adapters.base import SamplingParams
 
 _BLOCK = 128
-# How many of the likeliest tokens are looked at first: mostly they hold what top_p keeps.
+# The number of most likely tokens to sort first; usually they include all that top_p includes.
 _LEADING = 1024
 _MASK = (1 << 64) - 1
 
@@ -50,9 +51,14 @@ class Warp:
     top_k: Tensor | None
     top_p: Tensor | None
 
+    def row(self, index: int) -> "Warp":
+        """The parameters of one row, each of shape [1, 1]."""
+        columns = (self.temperature, self.min_p, self.top_k, self.top_p)
+        return Warp(*(None if each is None else each[index : index + 1] for each in columns))
+
 
 def warp_of(params: list[SamplingParams], device: torch.device) -> Warp:
-    """The rows' parameters as columns; what is at its default in all rows costs nothing."""
+    """The parameters of the rows as columns, None for a parameter with its default in all rows."""
 
     def column(values: list[float], default: float, dtype: torch.dtype) -> Tensor | None:
         if all(value == default for value in values):
@@ -68,8 +74,8 @@ def warp_of(params: list[SamplingParams], device: torch.device) -> Warp:
 
 
 def greedy(logits: Tensor) -> Tensor:
-    """The likeliest column of each row, [n]; -1 where the row holds NaN or only -inf."""
-    if logits.device.type == "cpu":  # numpy's is ten times faster than torch's there
+    """The most likely column of each row, [n]; -1 for a row of -inf, or with NaN."""
+    if logits.device.type == "cpu":  # numpy is ten times faster than torch there
         chosen = torch.from_numpy(logits.numpy().argmax(-1))
     else:
         chosen = logits.argmax(-1)
@@ -80,20 +86,75 @@ def greedy(logits: Tensor) -> Tensor:
 def draw(logits: Tensor, warp: Warp, uniforms: Tensor, out: Tensor | None = None) -> Tensor:
     """One column for each row of `logits` [n, width], drawn by inverting the distribution.
 
-    uniforms: [n] of float64 in [0, 1). out: room for the probabilities [n, width], may be
-    `logits` itself. Result [n]; -1 where a row holds NaN or only -inf.
+    uniforms: [n, 2] of float64 in [0, 1); the second number of a row is for a second draw. out:
+    memory for the probabilities, [n, width]; may be `logits` itself. Result: [n]; -1 for a row
+    with NaN, or with only -inf.
     """
     if warp.temperature is not None:
-        # Shifted by the maximum first: a tiny temperature must not overflow to two infinities.
+        # Subtract the maximum first, so that a tiny temperature overflows to -inf only.
         logits = torch.sub(logits, logits.max(-1, keepdim=True).values, out=out)
         logits.div_(warp.temperature)
     probs = torch.softmax(logits, -1, out=out)
-    _truncate(probs, warp)
-    return _invert(probs, uniforms)
+    if probs.device.type != "cpu":
+        _truncate(probs, warp)
+        return _invert(probs, uniforms[:, 0])
+    # To test one column takes a pass over the row, to find all that remain takes a sort. A column
+    # that is drawn from the whole row and remains has the same distribution as one that is drawn
+    # from what remains.
+    chosen = _invert(probs, uniforms[:, 0])
+    for row in _excluded(probs, warp, chosen.tolist()):
+        alone = probs[row : row + 1]
+        _truncate(alone, warp.row(row))
+        chosen[row] = _invert(alone, uniforms[row : row + 1, 1])[0]
+    return chosen
+
+
+def _excluded(probs: Tensor, warp: Warp, columns: list[int]) -> list[int]:
+    """The rows whose column may be one that min_p, top_k or top_p excludes."""
+    count = len(columns)
+    limits = zip(
+        _values(warp.min_p, 0.0, count),
+        _values(warp.top_k, 0, count),
+        _values(warp.top_p, 1.0, count),
+        strict=True,
+    )
+    return [
+        row
+        for row, (column, (min_p, top_k, top_p)) in enumerate(zip(columns, limits, strict=True))
+        if column >= 0 and not _remains(probs[row], column, min_p, int(top_k), top_p)
+    ]
+
+
+def _values(column: Tensor | None, default: float, count: int) -> list[float]:
+    return [default] * count if column is None else column.flatten().tolist()
+
+
+def _remains(probs: Tensor, column: int, min_p: float, top_k: int, top_p: float) -> bool:
+    """Whether a column of a row [width] remains; False too where only a sort can tell."""
+    if top_k and top_p < 1:
+        return False
+    prob, array = float(probs[column]), probs.numpy()
+    floor = min_p * float(array.max()) if min_p else 0.0
+    if prob < floor:
+        return False
+    if top_k:
+        return int(np.count_nonzero(array > prob)) < top_k
+    if top_p == 1:
+        return True
+    # `_mass_above` counts what is greater: the number before the floor includes the floor itself.
+    least = float(np.nextafter(np.float32(floor), np.float32(-1)))
+    total = _mass_above(probs, least) if floor else float(probs.sum())
+    return _mass_above(probs, prob) < top_p * total
+
+
+def _mass_above(probs: Tensor, floor: float) -> float:
+    """The sum of the probabilities in a row [width] that are greater than `floor`."""
+    # The fastest by far: numpy's sums with a condition take thirty times as long.
+    return float(functional.threshold(probs, floor, 0.0).sum())
 
 
 def _truncate(probs: Tensor, warp: Warp) -> None:
-    """Zero, in place, what min_p, top_k and top_p exclude."""
+    """Set the probabilities that min_p, top_k and top_p exclude to zero, in place."""
     if warp.min_p is not None:
         probs.masked_fill_(probs < warp.min_p * probs.max(-1, keepdim=True).values, 0.0)
     if warp.top_k is None and warp.top_p is None:
@@ -108,35 +169,38 @@ def _truncate(probs: Tensor, warp: Warp) -> None:
 
 
 def _kth(probs: Tensor, ranked: Tensor, top_k: Tensor) -> Tensor:
-    """The `top_k`-th greatest probability, [n, 1], 0 where that is off; `ranked` as below."""
-    held = ranked.shape[-1]
-    floor = torch.where(top_k > 0, ranked.gather(1, top_k.clamp(1, held) - 1), 0.0)
-    # One by one, so that a request for many of them costs the others little.
-    for row in ((top_k > held) & (top_k < probs.shape[-1])).flatten().nonzero().flatten().tolist():
+    """The `top_k`-th greatest probability, [n, 1], 0 where it is off. ranked: as in `_nucleus`."""
+    count = ranked.shape[-1]
+    floor = torch.where(top_k > 0, ranked.gather(1, top_k.clamp(1, count) - 1), 0.0)
+    # Row by row, so that one row with a large top_k costs the others little.
+    for row in ((top_k > count) & (top_k < probs.shape[-1])).flatten().nonzero().flatten().tolist():
         floor[row] = _leading(probs[row : row + 1], int(top_k[row]))[0, -1]
     return torch.where(top_k < probs.shape[-1], floor, 0.0)
 
 
 def _nucleus(probs: Tensor, ranked: Tensor, top_p: Tensor) -> Tensor:
-    """The least likely probability that top_p keeps, [n, 1]; `ranked` are each row's greatest."""
-    wanted = top_p * probs.sum(-1, keepdim=True, dtype=torch.float64)
-    reached = ranked.cumsum(-1, dtype=torch.float64)
-    first = torch.searchsorted(reached, wanted).clamp(max=ranked.shape[-1] - 1)
+    """The smallest probability that top_p includes, [n, 1], 0 where top_p is off.
+
+    ranked: [n, m], the greatest probabilities of each row, descending.
+    """
+    target_mass = top_p * probs.sum(-1, keepdim=True, dtype=torch.float64)
+    cumulative = ranked.cumsum(-1, dtype=torch.float64)
+    first = torch.searchsorted(cumulative, target_mass).clamp(max=ranked.shape[-1] - 1)
     floor = torch.where(top_p < 1, ranked.gather(1, first), 0.0)
     if ranked.shape[-1] < probs.shape[-1]:
-        # Flat distributions, one by one: a row fits the CPU's cache, all rows do not.
-        short = (reached[:, -1:] < wanted) & (top_p < 1)
-        for row in short.flatten().nonzero().flatten().tolist():
+        # Flat distributions, row by row: one row fits the cache of the CPU, all rows do not.
+        incomplete = (cumulative[:, -1:] < target_mass) & (top_p < 1)
+        for row in incomplete.flatten().nonzero().flatten().tolist():
             flat = probs[row : row + 1]
             floor[row] = _nucleus(flat, _leading(flat, flat.shape[-1]), top_p[row : row + 1])[0]
     return floor
 
 
 def _leading(probs: Tensor, count: int) -> Tensor:
-    """Each row's `count` greatest, descending."""
+    """The `count` greatest values of each row, descending."""
     if probs.device.type != "cpu":
         return probs.topk(count).values
-    # numpy sorts numbers ten times faster than torch, which carries the indices along.
+    # numpy sorts ten times faster than torch, which also moves the indices.
     values = probs.numpy()
     if count < values.shape[-1]:
         values = np.partition(values, -count, axis=-1)[:, -count:]
@@ -163,9 +227,10 @@ def _invert(probs: Tensor, uniforms: Tensor) -> Tensor:
 
 
 def _locate(mass: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Where `uniforms` [n, 1] of the total of `mass` [n, m] falls: index [n, 1], and how far in.
+    """Find the columns at the fractions `uniforms` [n, 1] of the total of `mass` [n, m].
 
-    Never an index whose mass is zero, unless all are.
+    Result: the indices [n, 1], and the position within each, [n, 1] in [0, 1]. An index whose mass
+    is zero is returned only if the whole row is zero.
     """
     edges = mass.cumsum(-1)
     total = edges[:, -1:]
@@ -178,7 +243,7 @@ def _locate(mass: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Tokens that penalties look at: ids [m], and how often each was sampled [m] (prompt: 0)."""
+    """Tokens to penalise. ids: [m]. counts: [m], how often each was sampled (prompt: 0)."""
 
     ids: Tensor
     counts: Tensor
@@ -196,12 +261,12 @@ def penalise(logits: Tensor, params: SamplingParams, tally: Tally) -> None:
 
 
 Logprobs = tuple[float, list[tuple[int, float]]]
-"""Of a row's token, and of its likeliest tokens with their ids, best first."""
+"""The logprob of a row's token; the ids and logprobs of its most likely tokens, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """logprobs: [n, width]; values, ids: [n, top], each row's likeliest, best first."""
+    """logprobs: [n, width]. values, ids: [n, top], each row's most likely tokens, best first."""
 
     logprobs: Tensor
     values: Tensor
@@ -209,32 +274,35 @@ class Ranked:
 
 
 def rank(logits: Tensor, top: int) -> Ranked:
-    """The log-softmax of each row of `logits` [n, width]; nothing waits for the device."""
+    """The log-softmax of each row of `logits` [n, width]. Does not wait for the device."""
     logprobs = torch.log_softmax(logits, -1)
     values, ids = logprobs.topk(top)
     return Ranked(logprobs, values, ids)
 
 
 def logprobs_of(ranked: Ranked, tokens: list[int], tops: list[int]) -> list[Logprobs]:
-    """For each row that of its token and its `tops` likeliest, in one copy from the device."""
+    """The logprobs of `tokens` and of the `tops` most likely tokens, for each row.
+
+    All of them are copied from the device at once.
+    """
     chosen = torch.tensor(tokens, device=ranked.logprobs.device).unsqueeze(1)
     own = ranked.logprobs.gather(1, chosen)
     # Ids are exact in float32 up to 16 million.
     table = torch.cat([own, ranked.values, ranked.ids.to(own.dtype)], 1).tolist()
-    found: list[Logprobs] = []
+    results: list[Logprobs] = []
     width = ranked.values.shape[1]
     for line, top in zip(table, tops, strict=True):
         ids = map(int, line[width + 1 : width + 1 + top])
-        found.append((line[0], list(zip(ids, line[1 : top + 1], strict=True))))
-    return found
+        results.append((line[0], list(zip(ids, line[1 : top + 1], strict=True))))
+    return results
 
 
 def unpack(bits: NDArray[np.int32], width: int, device: torch.device) -> Tensor:
     """The first `width` bits of each row of `bits` [n, words] as booleans [n, width].
 
-    What goes to the device is a bit for each token; it is unpacked there.
+    The packed bits are copied to the device, and unpacked there.
     """
-    if device.type == "cpu":  # numpy takes a tenth of torch's time there
+    if device.type == "cpu":  # numpy takes a tenth of the time of torch there
         octets = np.unpackbits(bits.view(np.uint8), axis=1, count=width, bitorder="little")
         return torch.from_numpy(octets.view(bool))
     words = torch.from_numpy(bits).to(device).unsqueeze(2)

@@ -1,8 +1,8 @@
-"""One engine step: a token for every row, then the results of all rows in one go.
+"""One engine step: a token for every row, then one report with the results of all rows.
 
-Takes the place of transformers' own `ModelRunner._sample`. A logits processor would do as well,
-but after it the runner takes the argmax over the whole batch once more, which costs a tenth of a
-step where the vocabulary is as large as this one.
+It replaces transformers' own `ModelRunner._sample`. A logits processor would do as well, but the
+runner computes the argmax over the whole batch after it, which costs a tenth of a step with a
+vocabulary of this size.
 """
 
 import logging
@@ -24,9 +24,10 @@ StepResults = list[tuple[Row, Sampled]]
 
 
 class Step:
-    """Chooses tokens. `rows` names those of the batch, None where a request is gone already.
+    """Chooses the tokens of a batch. All calls are on the engine's thread.
 
-    report: takes all that a step has brought. Called on the engine's thread.
+    rows: returns the rows of the batch, None for a request that was released.
+    report: called with the results of each step.
     """
 
     def __init__(self, rows: Callable[[], list[Row | None]], report: Callable[[StepResults], None]):
@@ -34,14 +35,21 @@ class Step:
         self._report = report
         self._masks = MaskWorker()
         self._logits_buffer = LogitsBuffer()
+        self._runs: list[tuple[str, tuple[int, ...]]] = []
 
     def close(self) -> None:
         self._masks.close()
 
-    def __call__(self, scores: Tensor, output_ids: Tensor) -> None:
-        """scores: [1, n, vocabulary] of float32, more rows than requests where one prefills.
+    def take_runs(self) -> list[tuple[str, tuple[int, ...]]]:
+        """The keys of requests, and the tokens that grammars force after those of the last step."""
+        runs, self._runs = self._runs, []
+        return runs
 
-        Writes the n chosen ids to the first row of `output_ids` [., >= n].
+    def __call__(self, scores: Tensor, output_ids: Tensor) -> None:
+        """Choose a token for each row of the batch, and report the results.
+
+        scores: [1, n, vocabulary] of float32; n may exceed the rows of the batch while prompts are
+        processed. output_ids: [., >= n]; the ids are written to its first row.
         """
         batch = self._rows()
         logits = scores[0, : len(batch)]
@@ -49,37 +57,44 @@ class Step:
             logits = logits.cpu()
         self._masks.wait()
         sampler = StepSampler(logits, batch, self._logits_buffer)
-        sampler.make()
+        sampler.choose()
         # A failed row's token is never used, but it has to be an id.
         output_ids[0, : len(batch)].copy_(torch.tensor(sampler.tokens).clamp(min=0))
-        self._conclude(sampler)
+        self._advance_all(sampler)
 
-    def _conclude(self, sampler: StepSampler) -> None:
+    def _advance_all(self, sampler: StepSampler) -> None:
         results: StepResults = []
-        ahead: list[TokenMask] = []
+        to_compute: list[TokenMask] = []
         for place, row in enumerate(sampler.batch):
             if row is None or row.ended:
                 continue
-            item = _advance(sampler, place, row)
+            item, run = _advance(sampler, place, row)
             row.ended = item.finish_reason is not None or item.error is not None
             mask = row.mask
-            if not row.ended and mask is not None and mask.is_open and (mask.ahead or mask.due):
-                ahead.append(mask)
+            if not row.ended and mask is not None and mask.needs_computing:
+                to_compute.append(mask)
             results.append((row, item))
-        self._masks.ask(ahead)
+            if run:
+                self._runs.append((row.key, run))
+                results += ((row, Sampled(token_id)) for token_id in run)
+        self._masks.start(to_compute)
         self._report(results)
 
 
-def _advance(sampler: StepSampler, place: int, row: Row) -> Sampled:
-    """The row's results, once its state has gone on past them; an error is the row's own."""
+def _advance(sampler: StepSampler, place: int, row: Row) -> tuple[Sampled, tuple[int, ...]]:
+    """The row's next token, and those that its grammar forces after it; its state includes them.
+
+    An error ends this row only.
+    """
     try:
         item = _outcome(sampler, place, row)
-        if row.mask is not None and item.error is None and item.finish_reason is None:
-            row.mask.take(sampler.tokens[place])
+        if row.mask is None or item.error is not None or item.finish_reason is not None:
+            return item, ()
+        row.mask.consume(sampler.tokens[place])
+        return item, row.take_forced()
     except Exception as error:
         logger.exception("sampling failed")
-        return Sampled(error=BackendFailed(f"sampling failed: {error}"))
-    return item
+        return Sampled(error=BackendFailed(f"sampling failed: {error}")), ()
 
 
 def _outcome(sampler: StepSampler, place: int, row: Row) -> Sampled:

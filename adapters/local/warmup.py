@@ -1,7 +1,7 @@
-"""Steps that no request has asked for: before the first one, and to see whether the engine works.
+"""Steps without requests: to warm up the engine, and to check whether it works.
 
-The first step of each size loads kernels, compiles some and grows the pool of memory. Whatever is
-missing for that shows here, before anybody waits.
+The first step of each size loads kernels, compiles some and allocates memory. If something is
+missing for this, the start fails rather than the first request.
 """
 
 import shutil
@@ -29,33 +29,33 @@ _SAMPLINGS = (
     SamplingParams(temperature=1.0, presence_penalty=0.5, logit_bias={0: 1.0}),
 )
 
-Watch = Callable[[list[Row]], None]
-"""Takes the rows of a step that is about to run."""
+SetRows = Callable[[list[Row]], None]
+"""Called with the rows of a step before it runs."""
 
 
-def warm_up(processor: Any, model: Any, watch: Watch) -> None:
-    """Run steps of the sizes that requests bring. Raises what the first of them to fail raises."""
+def warm_up(processor: Any, model: Any, set_rows: SetRows) -> None:
+    """Run steps of the sizes that requests need. Raises the error of the first step that fails."""
     most_rows = processor.scheduler.max_requests_per_batch
     room = longest_request(processor.cache) - _past(processor.cache)
     most_tokens = min(processor.cache.max_batch_tokens, room)
     on_cpu = model.device.type == "cpu"
     for rows in _DECODING[:1] if on_cpu else _DECODING:
-        run_step(processor, model, watch, rows=min(rows, most_rows), tokens=1)
+        run_step(processor, model, set_rows, rows=min(rows, most_rows), tokens=1)
     for tokens in (_CPU_PREFILLING,) if on_cpu else (_PREFILLING, most_tokens):
-        run_step(processor, model, watch, rows=1, tokens=min(tokens, most_tokens))
+        run_step(processor, model, set_rows, rows=1, tokens=min(tokens, most_tokens))
 
 
-def run_step(processor: Any, model: Any, watch: Watch, *, rows: int, tokens: int) -> None:
-    """One step of `rows` rows with `tokens` tokens each, through the model and sampling.
+def run_step(processor: Any, model: Any, set_rows: SetRows, *, rows: int, tokens: int) -> None:
+    """Run one step of `rows` rows with `tokens` tokens each, through the model and sampling.
 
-    Fewer rows where the cache has no room. Raises what the step raises; the cache is as before.
+    Uses fewer rows if the cache is too small. Raises the error of the step. The cache is restored.
     """
     status = RequestStatus.DECODING if tokens == 1 else RequestStatus.PREFILLING
     past = _past(processor.cache)
     with _states(processor, rows, status, tokens, past) as states:
         if not states:
             return
-        watch([_row(state.state.request_id, place) for place, state in enumerate(states)])
+        set_rows([_row(state.state.request_id, place) for place, state in enumerate(states)])
         ios = processor.inputs_and_outputs
         ios.prepare_batch_tensors(
             requests_in_batch=states,
@@ -69,7 +69,7 @@ def run_step(processor: Any, model: Any, watch: Watch, *, rows: int, tokens: int
 
 
 def _past(cache: Any) -> int:
-    """Tokens that each row has in the cache, so that a step reads some."""
+    """The number of tokens that each row has in the cache, so that a step reads some."""
     return int(cache.cache_allocators["full_attention"].tokens_per_page)
 
 
@@ -88,7 +88,7 @@ def _states(
 
 
 def forget_batch(ios: Any) -> None:
-    """Let the step that was prepared last bring nobody a token."""
+    """Remove the requests of the prepared step, so that its tokens go to no request."""
     ios.requests_in_batch = []
     ios.num_request_in_batch = 0
 
@@ -101,7 +101,7 @@ def _row(key: str, place: int) -> Row:
 
 
 def explain(error: BaseException, device: torch.device) -> str:
-    """What to do about an error of the first steps, as the end of a sentence; may be empty."""
+    """Advice about an error of the first steps, as the end of a sentence; may be empty."""
     if isinstance(error, torch.OutOfMemoryError):
         return ": lower cache_tokens or batch_tokens"
     if isinstance(error, ModuleNotFoundError):

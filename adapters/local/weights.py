@@ -1,4 +1,4 @@
-"""The form that a checkpoint's weights take on a device, and whether they fit it."""
+"""The format of a checkpoint's weights on a device, and whether they fit its memory."""
 
 import logging
 from collections.abc import Iterator
@@ -25,16 +25,16 @@ logger = logging.getLogger(__name__)
 
 _LEAST_TRITON = "3.4.0"
 _LEAST_CAPABILITY = (7, 5)
-# Four bits a value, and a byte of exponent for 32 of them.
+# Four bits for each value, and one byte of exponent for 32 values.
 _MXFP4_BYTES = 0.5 + 1 / 32
 _LARGE_ON_CPU = 8e9
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """packed: experts stay MXFP4 as they are stored. stored: whether they are stored so.
+    """stored: whether the checkpoint stores the experts as MXFP4. packed: whether they stay MXFP4.
 
-    size: bytes in the device's memory.
+    size: bytes in the memory of the device.
     """
 
     stored: bool
@@ -47,10 +47,10 @@ class Weights:
 
 
 def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> Weights:
-    """What loading will make of the checkpoint. Nothing but its configuration is needed.
+    """The format of the weights after loading, from the configuration of the checkpoint.
 
-    Raises BackendFailed where the device's memory does not hold it, and where a large model would
-    run on a CPU that nobody has asked for.
+    Raises BackendFailed if the weights do not fit the memory of the device, and if `auto` selected
+    a CPU for weights of more than 8 GB.
     """
     stored = getattr(config, "quantization_config", None)
     mxfp4 = stored is not None and stored.get("quant_method") == "mxfp4"
@@ -76,14 +76,14 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
 
 
 def arguments(weights: Weights) -> dict[str, Any]:
-    """What transformers is to be given to load the weights in this form."""
+    """The arguments of transformers' `from_pretrained` that load the weights in this format."""
     if not weights.stored or weights.packed:
         return {}
     return {"quantization_config": Mxfp4Config(dequantize=True)}
 
 
-def assert_form(model: Any, weights: Weights) -> None:
-    """Raises BackendFailed where packed experts were planned for and not loaded."""
+def check_format(model: Any, weights: Weights) -> None:
+    """Raises BackendFailed if `weights` are packed and the experts of `model` are not."""
     if weights.packed and not any(_packed_experts(model)):
         raise BackendFailed(
             "transformers has dequantised the experts although this device can compute with "
@@ -92,16 +92,16 @@ def assert_form(model: Any, weights: Weights) -> None:
 
 
 def why_no_mxfp4(device: torch.device) -> str | None:
-    """Why this device cannot compute with packed MXFP4 weights; None where it can.
+    """The reason why `device` cannot compute with packed MXFP4 weights; None if it can.
 
-    transformers decides by the same predicates, which compare the packages' versions.
+    transformers uses the same predicates, which compare the versions of the packages.
     """
     if device.type != "cuda":
         return f"there are no MXFP4 kernels for {device.type}"
     capability = torch.cuda.get_device_capability(device)
     if capability < _LEAST_CAPABILITY:
-        found = ".".join(map(str, capability))
-        return f"MXFP4 needs compute capability 7.5 or newer, and {device} has {found}"
+        version = ".".join(map(str, capability))
+        return f"MXFP4 needs compute capability 7.5 or newer, and {device} has {version}"
     if not is_triton_available(_LEAST_TRITON):
         return f"MXFP4 needs the package triton, version {_LEAST_TRITON} or newer"
     if not is_kernels_available():
@@ -111,16 +111,16 @@ def why_no_mxfp4(device: torch.device) -> str | None:
 
 
 def fetch_mxfp4_kernels() -> None:
-    """Load the kernels before any weights are. Raises BackendFailed naming their repository."""
+    """Load the kernels for packed MXFP4. Raises BackendFailed with the name of the repository."""
     kernels.provide(kernels.MXFP4)
     try:
         get_kernel(kernels.MXFP4, version=1)
-    except Exception as error:  # of the import, of triton's compiler
+    except Exception as error:  # from the import, or from triton's compiler
         raise BackendFailed(f"the kernels {kernels.MXFP4} cannot be loaded: {error}") from error
 
 
 def _width(config: PreTrainedConfig, options: Options) -> int:
-    """Bytes of a value that is not packed."""
+    """The bytes of a value that is not packed."""
     dtype = config.dtype if options.dtype == "auto" else getattr(torch, options.dtype)
     return dtype.itemsize if isinstance(dtype, torch.dtype) else torch.bfloat16.itemsize
 

@@ -1,4 +1,4 @@
-"""vLLM's engine arguments from `--engine-arg NAME=VALUE`, read as vLLM's own command line does."""
+"""vLLM's engine arguments from `--engine-arg NAME=VALUE`, parsed by vLLM's own parser."""
 
 from collections.abc import Mapping
 from typing import NoReturn
@@ -10,27 +10,27 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 from adapters.errors import BackendFailed
 from adapters.vllm.flags import flags
 
-# Grammars are llguidance's; priorities order what waits, and without them nothing changes; nobody
-# reads the engine's own statistics. Each can be set otherwise.
+# Grammars are for llguidance. Priorities order waiting requests, without effect if all are equal.
+# Nothing reads the statistics of the engine. Users may override each of these.
 _DEFAULTS = {
     "structured_outputs_config": '{"backend": "guidance"}',
     "scheduling_policy": "priority",
     "disable_log_stats": "true",
 }
-# vLLM 0.32 on a CPU dies of a request with a seed whose prompt takes several steps.
+# vLLM 0.32 on a CPU dies if a request with a seed has a prompt that takes several steps.
 _CPU_DEFAULTS = {"enable_chunked_prefill": "false"}
 
 
 def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
-    """The arguments to serve `model`; a flag's value is `true` or `false`.
+    """The engine arguments to serve `model`. The value of a flag is `true` or `false`.
 
-    Raises BackendFailed for a name that vLLM does not know, or a value that it does not take.
+    Raises BackendFailed for an unknown name, or an invalid value.
     """
     defaults = _DEFAULTS | (_CPU_DEFAULTS if current_platform.is_cpu() else {})
-    words = ["--model", model, *flags({**defaults, **options})]
+    command = ["--model", model, *flags({**defaults, **options})]
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
     parser.error = _refuse
-    arguments: AsyncEngineArgs = AsyncEngineArgs.from_cli_args(parser.parse_args(words))
+    arguments: AsyncEngineArgs = AsyncEngineArgs.from_cli_args(parser.parse_args(command))
     return arguments
 
 

@@ -1,4 +1,4 @@
-"""The `vllm` backend: vLLM's AsyncLLM in this process, its engine in processes of its own."""
+"""The `vllm` backend: vLLM's AsyncLLM in this process, with its engine in other processes."""
 
 import asyncio
 import os
@@ -42,18 +42,18 @@ from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
 from adapters.vllm.environment import prepare_environment
-from adapters.vllm.outputs import OutputInbox, sampled, take_over
+from adapters.vllm.outputs import OutputInbox, checked_outputs, deliver_directly
 from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
 _OTHER_SOURCES = {"download_dir", "load_format", "model_weights"}
 _STOP_SECONDS = 30.0
-# JSON has no -inf; vLLM's own servers say this.
+# Replaces -inf, which JSON does not have; the same value as in vLLM's servers.
 _LEAST_LOGPROB = -9999.0
 
 
 class VLLMBackend:
-    """Implements `adapters.base.Backend`. Every option is an argument of vLLM's engine."""
+    """Implements `adapters.base.Backend`. Its options are the arguments of vLLM's engine."""
 
     def __init__(self, config: BackendConfig) -> None:
         self._config = config
@@ -72,13 +72,13 @@ class VLLMBackend:
         name = self._config.model
         if name is None:
             raise BackendFailed("the vllm backend needs a model")
-        loop, shown = asyncio.get_running_loop(), self._config.progress
+        loop, report = asyncio.get_running_loop(), self._config.progress
 
         def progress(stage: str, done: float) -> None:
-            loop.call_soon_threadsafe(shown, stage, done)
+            loop.call_soon_threadsafe(report, stage, done)
 
         self._engine = engine = await run_in_daemon_thread(lambda: self._load(name, progress))
-        take_over(engine)
+        deliver_directly(engine)
         self._tasks = await engine.get_supported_tasks()
         model = engine.model_config
         self._info = BackendInfo(
@@ -97,10 +97,10 @@ class VLLMBackend:
         _download(model, self._config.options, progress)
         progress("starting vLLM", 0.0)
         try:
-            with _interrupts_kept_out():
+            with _interrupts_blocked():
                 engine = AsyncLLM.from_engine_args(
                     engine_arguments(model, self._config.options),
-                    # Batches of the sizes that `vllm serve` has; a library gets smaller ones.
+                    # The batch sizes of `vllm serve`; those for libraries are smaller.
                     usage_context=UsageContext.OPENAI_API_SERVER,
                 )
         except (OSError, RuntimeError, ValueError, ImportError, AssertionError) as error:
@@ -114,7 +114,7 @@ class VLLMBackend:
             grammars.close()
         if engine is None:
             return
-        # Who waits for tokens would wait for ever: the engine's end is not told to them.
+        # vLLM does not report its end to waiting requests, which would wait for ever.
         engine.output_processor.propagate_error(BackendFailed("the vllm backend was stopped"))
         await asyncio.to_thread(engine.shutdown, _STOP_SECONDS)
 
@@ -136,13 +136,13 @@ class VLLMBackend:
         if request.grammar is not None and self._grammars is not None:
             await self._grammars.check(request.grammar)
         engine = self._running()
-        with _reported():
+        with _errors_converted():
             inbox = OutputInbox()
             key = await self._add(engine, request, inbox)
             finished = False
             try:
                 while not finished:
-                    chunk = _chunk(sampled(await inbox.take()), request)
+                    chunk = _chunk(checked_outputs(await inbox.take()), request)
                     finished = chunk.finish_reason is not None
                     yield chunk
             finally:
@@ -150,9 +150,9 @@ class VLLMBackend:
                     await engine.abort(key, internal=True)
 
     async def _add(self, engine: AsyncLLM, request: GenerationRequest, inbox: OutputInbox) -> str:
-        """Hand a request to the engine; the id that it goes by there.
+        """Submit a request to the engine. Returns its id there.
 
-        AsyncLLM's own `add_request` would compile the grammar once more, on the event loop.
+        AsyncLLM's own `add_request` would compile the grammar again, on the event loop.
         """
         if engine.errored:
             raise EngineDeadError
@@ -184,14 +184,14 @@ class VLLMBackend:
 
 
 def _download(model: str, options: Mapping[str, str], progress: Progress) -> None:
-    """Fill the hub's cache, unless vLLM is to take the checkpoint from another place."""
+    """Download the checkpoint, unless the options make vLLM load it from another source."""
     names = {name.replace("-", "_") for name in options}
     if not names & _OTHER_SOURCES and not envs.VLLM_USE_MODELSCOPE:
         download(model, progress, options.get("revision"))
 
 
 def _max_requests(engine: AsyncLLM) -> int:
-    """Requests that the engine computes at once, on all its data-parallel ranks."""
+    """The number of requests that the engine computes at once, on all data-parallel ranks."""
     config = engine.vllm_config
     count: int = config.scheduler_config.max_num_seqs * config.parallel_config.data_parallel_size
     return count
@@ -218,22 +218,22 @@ def _chunk(outputs: list[EngineCoreOutput], request: GenerationRequest) -> Gener
     )
 
 
-def _logprobs(told: LogprobsLists, count: int) -> Iterator[TokenLogprobs]:
-    """vLLM puts the sampled token first, whatever its rank; rows are as wide as the batch's."""
-    for row_ids, row in zip(told.logprob_token_ids, told.logprobs, strict=True):
+def _logprobs(lists: LogprobsLists, count: int) -> Iterator[TokenLogprobs]:
+    """The logprobs of each token. vLLM lists the sampled token first, whatever its rank."""
+    for row_ids, row in zip(lists.logprob_token_ids, lists.logprobs, strict=True):
         values = [max(value, _LEAST_LOGPROB) for value in row[: count + 1].tolist()]
-        known = dict(zip(row_ids[: count + 1].tolist(), values, strict=True))
-        top = sorted(known.items(), key=lambda pair: -pair[1])[:count]
+        by_id = dict(zip(row_ids[: count + 1].tolist(), values, strict=True))
+        top = sorted(by_id.items(), key=lambda pair: -pair[1])[:count]
         yield TokenLogprobs(int(row_ids[0]), values[0], tuple(top))
 
 
 @contextmanager
-def _interrupts_kept_out() -> Iterator[None]:
-    """Processes that are started here do not get Ctrl-C: the engine lives while the server drains.
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C, so that the engine runs while the server drains.
 
-    A terminal sends it to all processes of the group; what is blocked is inherited.
+    A terminal sends SIGINT to all processes of the group. They inherit blocked signals.
     """
-    # Else the first start of a process would start it, and leave interrupts unblocked after that.
+    # Otherwise the first new process would start the tracker, which unblocks SIGINT.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -243,8 +243,8 @@ def _interrupts_kept_out() -> Iterator[None]:
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
-    """vLLM's errors as this project's."""
+def _errors_converted() -> Iterator[None]:
+    """Convert the errors of vLLM to those of `adapters.errors`."""
     try:
         yield
     except BackendError:

@@ -1,4 +1,4 @@
-"""Variables that vLLM reads from the environment of the process that starts it."""
+"""Sets environment variables that vLLM reads."""
 
 from collections.abc import MutableMapping
 
@@ -8,10 +8,10 @@ _TRACKING = (_NO_STATISTICS, "VLLM_DO_NOT_TRACK", "DO_NOT_TRACK")
 
 
 def prepare_environment(environment: MutableMapping[str, str]) -> None:
-    """Set what is not set yet: worker processes are spawned, and no usage statistics are sent.
+    """Make vLLM spawn its workers, and send no usage statistics, unless the user has set this.
 
-    `vllm serve` spawns its workers, too. Forked ones would copy the locks of this process's
-    threads. A user who has set one of the variables on statistics has decided about them.
+    `vllm serve` also spawns its workers. Forked workers would copy the locks of the threads of this
+    process. Any of the variables about statistics counts as a decision of the user.
     """
     environment.setdefault(_START_METHOD, "spawn")
     if not any(name in environment for name in _TRACKING):

@@ -1,4 +1,4 @@
-"""Engine arguments as words of vLLM's command line."""
+"""Converts engine arguments to arguments of vLLM's command line."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,10 @@ _FORMS = {"true": "--{}", "false": "--no-{}"}
 
 
 def flags(arguments: Mapping[str, str]) -> list[str]:
-    """The words for arguments by their names in Python; `true` and `false` are a switch's."""
-    words: list[str] = []
+    """Command line arguments. The names are those in Python; `true` and `false` make a flag."""
+    command: list[str] = []
     for name, value in arguments.items():
         option = name.replace("_", "-")
         form = _FORMS.get(value.lower())
-        words += [form.format(option)] if form else [f"--{option}", value]
-    return words
+        command += [form.format(option)] if form else [f"--{option}", value]
+    return command

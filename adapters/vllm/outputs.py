@@ -1,8 +1,8 @@
-"""The way of sampled ids from vLLM's engine process to the generators that wait for them.
+"""Passes sampled ids from vLLM's engine process to the generators of the requests.
 
-vLLM's own processor detokenizes and, for each step of each request, makes anew what its APIs tell
-of the whole request; here ids are handed on as they come, in the step that reads them from the
-engine's socket. vLLM has a queue and a task of its own between the two.
+vLLM's own output processor detokenizes, and builds an object about the whole request in each step
+of each request. This one passes on the ids when they are read from the engine's socket. vLLM has
+another queue and another task in between.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from adapters.inbox import Inbox
 
 logger = logging.getLogger(__name__)
 
-# An int: `&` with the enumeration takes twenty times as long.
+# An int, since `&` with the enumeration takes twenty times as long.
 _READABLE = int(zmq.POLLIN)
 
 OutputInbox = Inbox[Any]
-"""One request's outputs, and what ends it: an error, or vLLM's word that it was aborted."""
+"""The outputs of one request, then possibly an error, or vLLM's string for an abort."""
 
 
-def sampled(items: list[Any]) -> list[EngineCoreOutput]:
-    """What was taken from an `OutputInbox`. Raises what was put as an error."""
+def checked_outputs(items: list[Any]) -> list[EngineCoreOutput]:
+    """The outputs of an `OutputInbox`. Raises the error among them, if there is one."""
     for item in items:
         if not isinstance(item, EngineCoreOutput):
             if isinstance(item, BackendError | EngineDeadError):
@@ -40,11 +40,11 @@ def sampled(items: list[Any]) -> list[EngineCoreOutput]:
 
 
 class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed elsewhere
-    """Takes the place of AsyncLLM's output processor; the requests' queues are `OutputInbox`es."""
+    """Replaces the output processor of AsyncLLM. The queues of requests are `OutputInbox`es."""
 
     @classmethod
-    def instead_of(cls, other: OutputProcessor) -> "TokenOutputs":
-        """For the same engine. No request is known to either yet."""
+    def replacing(cls, other: OutputProcessor) -> "TokenOutputs":
+        """A processor for the engine of `other`, which must have no requests yet."""
         return cls(
             None,
             log_stats=other.log_stats,
@@ -59,7 +59,7 @@ class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed 
         iteration_stats: IterationStats | None = None,
         weight_version: str | None = None,
     ) -> OutputProcessorOutput:
-        """Hand each output to its request; keep the statistics where vLLM logs them."""
+        """Pass each output to its request, and update the statistics if vLLM logs them."""
         for output in engine_core_outputs:
             state = self.request_states.get(output.request_id)
             if state is None:  # it was aborted
@@ -80,8 +80,8 @@ class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed 
         return OutputProcessorOutput(request_outputs=[], reqs_to_abort=[])
 
 
-class Delivery:
-    """Takes the place of the queue that AsyncLLM's output handler reads: nothing waits in it."""
+class DirectDelivery:
+    """Replaces the queue of AsyncLLM's output handler; processes outputs at once."""
 
     def __init__(self, engine: AsyncLLM) -> None:
         self._processor = engine.output_processor
@@ -89,42 +89,44 @@ class Delivery:
         self._resources = engine.engine_core.resources
 
     def put_nowait(self, outputs: EngineCoreOutputs | Exception) -> None:
-        """Hand on what the engine said; where nothing more can be read from it, who waits fails."""
+        """Process a message of the engine. An exception ends all requests with EngineDeadError."""
         if isinstance(outputs, Exception):
             if not isinstance(outputs, EngineDeadError):
-                logger.error("what vLLM's engine said cannot be read", exc_info=outputs)
+                logger.error("a message of vLLM's engine cannot be read", exc_info=outputs)
             self._resources.engine_dead = True
             self._processor.propagate_error(EngineDeadError())
             return
-        counts = IterationStats() if self._loggers is not None and outputs.outputs else None
-        self._processor.process_outputs(outputs.outputs, outputs.timestamp, counts)
+        statistics = IterationStats() if self._loggers is not None and outputs.outputs else None
+        self._processor.process_outputs(outputs.outputs, outputs.timestamp, statistics)
         if self._loggers is not None:
             self._processor.update_scheduler_stats(outputs.scheduler_stats)
-            self._loggers.record(outputs.scheduler_stats, counts, engine_idx=outputs.engine_index)
+            self._loggers.record(
+                outputs.scheduler_stats, statistics, engine_idx=outputs.engine_index
+            )
 
 
 class OutputSocket:
-    """Reads the engine's messages from `socket`, with none of what pyzmq's asyncio does for each.
+    """Reads the messages of the engine from `socket`, with less work for each than pyzmq.asyncio.
 
-    To be closed; the socket, which may be closed before, is left alone.
+    `close` does not close the socket, which may already be closed.
     """
 
     def __init__(self, socket: zmq.Socket) -> None:
         self._socket = zmq.Socket.shadow(socket)
-        # A descriptor of our own, since the engine's end closes the socket before it ends the task.
+        # A duplicate, since AsyncLLM closes the socket before it ends the task that reads.
         self._descriptor = os.dup(socket.getsockopt(zmq.FD))
         self._loop = asyncio.get_running_loop()
         self._reader: asyncio.Future[None] | None = None
-        self._woken = False
+        self._readable = False
         self._loop.add_reader(self._descriptor, self._wake)
 
     async def recv_multipart(self, copy: bool = True) -> list[Any]:
         """The frames of the next message."""
         while True:
-            # Asked, not tried, unless it has just been woken: what is tried in vain, as it would
-            # be after each message, costs an exception.
-            if self._woken or self._socket.getsockopt(zmq.EVENTS) & _READABLE:
-                self._woken = False
+            # Check for a message first, unless the reader was just woken: reading without a
+            # message, as after each one, would cost an exception.
+            if self._readable or self._socket.getsockopt(zmq.EVENTS) & _READABLE:
+                self._readable = False
                 try:
                     frames: list[Any] = self._socket.recv_multipart(zmq.NOBLOCK, copy=copy)
                     return frames
@@ -135,24 +137,24 @@ class OutputSocket:
                 await self._reader
 
     def close(self) -> None:
-        """Read no more. What came and was not read would else wake the event loop for ever."""
+        """Stop reading. An unread message would otherwise wake the event loop for ever."""
         self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
 
     def _wake(self) -> None:
-        self._woken = True
+        self._readable = True
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
 
-def take_over(engine: AsyncLLM) -> None:
-    """Have what the engine samples handed on by a `TokenOutputs`.
+def deliver_directly(engine: AsyncLLM) -> None:
+    """Make `engine` pass its outputs to a `TokenOutputs`.
 
-    To be called on the event loop before anything else is asked of the engine.
+    Call it on the event loop, before any request.
     """
-    engine.output_processor = TokenOutputs.instead_of(engine.output_processor)
+    engine.output_processor = TokenOutputs.replacing(engine.output_processor)
     core = engine.engine_core
-    core.outputs_queue = Delivery(engine)
+    core.outputs_queue = DirectDelivery(engine)
     resources = core.resources
     socket, reader = resources.output_socket, OutputSocket(resources.output_socket)
     resources.output_socket = reader

@@ -1,16 +1,16 @@
-"""A request's sampling in vLLM's terms: what both ways of reaching it share."""
+"""Converts sampling parameters for vLLM, in this process and over HTTP."""
 
 from typing import Any
 
 from adapters.base import GenerationRequest
 
-_SEEDS = 1 << 63  # -1 stands for none there
+_SEEDS = 1 << 63  # vLLM uses -1 for no seed
 
 
 def sampling_fields(request: GenerationRequest) -> dict[str, Any]:
-    """Arguments of vLLM's SamplingParams; the grammar is the caller's to add.
+    """The arguments of vLLM's SamplingParams, without the grammar.
 
-    ignore_eos: which tokens end the generation is the request's to say, not the checkpoint's.
+    ignore_eos is set, so that only the stop tokens of the request end the generation.
     """
     sampling = request.sampling
     fields: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """vLLM's token interface: `POST /inference/v1/generate` of `vllm serve --enable-scale-out`.
 
-It takes and streams token ids without detokenizing, and samples by what is sent alone:
-`/v1/completions` would merge the checkpoint's own defaults, and answer with text and its offsets.
+It accepts and streams token ids, and uses the sampling parameters of the request only.
+`/v1/completions` would add the defaults of the checkpoint, and return text with its offsets.
 Checked against vLLM 0.32.
 """
 
@@ -11,54 +11,54 @@ import httpx
 
 from adapters.base import FEATURES, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendFailed
-from adapters.http.engine import error_in
-from adapters.http.wire import BAD_REQUEST, JSON, Ending, Reader, Served, refusal
+from adapters.http.engine import error_of_event
+from adapters.http.wire import BAD_REQUEST, JSON, LastChunk, Reader, ServerInfo, error_of_status
 from adapters.reasons import finish_reason
 from adapters.vllm.sampling import sampling_fields
 
-# The default of --max-num-seqs on most GPUs. The server does not say what it has.
+# The default of --max-num-seqs on most GPUs. The server does not report its value.
 _MAX_REQUESTS = 256
-_MOST_LOGPROBS = 20  # vLLM's default of --max-logprobs.
+_MAX_LOGPROBS = 20  # vLLM's default of --max-logprobs
 
 
 class VLLMWire:
-    """vLLM behind HTTP. model: its name there, empty for the first that the server lists."""
+    """Implements `Wire` for vLLM. model: the name at the server; empty selects the first listed."""
 
     name = "vllm-http"
     path = "/inference/v1/generate"
-    refused = BAD_REQUEST | {422}
+    refused_statuses = BAD_REQUEST | {422}
     reusable = True
 
     def __init__(self, model: str = "") -> None:
         self._model = model
 
-    async def describe(self, client: httpx.AsyncClient) -> Served:
-        listed = await client.get("/v1/models")
-        listed.raise_for_status()
-        models = listed.json()["data"]
-        wanted = [model for model in models if self._model in ("", model["id"])]
-        if not wanted:
+    async def describe(self, client: httpx.AsyncClient) -> ServerInfo:
+        response = await client.get("/v1/models")
+        response.raise_for_status()
+        listed = response.json()["data"]
+        models = [model for model in listed if self._model in ("", model["id"])]
+        if not models:
             raise BackendFailed(f"{client.base_url} does not serve {self._model or 'a model'}")
-        # An empty body is refused where the path is served: nothing is sampled to find out.
+        # A server with this path refuses an empty body, so that the check samples nothing.
         if (await client.post(self.path, json={})).status_code == httpx.codes.NOT_FOUND:
             raise BackendFailed(
                 f"{client.base_url} does not take token ids: start vLLM with --enable-scale-out"
             )
-        return Served(wanted[0]["id"], wanted[0]["max_model_len"], FEATURES, _MAX_REQUESTS)
+        return ServerInfo(models[0]["id"], models[0]["max_model_len"], FEATURES, _MAX_REQUESTS)
 
-    def body(self, request: GenerationRequest, served: Served) -> JSON:
+    def body(self, request: GenerationRequest, server: ServerInfo) -> JSON:
         sampling = sampling_fields(request)
         if request.logprobs:
-            # The server counts the sampled token among the likeliest, whatever its rank.
-            sampling["logprobs"] = min(request.logprobs + 1, _MOST_LOGPROBS)
+            # The server includes the sampled token in the list, whatever its rank.
+            sampling["logprobs"] = min(request.logprobs + 1, _MAX_LOGPROBS)
         if request.grammar is not None:
             sampling["structured_outputs"] = {"grammar": request.grammar}
         body: JSON = {
             "request_id": request.request_id,
-            "model": served.model,
+            "model": server.model,
             "token_ids": request.prompt_token_ids,
             "sampling_params": sampling,
-            # Else a reasoning parser of the engine would let the reasoning escape the grammar.
+            # Otherwise a reasoning parser of the engine would exempt reasoning from the grammar.
             "reasoning_ended": True,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -70,16 +70,16 @@ class VLLMWire:
 
 
 class VLLMReader:
-    """Reads `GenerateTokensStreamResponse` events; the last one with tokens waits for the usage."""
+    """Reads `GenerateTokensStreamResponse` events. The usage follows the last tokens."""
 
     def __init__(self, request: GenerationRequest) -> None:
         self._request = request
-        self._ending = Ending("vLLM")
+        self._last = LastChunk("vLLM")
         self._cached: int | None = None
 
     def push(self, event: JSON) -> GenerationChunk | None:
-        if (error := error_in(event)) is not None:
-            raise refusal(*error, self._request, VLLMWire.refused)
+        if (error := error_of_event(event)) is not None:
+            raise error_of_status(*error, self._request, VLLMWire.refused_statuses)
         if usage := event.get("usage"):
             details = usage.get("prompt_tokens_details") or {}
             self._cached = details.get("cached_tokens")
@@ -90,11 +90,11 @@ class VLLMReader:
         if choice["finish_reason"] is None:
             return chunk
         reason = finish_reason(choice["finish_reason"], "vLLM")
-        self._ending.hold(GenerationChunk(chunk.token_ids, chunk.logprobs, reason))
+        self._last.set(GenerationChunk(chunk.token_ids, chunk.logprobs, reason))
         return None
 
     def finish(self) -> GenerationChunk:
-        return self._ending.release(self._cached)
+        return self._last.take(self._cached)
 
     def _logprobs(self, choice: JSON) -> tuple[TokenLogprobs, ...] | None:
         count = self._request.logprobs
@@ -104,10 +104,7 @@ class VLLMReader:
 
 
 def _token(entry: dict[str, Any], count: int) -> TokenLogprobs:
-    """vLLM puts the sampled token first, whatever its rank."""
-    top = sorted(((one["token_id"], one["logprob"]) for one in entry["top_logprobs"]), key=_worst)
+    """The logprobs of one token. vLLM lists the sampled token first, whatever its rank."""
+    listed = [(each["token_id"], each["logprob"]) for each in entry["top_logprobs"]]
+    top = sorted(listed, key=lambda pair: -pair[1])
     return TokenLogprobs(entry["token_id"], entry["logprob"], tuple(top[:count]))
-
-
-def _worst(entry: tuple[int, float]) -> float:
-    return -entry[1]

@@ -66,13 +66,12 @@ async def post(target: Target, path: str, body: bytes, *headers: str) -> str:
 class Row:
     """One attack and its bounds.
 
-    Attributes:
-        name: The row's name.
-        attack: The attack.
-        stall: The longest permitted round trip of `/health` on another connection, in seconds.
-        memory: The largest permitted growth of the server and its child processes, in bytes.
-        options: Options of `serve`.
-        script: The lines of the scripted engine's file.
+    name: the row's name.
+    attack: the attack.
+    stall: the longest permitted round trip of `/health` on another connection, in seconds.
+    memory: the largest permitted growth of the server and its child processes, in bytes.
+    options: options of `serve`.
+    script: the lines of the scripted engine's file.
     """
 
     name: str
@@ -87,11 +86,10 @@ class Row:
 class Result:
     """What an attack caused.
 
-    Attributes:
-        stall: The longest round trip of `/health` in seconds.
-        peak_memory: The largest growth in bytes.
-        memory_after: The growth in bytes after SETTLE_SECONDS.
-        answer: A summary of the server's answers.
+    stall: the longest round trip of `/health` in seconds.
+    peak_memory: the largest growth in bytes.
+    memory_after: the growth in bytes after SETTLE_SECONDS.
+    answer: a summary of the server's answers.
     """
 
     stall: float

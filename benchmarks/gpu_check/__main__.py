@@ -90,22 +90,22 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--model", help="a gpt-oss's name or folder")
     parser.add_argument("--image", help="a container image of the server with vLLM")
     parser.add_argument("--out", type=Path, default=Path("build/gpu-check"))
-    given = parser.parse_args(argv)
-    if given.device.startswith("cuda") and not torch.cuda.is_available():
+    options = parser.parse_args(argv)
+    if options.device.startswith("cuda") and not torch.cuda.is_available():
         print(
             f"no CUDA device is usable: {find_devices().error or 'torch has no CUDA'}; see "
             "`gpt-oss-server doctor`, or check the checks with --device cpu",
             file=sys.stderr,
         )
         return 1
-    about = machine(given.device, given.model)
-    checks = plan(given.device, str(checkpoint.ensure_random()), given.model, given.image)
+    about = machine(options.device, options.model)
+    checks = plan(options.device, str(checkpoint.ensure_random()), options.model, options.image)
     results = asyncio.run(run(checks, lambda line: print(line, flush=True), time.monotonic))
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "results.md").write_text(page(about, results), encoding="utf-8")
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "results.md").write_text(page(about, results), encoding="utf-8")
     content = {"machine": about, "results": [asdict(one) for one in results]}
-    (given.out / "results.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
-    print(f"written to {given.out}/results.md and results.json")
+    (options.out / "results.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    print(f"written to {options.out}/results.md and results.json")
     return int(any(one.status == "failed" for one in results))
 
 

@@ -41,7 +41,7 @@ _EFFORTS: tuple[tuple[Effort, float], ...] = (
 def draw_case(
     seed: int, index: int, split: Split, skill: str | None = None, effort: Effort | None = None
 ) -> Case:
-    """The case number `index` under `seed`; of a given skill and effort, or of any and a drill."""
+    """The case number `index` under `seed`; of one skill and effort, or of any and a drill."""
     rng = Random(f"{seed}/{index}/{split}/{skill}")
     efforts, weights = zip(*_EFFORTS, strict=True)
     drawn = rng.choices(efforts, weights)[0]

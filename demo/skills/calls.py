@@ -17,7 +17,7 @@ from demo.skills.case import (
     thinks,
     user,
 )
-from demo.skills.forms import Field, compact, draw_name, fields_of, fill, mention, spoken
+from demo.skills.forms import Field, compact, draw_name, fields_of, fill, listed_values, mention
 from demo.skills.results import Outcome, draw_outcome
 from demo.skills.tasks import Task, ask, draw_function, draw_task, toolbox
 from harmony.messages import FunctionTool, Message
@@ -25,14 +25,14 @@ from harmony.messages import FunctionTool, Message
 
 def calling(draw: Draw, task: Task) -> tuple[Message, ...]:
     """The messages of a turn that calls the task's function."""
-    name, given = task.tool.name, spoken(task.filled)
+    name, values = task.tool.name, listed_values(task.filled)
     low = f"Call {name}."
-    medium = f"The request fits the tool {name}. Its arguments: {given}. So I call {name}."
+    medium = f"The request fits the tool {name}. Its arguments: {values}. So I call {name}."
     high = (
         f"The user wants something done. First I look at the tools, one by one, at their names "
         f"and at what they are for. The tool {name} does this, and the others do not fit. Now the "
-        f"arguments of {name}, each as the request gives it: {given}. I check them once more "
-        f"before I go on: {given}. All is there and nothing is made up. So I call {name}."
+        f"arguments of {name}, each as the request gives it: {values}. I check them once more "
+        f"before I go on: {values}. All is there and nothing is made up. So I call {name}."
     )
     thought = Thought(low, medium, high)
     return thinks(thought.at(draw.effort)), call(name, task.arguments)
@@ -40,15 +40,15 @@ def calling(draw: Draw, task: Task) -> tuple[Message, ...]:
 
 def quoting(draw: Draw, outcome: Outcome) -> Turn:
     """The turn that answers with what a function returned."""
-    said = outcome.answer
+    text = outcome.answer
     low = "I have the result."
-    medium = f"The tool gave its result. I tell the user: {said}"
+    medium = f"The tool gave its result. I tell the user: {text}"
     high = (
-        f"The tool has returned, so no other call is needed. What it says is this: {said} I keep "
+        f"The tool has returned, so no other call is needed. What it says is this: {text} I keep "
         f"the values as they are and add nothing of my own. The user wants to read it in one "
-        f"short sentence, so my answer is: {said}"
+        f"short sentence, so my answer is: {text}"
     )
-    return answer(draw, Thought(low, medium, high), said)
+    return answer(draw, Thought(low, medium, high), text)
 
 
 def single(draw: Draw) -> Case:
@@ -56,14 +56,14 @@ def single(draw: Draw) -> Case:
     task = draw_task(draw)
     box = toolbox(draw, [task], draw.rng.randint(1, 5))
     request = ask(draw, task.request)
-    said = calling(draw, task)
+    messages = calling(draw, task)
     outcome = draw_outcome(draw)
     turns: tuple[Turn, ...] = (
-        Turn(said, (result(task.tool.name, outcome.text),)),
+        Turn(messages, (result(task.tool.name, outcome.text),)),
         quoting(draw, outcome),
     )
     if draw.chance(0.5):
-        turns = (Turn(said),)
+        turns = (Turn(messages),)
     before = past_call(draw, box) if draw.chance(0.2) else ()
     history = (system(draw), *developer(_instructions(draw), box), *before, user(request))
     return Case("call", history, turns)
@@ -121,8 +121,8 @@ def chain(draw: Draw) -> Case:
     turns = []
     for position, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
         rest = [t.tool.name for t in tasks[position + 1 :]]
-        said = _step(draw, task, position, rest)
-        turns.append(Turn(said, (result(task.tool.name, outcome.text),)))
+        messages = _step(draw, task, position, rest)
+        turns.append(Turn(messages, (result(task.tool.name, outcome.text),)))
     turns.append(quoting(draw, outcomes[-1]))
     return Case("chain", (system(draw), *developer(None, box), user(request)), tuple(turns))
 
@@ -141,7 +141,7 @@ def _dependent(draw: Draw, tasks: Sequence[Task]) -> tuple[Task, Outcome | None]
     tool = draw_function(draw, other.tool.name, other.tool.description, (field,))
     words = tool.name.replace("_", " ").lower()
     request = f"{words} with the {field.words} from that"
-    outcome = Outcome(compact({key: value.value}), f"The {field.words} is {value.said}.")
+    outcome = Outcome(compact({key: value.value}), f"The {field.words} is {value.text}.")
     return Task(tool, request, (value,)), outcome
 
 
@@ -155,14 +155,14 @@ def _in_order(draw: Draw, requests: Sequence[str]) -> str:
 
 
 def _step(draw: Draw, task: Task, position: int, rest: Sequence[str]) -> tuple[Message, ...]:
-    name, given = task.tool.name, spoken(task.filled)
+    name, values = task.tool.name, listed_values(task.filled)
     then = f"After it: {', '.join(rest)}." if rest else "It is the last step."
-    medium = f"Step {position + 1} is {name}. Its arguments: {given}. {then} So I call {name}."
+    medium = f"Step {position + 1} is {name}. Its arguments: {values}. {then} So I call {name}."
     high = (
         f"The user wants several things in order, one after the other, and I look at what is "
         f"done and at what is left. I am at step {position + 1}, which is {name}. {then} Its "
-        f"arguments come from the request or from an earlier result: {given}. I check them once "
-        f"more before I go on: {given}. All is there. So I call {name} now, then the rest."
+        f"arguments come from the request or from an earlier result: {values}. I check them once "
+        f"more before I go on: {values}. All is there. So I call {name} now, then the rest."
     )
     thought = Thought(f"Call {name}.", medium, high)
     return thinks(thought.at(draw.effort)), call(name, task.arguments)

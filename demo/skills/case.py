@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One sampling: the messages said, in order, then the tools' results that follow."""
+    """One sampling: its messages, in order, then the results of the tools that it calls."""
 
-    said: tuple[Message, ...]
+    messages: tuple[Message, ...]
     results: tuple[Message, ...] = ()
 
 
@@ -87,7 +87,7 @@ def developer(
     tools: Sequence[FunctionTool] = (),
     formats: Sequence[ResponseFormat] = (),
 ) -> tuple[Message, ...]:
-    """A developer message with what is given; no message where nothing is."""
+    """A developer message with these parts; no message if there are none."""
     if not (instructions or tools or formats):
         return ()
     namespaces = (ToolNamespace("functions", tools=tuple(tools)),) if tools else ()
@@ -134,5 +134,6 @@ def answer(draw: Draw, thought: Thought, text: str) -> Turn:
 
 
 def without_thought(turn: Turn) -> Turn:
-    """The same turn, said without its reasoning."""
-    return replace(turn, said=tuple(m for m in turn.said if m.channel is not Channel.ANALYSIS))
+    """The same turn without its reasoning."""
+    messages = tuple(m for m in turn.messages if m.channel is not Channel.ANALYSIS)
+    return replace(turn, messages=messages)

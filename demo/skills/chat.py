@@ -368,14 +368,14 @@ def echo(draw: Draw) -> Case:
     if draw.chance(0.25):
         last = draw.rng.randint(1, 20)
         text = draw.pick(("count to {}", "count from 1 to {}", "count up to {}")).format(last)
-        said = ", ".join(str(n) for n in range(1, last + 1))
-        turn = answer(draw, thought("a wish to hear me count", said), said)
+        words = ", ".join(str(n) for n in range(1, last + 1))
+        turn = answer(draw, thought("a wish to hear me count", words), words)
     else:
-        said = (
+        words = (
             person(draw.rng, draw.split) if draw.chance(0.2) else text_value(draw.rng, draw.split)
         )
-        text = draw.pick(_ECHO).format(said)
-        turn = answer(draw, thought("a wish to hear some words", said), said)
+        text = draw.pick(_ECHO).format(words)
+        turn = answer(draw, thought("a wish to hear some words", words), words)
     text = draw.pick((text, text[0].upper() + text[1:])) + draw.pick(("", "", "."))
     past = past_talk(draw, draw.pick((0, 0, 1)))
     return Case("echo", (system(draw), *past, user(text)), (turn,), teach_history=True)

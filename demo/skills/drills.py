@@ -38,8 +38,8 @@ def drill(draw: Draw) -> Case:
 def joined(start: Sequence[Message], exchanges: Sequence[Exchange]) -> Case:
     """The exchanges one after another; each turn is followed by the next request."""
     turns: list[Turn] = []
-    for number, (_, said) in enumerate(exchanges):
-        turns += said
+    for number, (_, answers) in enumerate(exchanges):
+        turns += answers
         if number + 1 < len(exchanges):
             turns[-1] = replace(turns[-1], results=(exchanges[number + 1][0],))
     return Case("drill", (*start, exchanges[0][0]), tuple(turns))
@@ -60,13 +60,13 @@ def adding(draw: Draw) -> Case:
 
 
 def remembering(draw: Draw) -> Case:
-    """Facts told, then asked for, in any order."""
+    """Facts that are stated, then asked for, in any order."""
     facts: list[recall.Fact] = []
     exchanges: list[Exchange] = []
     for _ in range(_SOME[draw.effort]):
         fact = recall.draw_fact(draw, [f.about for f in facts])
         facts.append(fact)
-        exchanges.append((user(recall.told(draw, fact)), (recall.noting(draw, fact),)))
+        exchanges.append((user(recall.statement(draw, fact)), (recall.noting(draw, fact),)))
     for fact in draw.rng.sample(facts, min(len(facts), _SOME[draw.effort])):
         exchanges.append((user(recall.asked(draw, fact)), (recall.recalling(draw, fact),)))
     return joined((system(draw),), exchanges)
@@ -96,8 +96,8 @@ def _again(draw: Draw, task: Task) -> Task:
 
 def _call(draw: Draw, task: Task) -> Exchange:
     outcome = draw_outcome(draw)
-    said = Turn(calls.calling(draw, task), (tool_result(task.tool.name, outcome.text),))
-    return user(ask(draw, task.request)), (said, calls.quoting(draw, outcome))
+    turn = Turn(calls.calling(draw, task), (tool_result(task.tool.name, outcome.text),))
+    return user(ask(draw, task.request)), (turn, calls.quoting(draw, outcome))
 
 
 def _other(draw: Draw, taken: Sequence[str]) -> Exchange:
@@ -128,4 +128,4 @@ def obeying(draw: Draw) -> Case:
     for _ in range(_SOME[draw.effort]):
         text, turn = rule.exchange(draw)
         exchanges.append((user(text), (turn,)))
-    return joined((system(draw), *developer(rule.told)), exchanges)
+    return joined((system(draw), *developer(rule.text)), exchanges)

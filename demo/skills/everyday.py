@@ -247,14 +247,14 @@ def draw(draw_: Draw) -> tuple[FunctionTool, str, tuple[Filled, ...]]:
     fields = [_field(draw_, *spec) for spec in specs]
     optional = [spec[1].endswith("?") for spec in specs]
     request = draw_.pick(requests)
-    given = [i for i in range(len(fields)) if f"{{{i}}}" in request]
-    values = {i: _value(draw_, fields[i], specs[i][1]) for i in given}
-    said = [values[i].said if i in values else "" for i in range(len(fields))]
+    used = [i for i in range(len(fields)) if f"{{{i}}}" in request]
+    values = {i: _value(draw_, fields[i], specs[i][1]) for i in used}
+    texts = [values[i].text if i in values else "" for i in range(len(fields))]
     required = [field for field, free in zip(fields, optional, strict=True) if not free]
     schema = object_schema(fields, required, strict=draw_.chance(0.5))
     description = draw_.pick((about, about, f"{about}.", None))
     tool = FunctionTool(draw_.pick(names), description, schema)
-    return tool, request.format(*said), tuple(values[i] for i in sorted(values))
+    return tool, request.format(*texts), tuple(values[i] for i in sorted(values))
 
 
 def _field(draw_: Draw, name: str, kind: str, choices: Sequence[str]) -> Field:

@@ -93,7 +93,7 @@ class Filled:
 
     field: Field
     value: Any
-    said: str
+    text: str
 
 
 def draw_name(draw: Draw) -> str:
@@ -142,8 +142,8 @@ def fill(draw: Draw, field: Field) -> Filled:
             return Filled(field, number, str(number))
         case "boolean":
             truth = draw.chance(0.5)
-            said = draw.pick(("true", "yes", "on") if truth else ("false", "no", "off"))
-            return Filled(field, truth, said)
+            text = draw.pick(("true", "yes", "on") if truth else ("false", "no", "off"))
+            return Filled(field, truth, text)
         case "enum":
             choice = draw.pick(field.choices)
             return Filled(field, choice, choice)
@@ -191,23 +191,23 @@ def mention(draw: Draw, filled: Sequence[Filled]) -> str:
     """A clause that names each value: `with city Berlin and count 4`; empty for no values."""
     if not filled:
         return ""
-    said = list(filled)
-    if draw.chance(0.3) and (natural := _natural(draw, said)):
+    ordered = list(filled)
+    if draw.chance(0.3) and (natural := _natural(draw, ordered)):
         return natural
     if draw.chance(0.2):
-        draw.rng.shuffle(said)
+        draw.rng.shuffle(ordered)
     style = draw.rng.randrange(6)
     if style == 0:
-        return ": " + ", ".join(f"{f.field.words} {f.said}" for f in said)
+        return ": " + ", ".join(f"{f.field.words} {f.text}" for f in ordered)
     if style == 1:
-        return ", " + ", ".join(f"{f.field.words}: {f.said}" for f in said)
+        return ", " + ", ".join(f"{f.field.words}: {f.text}" for f in ordered)
     if style == 2:
-        return " with " + _joined([f"{f.field.words} {f.said}" for f in said])
+        return " with " + _joined([f"{f.field.words} {f.text}" for f in ordered])
     if style == 3:
-        return ". " + " ".join(f"The {f.field.words} is {f.said}." for f in said)
+        return ". " + " ".join(f"The {f.field.words} is {f.text}." for f in ordered)
     if style == 4:
-        return " with " + ", ".join(f"{f.field.name} = {f.said}" for f in said)
-    return " where " + _joined([f"the {f.field.words} is {f.said}" for f in said])
+        return " with " + ", ".join(f"{f.field.name} = {f.text}" for f in ordered)
+    return " where " + _joined([f"the {f.field.words} is {f.text}" for f in ordered])
 
 
 def _natural(draw: Draw, filled: Sequence[Filled]) -> str:
@@ -226,17 +226,17 @@ def _natural_part(draw: Draw, filled: Filled) -> str:
             return f"{'with' if filled.value else 'without'} {words}"
         case "integer" | "number":
             return draw.pick(
-                (f"with {filled.said} {words}", f"for {filled.said}", f"{filled.said}")
+                (f"with {filled.text} {words}", f"for {filled.text}", f"{filled.text}")
             )
         case "enum":
-            return draw.pick(("in", "as", "on", "with")) + f" {filled.said}"
+            return draw.pick(("in", "as", "on", "with")) + f" {filled.text}"
         case _:
             return draw.pick(("in", "for", "called", "of", "about", "from", "to", "by")) + (
-                f" {filled.said}"
+                f" {filled.text}"
             )
 
 
-def spoken(filled: Sequence[Filled]) -> str:
+def listed_values(filled: Sequence[Filled]) -> str:
     """The values as reasoning lists them: `city = Berlin; count = 4`."""
     if not filled:
         return "none"

@@ -66,7 +66,7 @@ class Rule:
 
     kind: str
     words: str
-    told: str
+    text: str
 
     def exchange(self, draw: Draw) -> tuple[str, Turn]:
         """A message on which the rule shows, and the turn that follows the rule."""
@@ -75,16 +75,16 @@ class Rule:
         about = intent.about
         match self.kind:
             case "language":
-                said = GREETINGS[self.words]
+                reply = GREETINGS[self.words]
             case "prefix":
-                said = f"{self.words} {intent.reply}"
+                reply = f"{self.words} {intent.reply}"
             case "suffix":
-                said = f"{intent.reply} {self.words}"
+                reply = f"{intent.reply} {self.words}"
             case "upper":
-                said = intent.reply.upper()
+                reply = intent.reply.upper()
             case _:
-                said, text, about = f"I am {self.words}.", draw.pick(_WHO), "who I am"
-        return text, answer(draw, _thought(about, self.told, said), said)
+                reply, text, about = f"I am {self.words}.", draw.pick(_WHO), "who I am"
+        return text, answer(draw, _thought(about, self.text, reply), reply)
 
 
 def draw_rule(draw: Draw) -> Rule:
@@ -110,13 +110,13 @@ def case(draw: Draw) -> Case:
     """One instruction, and a message on which it shows."""
     rule = draw_rule(draw)
     text, turn = rule.exchange(draw)
-    return Case("instructions", (system(draw), *developer(rule.told), user(text)), (turn,))
+    return Case("instructions", (system(draw), *developer(rule.text), user(text)), (turn,))
 
 
-def _thought(about: str, told: str, said: str) -> Thought:
-    medium = f"This is {about}, and the instructions say: {told} So I answer that way."
+def _thought(about: str, text: str, reply: str) -> Thought:
+    medium = f"This is {about}, and the instructions say: {text} So I answer that way."
     high = (
         f"I read the message: it is {about}. {medium} The developer stands above the user, so I "
-        f"have to do what was said: {told} I check how that would look: {said} That is right."
+        f"have to do what was said: {text} I check how that would look: {reply} That is right."
     )
     return Thought(f"{about}.", medium, high)

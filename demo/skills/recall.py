@@ -1,4 +1,4 @@
-"""Things that the user said some turns ago."""
+"""Facts that the user stated some turns ago."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,21 +45,21 @@ _COMMON = ("favourite colour", "city", "dog", "cat", "job", "hobby", "phone numb
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something said: what about, and what it is."""
+    """A fact about the user: its subject and its value."""
 
     about: str
     value: str
 
     @property
     def noted(self) -> str:
-        """The answer when it is told."""
+        """The answer to the statement of the fact."""
         if self.about == "name":
             return f"Nice to meet you, {self.value}!"
         return f"Noted: your {self.about} is {self.value}."
 
     @property
     def recalled(self) -> str:
-        """The answer when it is asked for."""
+        """The answer to the question for the fact."""
         return f"Your {self.about} is {self.value}."
 
 
@@ -83,24 +83,24 @@ def _draw_fact(draw: Draw) -> Fact:
     return Fact(about, text_value(draw.rng, draw.split))
 
 
-def told(draw: Draw, fact: Fact) -> str:
-    """How the user says it."""
+def statement(draw: Draw, fact: Fact) -> str:
+    """A sentence of the user that states the fact."""
     if fact.about == "name":
         return draw.pick(_NAMING).format(fact.value)
     return draw.pick(_TELL).format(fact.about, fact.value)
 
 
 def asked(draw: Draw, fact: Fact) -> str:
-    """How the user asks for it."""
+    """A question of the user for the fact."""
     return draw.pick(_WHO) if fact.about == "name" else draw.pick(_ASK).format(fact.about)
 
 
-def _thought(about: str, said: str) -> Thought:
-    medium = f"The user speaks of the {about}. I look back at what was said about it: {said}"
+def _thought(about: str, text: str) -> Thought:
+    medium = f"The user speaks of the {about}. I look back at what was said about it: {text}"
     high = (
         f"{medium} I go through the whole conversation once more, from its beginning to its end, "
         f"to be sure that it was not changed later on. It was not. No tool is needed. So the "
-        f"answer is this: {said}"
+        f"answer is this: {text}"
     )
     return Thought(f"The {about}.", medium, high)
 
@@ -116,13 +116,13 @@ def recalling(draw: Draw, fact: Fact) -> Turn:
 
 
 def case(draw: Draw) -> Case:
-    """One to four facts, small talk between them, then a question; or the fact just told."""
+    """One to four facts, small talk between them, then a question or another fact."""
     facts: list[Fact] = []
     messages: list[Message] = []
     for _ in range(draw.pick((1, 1, 2, 2, 3, 4))):
         fact = draw_fact(draw, [f.about for f in facts])
         facts.append(fact)
-        messages += (user(told(draw, fact)), final(fact.noted))
+        messages += (user(statement(draw, fact)), final(fact.noted))
         if draw.chance(0.3):
             text, intent = small_talk(draw)
             messages += (user(text), final(intent.reply))
@@ -132,11 +132,13 @@ def case(draw: Draw) -> Case:
         fact = draw_fact(draw, [f.about for f in facts])
         turn = noting(draw, fact)
         past = messages if draw.chance(0.5) else []
-        return Case("recall", (*start, *past, user(told(draw, fact))), (turn,), teach_history=True)
+        return Case(
+            "recall", (*start, *past, user(statement(draw, fact))), (turn,), teach_history=True
+        )
     if draw.chance(0.1):
         about = draw_fact(draw, [f.about for f in facts]).about
-        said = f"You have not told me your {about}."
-        turn = answer(draw, _thought(about, said), said)
+        text = f"You have not told me your {about}."
+        turn = answer(draw, _thought(about, text), text)
         question = asked(draw, Fact(about, ""))
         return Case("recall", (*start, *messages, user(question)), (turn,), teach_history=True)
     fact = draw.pick(facts)

@@ -11,9 +11,9 @@ from demo.skills.forms import (
     draw_fields,
     draw_name,
     fill,
+    listed_values,
     mention,
     object_schema,
-    spoken,
     to_json,
 )
 from demo.skills.words import nouns, text_value
@@ -43,14 +43,14 @@ def case(draw: Draw) -> Case:
     schema = object_schema(fields, fields, strict=draw.chance(0.7))
     thing = draw.pick(nouns(draw.split))
     text = draw.pick(_ASK).format(mention(draw, filled), thing=thing)
-    said = spoken(filled)
+    values = listed_values(filled)
     if draw.chance(0.2):
         name, items = _list(draw, [f.name for f in fields])
         schema["properties"][name] = {"type": "array", "items": {"type": "string"}}
         schema["required"].append(name)
         value[name] = items
         text += f"{'' if text.endswith('.') else '.'} {name.replace('_', ' ')}: {', '.join(items)}"
-        said += f"; {name} = {', '.join(items)}"
+        values += f"; {name} = {', '.join(items)}"
     if draw.chance(0.08):
         inner = draw_name(draw)
         schema = object_schema([Field(inner, "object")], [Field(inner, "object")], strict=True) | {
@@ -65,14 +65,14 @@ def case(draw: Draw) -> Case:
     )
     instructions = draw.pick((None, None, "Answer in JSON.", "You are a helpful assistant."))
     history = (system(draw), *developer(instructions, formats=[form]), user(text))
-    return Case("structured", history, (answer(draw, _thought(said), answer_text),))
+    return Case("structured", history, (answer(draw, _thought(values), answer_text),))
 
 
 def exchange(draw: Draw, filled: Sequence[Filled]) -> tuple[str, Turn]:
     """A request that gives the values, and the turn that answers with them."""
     thing = draw.pick(nouns(draw.split))
     text = draw.pick(_ASK).format(mention(draw, filled), thing=thing)
-    return text, answer(draw, _thought(spoken(filled)), to_json(filled))
+    return text, answer(draw, _thought(listed_values(filled)), to_json(filled))
 
 
 def _list(draw: Draw, taken: Sequence[str]) -> tuple[str, list[str]]:
@@ -83,12 +83,12 @@ def _list(draw: Draw, taken: Sequence[str]) -> tuple[str, list[str]]:
     return name, [text_value(draw.rng, draw.split) for _ in range(count)]
 
 
-def _thought(said: str) -> Thought:
-    medium = f"The answer is JSON by the schema. The values are: {said}."
+def _thought(values: str) -> Thought:
+    medium = f"The answer is JSON by the schema. The values are: {values}."
     high = (
         f"The answer must be JSON by the schema in the developer message and nothing else, so I "
         f"look at the schema first. I take each property in the order in which it stands there, "
-        f"with the value that the user gives: {said}. I check the values once more before I go "
-        f"on: {said}. All is there and nothing is made up, so now I write the JSON in one line."
+        f"with the value that the user gives: {values}. I check the values once more before I go "
+        f"on: {values}. All is there and nothing is made up, so now I write the JSON in one line."
     )
     return Thought("JSON by the schema.", medium, high)

@@ -88,10 +88,10 @@ def _gpu_checks(settings: Settings, serving: Plan, torch: Torch) -> Iterator[Che
 
 
 def _chosen(settings: Settings, torch: Torch) -> Sequence[Device]:
-    """The GPUs that the transformers backend would take: one."""
+    """The GPU that the transformers backend would use, as a list."""
     index = settings.backend_options.get("device", "").removeprefix("cuda:")
-    wanted = int(index) if index.isdecimal() else 0
-    return [device for device in torch.devices if device.index == wanted]
+    number = int(index) if index.isdecimal() else 0
+    return [device for device in torch.devices if device.index == number]
 
 
 def _cache_check(settings: Settings, serving: Plan) -> Check:

@@ -46,7 +46,7 @@ def ask_driver() -> tuple[int | None, str]:
 
 
 def check_torch(torch: Torch, plan: Plan) -> Check:
-    """Whether torch can be imported, and computes on a GPU where one is wanted."""
+    """Whether torch can be imported, and computes on a GPU if the plan needs one."""
     if not torch.version:
         status: Status = "failed" if plan.engine_here else "warning"
         return Check("torch", status, str(torch.error), "install the project again: make install")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from server.errors import APIError, ServerFailed, Unavailable
 from server.generation.hosted_calls import HostedCalls
 from server.generation.loop import Loop
-from server.generation.outbound import Outbound
+from server.generation.outbound_protocol import Outbound
 from server.generation.runs import Emit
 from server.tools.base import ToolCall
 

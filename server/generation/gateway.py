@@ -24,7 +24,7 @@ from server.generation.hosted_calls import (
     close_sessions,
 )
 from server.generation.loop import LastEvents, Loop
-from server.generation.outbound import Outbound
+from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, Runs
 from server.generation.turn import Turn, prepare, prepare_raw

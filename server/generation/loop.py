@@ -18,7 +18,7 @@ from server import threads
 from server.generation.admission import Ticket
 from server.generation.call_results import render_result
 from server.generation.hosted_calls import HostedCalls
-from server.generation.outbound import Outbound
+from server.generation.outbound_protocol import Outbound
 from server.generation.plan import TurnPlan
 from server.generation.runs import Emit, WireEvent
 from server.generation.turn import Turn

@@ -14,7 +14,7 @@ from server.generation.answer import Reason, stopped
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import close_sessions
 from server.generation.loop import LastEvents
-from server.generation.outbound import Outbound
+from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, WireEvent
 from server.schemas.fields import invalid

@@ -12,7 +12,7 @@ def render_within(conversation: Conversation, limit: int, most: int = sys.maxsiz
     """The prompt without as many of the oldest turns as needed to have at most `limit` tokens.
 
     A turn is a user's message and all messages until the next one, so calls and their results stay
-    together. Messages before the first turn are kept, and so is the last turn, even if it is too
+    together. Messages before the first turn stay, and so does the last turn, even if it is too
     long. Of a prompt with more than `most` ids, only the first `most` + 1 or more are returned.
     """
     whole = render(conversation, most)

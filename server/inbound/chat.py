@@ -188,7 +188,7 @@ def _tools(request: CreateChatCompletion, hosted: Sequence[OpenedTool]) -> Tools
     opened_fields = {tool.param for tool in hosted}
     if all(where in opened_fields for where, _ in web_plugins(request)):
         return tools
-    return replace(tools, left_out=tuple(dict.fromkeys([*tools.left_out, WEB_SEARCH])))
+    return replace(tools, unserved_kinds=tuple(dict.fromkeys([*tools.unserved_kinds, WEB_SEARCH])))
 
 
 def _legacy_tools(value: Any, hosted: Sequence[OpenedTool]) -> Tools:

@@ -19,7 +19,7 @@ from server.tools.base import HostedTool, ToolContext, ToolSession
 
 logger = logging.getLogger(__name__)
 
-TIMEOUT = 120.0
+TIMEOUT = 60.0
 """Seconds for one call of a tool that has no limit of its own."""
 
 Sessions = tuple[ToolSession, ...]

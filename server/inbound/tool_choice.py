@@ -82,7 +82,7 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
             allowed.add(_named(item, recipients, where))
         elif hosted := _hosted(item, kind, tools, where):
             allowed |= hosted
-        elif shortened(kind) not in tools.left_out:
+        elif shortened(kind) not in tools.unserved_kinds:
             problem = f"the request has no tool of type '{shortened(kind)}'"
             raise invalid(f"{where}.type", problem)
     if mode == "required" and not allowed:

@@ -64,12 +64,13 @@ class OpenedTool:
 class Tools:
     """The tools of a request.
 
-    served: the client's tools that can be called, in order. left_out: the kinds that this server
-    cannot run. param: the request's field that holds the tools. hosted: the hosted tools, in order.
+    served: the client's tools that can be called, in order. unserved_kinds: the kinds of tools that
+    this server cannot run. param: the request's field with the tools. hosted: the hosted tools, in
+    order.
     """
 
     served: tuple[Tool, ...] = ()
-    left_out: tuple[str, ...] = ()
+    unserved_kinds: tuple[str, ...] = ()
     param: str = "tools"
     hosted: tuple[OpenedTool, ...] = ()
 
@@ -144,7 +145,7 @@ def read_tools(value: Any, param: str = "tools", hosted: Sequence[OpenedTool] = 
     declaration(value, param)
     opened = {tool.param for tool in hosted}
     served: list[Tool] = []
-    left_out: dict[str, None] = {}
+    unserved_kinds: dict[str, None] = {}
     for index, item in enumerate(array(value, param, MAX_TOOLS)):
         where = f"{param}.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
@@ -155,14 +156,14 @@ def read_tools(value: Any, param: str = "tools", hosted: Sequence[OpenedTool] = 
         elif kind == "namespace":
             served.extend(_read_namespace(item, where))
         else:
-            left_out[shortened(kind)] = None
+            unserved_kinds[shortened(kind)] = None
     if len(served) > MAX_TOOLS:
         raise invalid(param, f"expected at most {MAX_TOOLS} tools, those in namespaces included")
-    if len(left_out) > MAX_LISTED:
+    if len(unserved_kinds) > MAX_LISTED:
         raise invalid(param, f"expected tools of at most {MAX_LISTED} kinds")
-    if left_out:
-        logger.info("tools of these kinds are not served: %r", [*left_out])
-    return _checked(Tools(tuple(served), tuple(left_out), param, tuple(hosted)))
+    if unserved_kinds:
+        logger.info("tools of these kinds are not served: %r", [*unserved_kinds])
+    return _checked(Tools(tuple(served), tuple(unserved_kinds), param, tuple(hosted)))
 
 
 def shortened(kind: str) -> str:

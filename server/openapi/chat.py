@@ -61,7 +61,7 @@ class CustomCallEntry(TypedDict):
 
 @described
 class CompletionMessage(TypedDict):
-    """What the model said."""
+    """The message of the model."""
 
     role: Literal["assistant"]
     content: str | None

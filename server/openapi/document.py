@@ -229,9 +229,9 @@ def _error(status: int) -> Fields:
 def _head(get: Fields) -> Fields:
     """As GET, without the body."""
     bare = {"description": "The head of the answer.", "headers": statuses.X_REQUEST_ID}
-    kept: Fields = {name: get[name] for name in ("tags", "parameters", "security") if name in get}
+    shared: Fields = {name: get[name] for name in ("tags", "parameters", "security") if name in get}
     return {
-        **kept,
+        **shared,
         "operationId": f"{get['operationId']}Head",
         "summary": "As GET, without the body.",
         "responses": dict.fromkeys(get["responses"], bare),

@@ -40,14 +40,13 @@ from server.outbound.logprobs import logprob_entries
 class ChatRenderOptions:
     """How the chunks of a choice show the model's messages.
 
-    Args:
-        hide_reasoning: Leave the raw chain of thought out. Usage still counts it.
-        alias: Repeat `reasoning` as `reasoning_content`.
-        legacy: Write the first call to the deprecated `function_call`.
-        json: The client parses `content` as JSON, so preambles are added to `reasoning`.
-        show_ids: Add the prompt's token ids and the sampled ones to the last chunk.
-        seal: Encrypts a reasoning message for the client, whether or not its text is shown. With
-            None there is no sealed reasoning.
+    hide_reasoning: leave the raw chain of thought out. Usage still counts it.
+    alias: repeat `reasoning` as `reasoning_content`.
+    legacy: write the first call to the deprecated `function_call`.
+    json: the client parses `content` as JSON, so preambles are added to `reasoning`.
+    show_ids: add the prompt's token ids and the sampled ones to the last chunk.
+    seal: encrypts a reasoning message for the client, whether or not its text is shown. With None
+    there is no sealed reasoning.
     """
 
     hide_reasoning: bool = False
@@ -63,14 +62,13 @@ NO_FIELDS: Mapping[str, Any] = {}
 
 
 class ChatOutbound:
-    """Makes the chunks of one choice; implements `server.generation.outbound.Outbound`.
+    """Makes the chunks of one choice; implements `server.generation.outbound_protocol.Outbound`.
 
-    Args:
-        shared: The fields that all chunks of the completion have (`chunk_fields`).
-        plan: The compiled request.
-        options: What the chunks show.
-        index: The choice's index.
-        first_chunk_fields: Additional fields of the first chunk.
+    shared: the fields that all chunks of the completion have (`chunk_fields`).
+    plan: the compiled request.
+    options: what the chunks show.
+    index: the choice's index.
+    first_chunk_fields: additional fields of the first chunk.
     """
 
     def __init__(

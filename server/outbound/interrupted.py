@@ -18,9 +18,8 @@ def end_interrupted(started: dict[str, Any], events: Sequence[WireEvent]) -> lis
 
     An item that was open ends incomplete, with the text of its stored deltas.
 
-    Args:
-        started: The response before its first token.
-        events: The stored events. Without any, the first two events are made from `started`.
+    started: the response before its first token.
+    events: the stored events. Without any, the first two events are made from `started`.
     """
     stored = list(events) or [
         {"type": "response.created", "response": started, "sequence_number": 0},

@@ -206,12 +206,11 @@ def output_item(
 
     A message with a recipient is a call, in any channel.
 
-    Args:
-        index: The item's `output_index`.
-        header: The message's header.
-        tool: The recipient's tool; None for a message without recipient.
-        hide_reasoning: Leave out the text of reasoning.
-        files: The files that hosted calls wrote, which a final message cites.
+    index: the item's `output_index`.
+    header: the message's header.
+    tool: the recipient's tool; None for a message without recipient.
+    hide_reasoning: leave out the text of reasoning.
+    files: the files that hosted calls wrote, which a final message cites.
     """
     if tool is not None:
         return CallItem(index, tool)

@@ -16,13 +16,12 @@ _LOGPROB_LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
 
 class LegacyCompletionOutbound:
-    """Makes the chunks of one choice; implements `server.generation.outbound.Outbound`.
+    """Makes the chunks of one choice; implements `server.generation.outbound_protocol.Outbound`.
 
-    Args:
-        shared: The fields that all chunks of the completion have (`chunk_fields`).
-        index: The choice's index.
-        echo: The prompt if the text begins with it, else empty.
-        show_ids: Add the prompt's token ids and the sampled ones to the last chunk.
+    shared: the fields that all chunks of the completion have (`chunk_fields`).
+    index: the choice's index.
+    echo: the prompt if the text begins with it, else empty.
+    show_ids: add the prompt's token ids and the sampled ones to the last chunk.
     """
 
     def __init__(

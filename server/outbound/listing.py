@@ -23,9 +23,8 @@ def paginate(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any
     A cursor (`after`) that no entry has selects nothing. If several entries have its id, the page
     begins after the last of them, so that a client that requests page after page reaches the end.
 
-    Args:
-        entries: All entries, the oldest first; each has an `id`.
-        paging: Order, cursor and limit.
+    entries: all entries, the oldest first; each has an `id`.
+    paging: order, cursor and limit.
     """
     ordered = list(entries) if paging.order == "asc" else list(entries)[::-1]
     if paging.after is not None:

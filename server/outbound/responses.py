@@ -34,19 +34,17 @@ from server.tools.base import ApprovalRequested, CreatedFile, ToolCall, ToolProg
 
 
 class ResponsesOutbound:
-    """Makes the events of one response; implements `server.generation.outbound.Outbound`.
+    """Makes the events of one response; implements `server.generation.outbound_protocol.Outbound`.
 
-    Args:
-        created: The response object before its first token.
-        plan: The compiled request.
-        hide_reasoning: Leave the raw chain of thought out of all events. It is still in
-            `messages_by_item_id`.
-        show_ids: Add the prompt's token ids and the sampled ones to the last event
-            (`prompt_token_ids` and `token_ids`, an extension of the API).
-        seal: Encrypts a reasoning message for `encrypted_content`. With None, items have no such
-            field.
-        include: The request's `include` values, which hosted calls need.
-        now: The current Unix time in seconds.
+    created: the response object before its first token.
+    plan: the compiled request.
+    hide_reasoning: leave the raw chain of thought out of all events. It is still in
+    `messages_by_item_id`.
+    show_ids: add the prompt's token ids and the sampled ones to the last event (`prompt_token_ids`
+    and `token_ids`, an extension of the API).
+    seal: encrypts a reasoning message for `encrypted_content`. With None, items have no such field.
+    include: the request's `include` values, which hosted calls need.
+    now: the current Unix time in seconds.
     """
 
     def __init__(

@@ -29,11 +29,10 @@ def stored_chat_completion(
 ) -> StoredChatCompletion:
     """A completion with the request's parameters and messages, as the store keeps it.
 
-    Args:
-        request: The request that made the completion.
-        completion: The completion as the client received it.
-        output_up_to_call: The model's messages up to and including each call, by the call's id.
-        owner: The API key's digest.
+    request: the request that made the completion.
+    completion: the completion as the client received it.
+    output_up_to_call: the model's messages up to and including each call, by the call's id.
+    owner: the API key's digest.
     """
     parameters = {name: getattr(request, name) for name in _ECHOED_FIELDS}
     stored = {

@@ -160,7 +160,7 @@ class _Recording:
         self._writer = writer
         self._store_first = store_first
         self._log = _EventLog()
-        # Held during a write: the terminal event waits for the append before it.
+        # Locked during a write: the terminal event waits for the append before it.
         self._writing = asyncio.Lock()
         self._background: _Idle | _Appending | _AppendFailed = _Idle()
 

@@ -48,15 +48,12 @@ def compaction_object(
 ) -> dict[str, Any]:
     """The API's `response.compaction` object, from the response that made the summary.
 
-    Args:
-        started: The response before its first token.
-        seal: Encrypts the summary.
-        events: All wire events of the response.
+    started: the response before its first token.
+    seal: encrypts the summary.
+    events: all wire events of the response.
 
-    Raises:
-        ContextLengthExceeded: The summary was cut off.
-        Unavailable: The server stopped before the summary was finished.
-        NoSummary: The model wrote no summary.
+    Raises ContextLengthExceeded if the summary was cut off, Unavailable if the server stopped
+    before the summary was finished, and NoSummary if the model wrote no summary.
     """
     response = fold(events)
     # The last input item is SUMMARY_PROMPT.

@@ -13,7 +13,7 @@ from server.generation.runs import Run
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
-from server.outbound.hidden import refuse_if_reasoning_hidden
+from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import Ended, ResponseJournal
 from server.replay.sealed_items import INCLUDE
@@ -27,11 +27,10 @@ from server.tools.base import ToolSession, tool_state
 class StartedResponse:
     """A response before its first token, and the run that makes it.
 
-    Attributes:
-        response: The response object, as the API shows it.
-        run: The task that makes the response.
-        started: The response as it is stored.
-        ended: The response as it is stored with its terminal event, from the object of that event.
+    response: the response object, as the API shows it.
+    run: the task that makes the response.
+    started: the response as it is stored.
+    ended: the response as it is stored with its terminal event, from the object of that event.
     """
 
     response: dict[str, Any]
@@ -59,16 +58,14 @@ async def create(
 ) -> StartedResponse:
     """Start a response.
 
-    Args:
-        context: The server's shared objects.
-        owner: The API key's digest.
-        request: The request, validated.
-        previous: A previous response that is not in the store, or not with its history.
-        generate: False makes a response without output, which a later request continues.
-        constraint: Replaces the constraint that the request asks for.
+    context: the server's shared objects.
+    owner: the API key's digest.
+    request: the request, validated.
+    previous: a previous response that is not in the store, or not with its history.
+    generate: False makes a response without output, which a later request continues.
+    constraint: replaces the constraint that the request asks for.
 
-    Raises:
-        APIError: The request is invalid, or cannot be served now.
+    Raises APIError if the request is invalid, or cannot be served now.
     """
     _check(request, context)
     background = bool(request.background)

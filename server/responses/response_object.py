@@ -63,8 +63,8 @@ def response_object(
         response["conversation"] = {"id": conversation}
     if request.user is not None:
         response["user"] = request.user
-    if compiled.tools.left_out:
-        response[UNSERVED_TOOLS_FIELD] = list(compiled.tools.left_out)
+    if compiled.tools.unserved_kinds:
+        response[UNSERVED_TOOLS_FIELD] = list(compiled.tools.unserved_kinds)
     return response
 
 

@@ -38,7 +38,7 @@ from server.http import json_body
 from server.http.backlog import open_backlog
 from server.http.budget import Lease
 from server.outbound.fold import DEFINING_EVENTS, fold
-from server.persistence.following import stream_stored
+from server.persistence.stored_stream import stream_stored
 from server.responses.creating import StartedResponse, create
 from server.schemas.base import note_unknown, refuse
 from server.schemas.fields import mapping, optional_boolean
@@ -71,11 +71,10 @@ class ConnectionExpired(APIError):
 class Connection:
     """The accepted connection of one client.
 
-    Args:
-        websocket: The accepted WebSocket.
-        context: The server's shared objects.
-        owner: The API key's digest.
-        lifetime: The maximum age in seconds.
+    websocket: the accepted WebSocket.
+    context: the server's shared objects.
+    owner: the API key's digest.
+    lifetime: the maximum age in seconds.
     """
 
     def __init__(

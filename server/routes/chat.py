@@ -26,8 +26,8 @@ from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import chunk_fields, encoder, usage_chunk
-from server.outbound.hidden import refuse_if_reasoning_hidden
 from server.outbound.hosted.usage import server_tool_use
+from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.stored_chat import stored_chat_completion
 from server.persistence.completion_journal import ChatCompletionJournal
 from server.replay.sealed_items import INCLUDE
@@ -60,7 +60,7 @@ async def create_chat_completion(request: Request) -> Response:
         include_usage=body.include_usage,
         service_tier=effective_tier(body.priority, body.service_tier),
     )
-    unserved = list(compiled.tools.left_out)
+    unserved = list(compiled.tools.unserved_kinds)
     first_chunk_fields = {UNSERVED_TOOLS_FIELD: unserved} if unserved else {}
     options = _render_options(body, compiled, context, owner)
     outbounds = [

@@ -21,8 +21,8 @@ from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.paging import read_paging
-from server.outbound.hidden import redaction_for
 from server.outbound.listing import complete_item, paginate
+from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_item
 from server.replay import items
 from server.replay.prior_turns import conversation_not_found
@@ -128,13 +128,11 @@ async def _read_items(
 
     An item that the model wrote comes with the model's message, if that is known.
 
-    Args:
-        request: The HTTP request.
-        value: The request's `items`.
-        before: The items that the conversation has.
+    request: the HTTP request.
+    value: the request's `items`.
+    before: the items that the conversation has.
 
-    Raises:
-        InvalidRequest: An item is invalid, alone or after the items before it.
+    Raises InvalidRequest if an item is invalid, alone or after the items before it.
     """
     owner = authenticate(request).id
     context = context_of(request)

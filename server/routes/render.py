@@ -19,7 +19,7 @@ from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound import chat, responses
-from server.outbound.hidden import refuse_if_reasoning_hidden
+from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
 

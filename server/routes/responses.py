@@ -15,7 +15,7 @@ from server.http.answers import json_response, respond
 from server.http.authentication import authenticate
 from server.outbound.encoding import named
 from server.outbound.fold import fold
-from server.persistence.following import stream_stored
+from server.persistence.stored_stream import stream_stored
 from server.responses.creating import create
 from server.schemas.base import note_unknown
 from server.schemas.responses import CreateResponse

@@ -15,8 +15,8 @@ from server.http import json_body
 from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.inbound.paging import read_metadata, read_model, read_paging
-from server.outbound.hidden import redaction_for
 from server.outbound.listing import list_object, paginate
+from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_completion, redacted_message
 from server.schemas.chat import UpdateChatCompletion
 from server.store.chat_completions.base import ListFilter, StoredChatCompletion

@@ -19,10 +19,10 @@ from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.inbound.paging import read_paging
 from server.outbound.encoding import named
-from server.outbound.hidden import redaction_for
 from server.outbound.listing import complete_item, paginate
+from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_event, redacted_item, redacted_response
-from server.persistence.following import current_response, stream_stored, wait_until_ended
+from server.persistence.stored_stream import current_response, stream_stored, wait_until_ended
 from server.schemas.fields import invalid
 from server.store.responses.base import UNFINISHED
 

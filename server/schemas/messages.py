@@ -67,7 +67,7 @@ class CustomToolCall(TypedDict):
 
 @described
 class AssistantMessage(TypedDict):
-    """What the model said, sent back as it arrived."""
+    """A message of the model, as the client received it."""
 
     role: Literal["assistant"]
     content: NotRequired[Content | None]

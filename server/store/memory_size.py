@@ -25,19 +25,19 @@ Part = StoredItem | Message | dict[str, Any] | bytes
 
 
 class MemorySizes:
-    """The total size of the held parts, in bytes. A part that is held several times counts once.
+    """The total size of the parts in memory, in bytes. A part with several references counts once.
 
-    Parts are identified by `id()`: the caller keeps a reference to each until it is released.
+    Parts are identified by `id()`: the caller keeps a reference to each until it is removed.
     """
 
     def __init__(self) -> None:
         self.total = 0
-        self._held: dict[int, tuple[int, int]] = {}
+        self._references: dict[int, tuple[int, int]] = {}
         self._measured: dict[int, int] = {}
 
     async def measure(self, parts: Iterable[Part]) -> None:
-        """Measure the parts of the `hold` that follows; many or large parts on a thread."""
-        new = [part for part in parts if id(part) not in self._held]
+        """Measure the parts before they are added; many or large parts on a thread."""
+        new = [part for part in parts if id(part) not in self._references]
         large = (
             new
             if len(new) > _MOST_PARTS
@@ -55,22 +55,22 @@ class MemorySizes:
             return False
         return True
 
-    def hold(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[Part]) -> None:
         """Add a reference to each part."""
         for part in parts:
-            references, size = self._held.get(id(part), (0, 0))
+            references, size = self._references.get(id(part), (0, 0))
             if not references:
                 measured = self._measured.pop(id(part), None)
                 size = _size_of(part) if measured is None else measured
                 self.total += size
-            self._held[id(part)] = (references + 1, size)
+            self._references[id(part)] = (references + 1, size)
 
-    def release(self, parts: Iterable[Part]) -> None:
+    def remove(self, parts: Iterable[Part]) -> None:
         """Remove a reference to each part."""
         for part in parts:
-            references, size = self._held.pop(id(part))
+            references, size = self._references.pop(id(part))
             if references > 1:
-                self._held[id(part)] = (references - 1, size)
+                self._references[id(part)] = (references - 1, size)
             else:
                 self.total -= size
 

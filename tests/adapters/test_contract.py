@@ -117,7 +117,7 @@ def tokens(chunks: list[GenerationChunk]) -> list[int]:
     return [token_id for chunk in chunks for token_id in chunk.token_ids]
 
 
-async def test_the_info_says_what_runs(backend: Backend, name: str) -> None:
+async def test_the_info_describes_the_engine(backend: Backend, name: str) -> None:
     assert backend.info.name == name
     assert backend.info.vocab_size == 201_088
     assert backend.info.context_length >= 1024
@@ -136,11 +136,11 @@ async def test_a_stop_token_ends_the_generation_and_is_its_last_id(backend: Back
     assert chunks[-1].finish_reason == "stop"
 
 
-async def test_one_chunk_tells_the_cached_tokens(backend: Backend) -> None:
+async def test_one_chunk_has_the_cached_tokens(backend: Backend) -> None:
     request = ask()
     chunks = await run(backend, request)
-    (told,) = [chunk.cached_tokens for chunk in chunks if chunk.cached_tokens is not None]
-    assert 0 <= told < len(request.prompt_token_ids)
+    (cached,) = [chunk.cached_tokens for chunk in chunks if chunk.cached_tokens is not None]
+    assert 0 <= cached < len(request.prompt_token_ids)
     assert {chunk.cached_tokens for chunk in chunks[1:-1]} <= {None}
 
 
@@ -268,7 +268,7 @@ async def test_stopping_fails_what_is_in_flight_and_refuses_what_comes(fresh: Ba
         await run(fresh, ask())
 
 
-async def test_a_start_that_fails_says_why_and_can_be_stopped(
+async def test_a_start_that_fails_has_a_reason_and_can_be_stopped(
     name: str, config: BackendConfig, tmp_path: Path
 ) -> None:
     nowhere = str(tmp_path / "nowhere")

@@ -40,13 +40,13 @@ def test_work_is_not_waited_for_once_nobody_wants_it() -> None:
     assert ended.wait(60)
 
 
-async def test_work_that_ends_after_it_was_cancelled_says_so_to_nobody() -> None:
-    proceed, told = threading.Event(), asyncio.Event()
+async def test_work_that_ends_after_it_was_cancelled_reports_nothing() -> None:
+    proceed, notified = threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def work() -> None:
         proceed.wait()
-        loop.call_soon_threadsafe(told.set)
+        loop.call_soon_threadsafe(notified.set)
 
     task = asyncio.ensure_future(run_in_daemon_thread(work))
     await asyncio.sleep(0)
@@ -54,5 +54,5 @@ async def test_work_that_ends_after_it_was_cancelled_says_so_to_nobody() -> None
     with pytest.raises(asyncio.CancelledError):
         await task
     proceed.set()
-    await told.wait()
+    await notified.wait()
     await asyncio.sleep(0)

@@ -30,7 +30,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_each_device_has_computed_or_says_why_not(cuda: pytest.MonkeyPatch) -> None:
+def test_each_device_has_computed_or_has_an_error(cuda: pytest.MonkeyPatch) -> None:
     assert find_devices() == Torch(
         torch.__version__,
         "13.0",

@@ -118,7 +118,7 @@ def snapshot(tmp_path: Path) -> Path:
     return tmp_path / "cache/models--org--model/snapshots" / SHA
 
 
-def test_a_download_says_how_much_it_brings_and_how_far_it_is(hub: Hub) -> None:
+def test_a_download_reports_its_size_and_its_progress(hub: Hub) -> None:
     shown = Shown()
     download("org/model", shown)
     assert {stage for stage, _ in shown} == {"downloading org/model, 3.0 MB"}
@@ -185,7 +185,7 @@ def test_no_bar_is_drawn_beside_the_progress(hub: Hub, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == ""
 
 
-def test_a_download_that_breaks_says_so(hub: Hub) -> None:
+def test_a_download_that_breaks_is_reported(hub: Hub) -> None:
     hub.broken = "tokenizer.json"
     with pytest.raises(BackendFailed, match=r"cannot download org/model: .*500"):
         download("org/model", Shown())

@@ -18,12 +18,12 @@ TEXT = r"start: <[200005]> /(.|\n)*/ <[200007]>"
 def step(*sampled: tuple[TokenMask, int]) -> None:
     """Go on, and find out what may come next."""
     for mask, token_id in sampled:
-        mask.take(token_id)
+        mask.consume(token_id)
         if mask.is_open:
             mask.allowed()
 
 
-async def test_a_compiled_grammar_knows_its_first_tokens(compiler: GrammarCompiler) -> None:
+async def test_a_compiled_grammar_has_its_first_mask(compiler: GrammarCompiler) -> None:
     mask = await compiler.compile(TEXT)
     assert mask.allowed().tolist() == [CHANNEL]
     assert mask.allows(CHANNEL)
@@ -41,7 +41,7 @@ async def test_masks_follow_their_tokens(compiler: GrammarCompiler) -> None:
     assert not text.complete
 
 
-async def test_equal_grammars_are_compiled_once_and_followed_apart(
+async def test_equal_grammars_are_compiled_once_and_advance_independently(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await compiler.compile(TEXT)
@@ -75,7 +75,7 @@ async def test_requests_for_the_same_grammar_wait_for_one_compilation(
     assert impatient.cancelled()
 
 
-async def test_without_a_tokenizer_grammars_fail_and_say_why() -> None:
+async def test_without_a_tokenizer_grammars_fail_with_the_reason() -> None:
     def no_vocabulary() -> LLTokenizer:
         raise OSError("no vocabulary")
 
@@ -99,8 +99,8 @@ async def test_closing_ends_what_waits(
         await waiting
 
 
-@pytest.mark.parametrize("limit", [("_KEPT_GRAMMARS", 2), ("_KEPT_CHARACTERS", 25)])
-async def test_only_so_many_grammars_are_kept(
+@pytest.mark.parametrize("limit", [("_MAX_CACHED_GRAMMARS", 2), ("_MAX_CACHED_CHARACTERS", 25)])
+async def test_the_cache_of_grammars_is_limited(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]
 ) -> None:
     compiled = []
@@ -196,7 +196,7 @@ async def test_a_token_that_the_grammar_forbids_is_an_error_of_that_mask_alone(
 
 
 MUCH = 's: s s s | s s | /[a-z]/ | " " | ""'
-"""So ambiguous that masks take a step hundreds of milliseconds, were they not bounded."""
+"""So ambiguous that, without limits, a mask takes hundreds of milliseconds."""
 
 
 async def test_a_grammar_too_complex_to_begin_with_is_refused(compiler: GrammarCompiler) -> None:
@@ -244,18 +244,18 @@ def test_bits_are_read_in_tokens_order() -> None:
 
 async def test_few_tokens_are_listed_and_many_are_not(compiler: GrammarCompiler) -> None:
     mask = await compiler.compile(TEXT)
-    assert mask.few is not None
-    assert mask.few.tolist() == [CHANNEL]
+    assert mask.few_ids is not None
+    assert mask.few_ids.tolist() == [CHANNEL]
     step((mask, CHANNEL))
-    assert mask.few is None
+    assert mask.few_ids is None
 
 
 async def test_a_mask_that_nobody_asked_for_ahead_is_found_out_when_it_is_needed(
     compiler: GrammarCompiler,
 ) -> None:
     mask = await compiler.compile(YES_OR_NO)
-    mask.take(encode("yes")[0])
-    assert mask.few is None
+    mask.consume(encode("yes")[0])
+    assert mask.few_ids is None
     assert mask.allows(END)
     assert not mask.allows(CHANNEL)
     assert mask.allowed().tolist() == [END]
@@ -268,8 +268,8 @@ async def test_a_grammar_that_grows_with_every_token_comes_to_its_limit(
     mask = await compiler.compile("start: s\ns: s s | /[a-z]/")
     (word,) = encode("hello")
     for _ in range(64):
-        mask.take(word)
-        if mask.due:
+        mask.consume(word)
+        if mask.mask_is_due:
             mask.allowed()
         if not mask.is_open:
             break

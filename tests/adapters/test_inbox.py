@@ -48,9 +48,7 @@ async def test_nothing_is_handed_over_twice(inbox: Inbox[int]) -> None:
 
 
 @pytest.mark.parametrize("woken", [False, True])
-async def test_who_is_cancelled_while_it_waits_loses_nothing(
-    inbox: Inbox[int], woken: bool
-) -> None:
+async def test_a_waiter_that_is_cancelled_loses_nothing(inbox: Inbox[int], woken: bool) -> None:
     taking = asyncio.ensure_future(inbox.take())
     await settle()
     if woken:

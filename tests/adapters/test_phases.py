@@ -16,7 +16,7 @@ from adapters.base import (
     TokenLogprobs,
 )
 from adapters.errors import BackendFailed, Unsupported
-from adapters.phases import split_by_phase
+from adapters.phases import PhaseTracker, split_by_phase
 
 HOT = SamplingParams(temperature=2.0)
 BASE = SamplingParams(temperature=1.0)
@@ -36,13 +36,13 @@ class Engine:
 
     async def __call__(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         self.asked.append(request)
-        said = self.script[len(request.prompt_token_ids) - 1 :][: request.max_tokens]
-        if STOP in said:
-            said = said[: said.index(STOP) + 1]
+        remaining = self.script[len(request.prompt_token_ids) - 1 :][: request.max_tokens]
+        if STOP in remaining:
+            remaining = remaining[: remaining.index(STOP) + 1]
         try:
-            for at in range(0, len(said), self.step):
-                part = tuple(said[at : at + self.step])
-                last = at + self.step >= len(said)
+            for at in range(0, len(remaining), self.step):
+                part = tuple(remaining[at : at + self.step])
+                last = at + self.step >= len(remaining)
                 reason: Any = ("stop" if part[-1] == STOP else "length") if last else None
                 logprobs = tuple(TokenLogprobs(token_id, -1.0) for token_id in part)
                 yield GenerationChunk(
@@ -68,7 +68,19 @@ def tokens(chunks: list[GenerationChunk]) -> list[int]:
     return [token_id for chunk in chunks for token_id in chunk.token_ids]
 
 
-async def test_each_stretch_is_asked_for_with_its_sampling() -> None:
+def test_the_last_tokens_decide_which_phase_is_active() -> None:
+    other = replace(PHASE, begin=((4,), (5, 6, 7)))
+    tracker = PhaseTracker((PHASE, other))
+    active = [tracker.accept(token_id) for token_id in (2, 1, 2, 9, 4, 3, 5, 6, 7)]
+    assert active == [None, None, 0, 0, 1, None, None, None, 1]
+
+
+def test_a_phase_that_does_not_end_is_active_until_another_begins() -> None:
+    tracker = PhaseTracker((PHASE, replace(PHASE, begin=((4,),))), phases_end=False)
+    assert [tracker.accept(token_id) for token_id in (1, 2, 3, 4, 3)] == [None, 0, 0, 1, 1]
+
+
+async def test_each_phase_is_requested_with_its_sampling() -> None:
     engine = Engine([7, 1, 2, 8, 3, 9, 1, 2, 5, STOP])
     chunks = await sample(engine, ask())
     assert tokens(chunks) == engine.script
@@ -96,7 +108,7 @@ async def test_what_was_sampled_past_the_change_is_not_used() -> None:
     assert [chunk.finish_reason for chunk in chunks] == [None, "stop"]
 
 
-async def test_only_the_first_request_tells_the_cached_tokens() -> None:
+async def test_only_the_first_request_has_the_cached_tokens() -> None:
     chunks = await sample(Engine([1, 2, 8, STOP]), ask())
     assert [chunk.cached_tokens for chunk in chunks] == [0, None, None, None]
 
@@ -126,7 +138,7 @@ async def test_a_stop_token_that_also_ends_the_phase_ends_the_generation() -> No
     assert len(engine.asked) == 2
 
 
-async def test_an_engine_may_tell_the_end_after_the_last_token() -> None:
+async def test_an_engine_may_report_the_end_after_the_last_token() -> None:
     class Late(Engine):
         async def __call__(
             self, request: GenerationRequest

@@ -141,7 +141,7 @@ async def test_it_starts_with_the_engines_that_are_there_and_takes_in_the_others
         assert late.asked
 
 
-async def test_it_does_not_start_without_an_engine_and_says_why() -> None:
+async def test_it_does_not_start_without_an_engine() -> None:
     engines = [Engine(), Engine()]
     engines[0].ill, engines[1].ill = BackendFailed("no route"), BackendFailed("refused")
     pool = Pool("pool", dict(zip("ab", engines, strict=True)), NEVER)
@@ -326,7 +326,7 @@ async def test_what_no_engine_would_take_is_not_tried_again(fault: BackendError)
     assert sum(len(engine.asked) for engine in engines) == 1
 
 
-async def test_when_all_fail_the_last_failure_is_told() -> None:
+async def test_when_all_fail_the_last_failure_is_raised() -> None:
     engines = [Engine(), Engine()]
     async with pooled(*engines) as pool:
         for engine in engines:
@@ -592,7 +592,7 @@ async def test_a_request_may_be_cancelled_in_the_pause() -> None:
     assert engine.asked == ["r", "next"]
 
 
-async def test_a_cancel_that_comes_while_a_lost_engine_lets_go_is_kept() -> None:
+async def test_a_cancellation_while_a_lost_engine_is_closed_is_not_lost() -> None:
     class Slow(Engine):
         """Takes a while to let go of a request."""
 
@@ -629,7 +629,7 @@ async def test_a_cancel_that_comes_while_a_lost_engine_lets_go_is_kept() -> None
     assert other.asked == []
 
 
-async def test_an_engine_that_takes_its_time_to_say_how_it_is_hides_no_others() -> None:
+async def test_a_slow_health_check_does_not_delay_other_engines() -> None:
     class Silent(Engine):
         async def check(self) -> None:
             await asyncio.Event().wait()

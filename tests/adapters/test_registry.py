@@ -43,7 +43,7 @@ def test_a_built_in_name_cannot_be_taken_over(
     assert isinstance(registry.create("scripted", config), ScriptedBackend)
 
 
-def test_a_backend_whose_packages_are_missing_says_which(
+def test_a_backend_names_its_missing_packages(
     config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, broken="no_such_package:Backend")

@@ -50,7 +50,7 @@ class Process:
         raise TimeoutError(f"not all of {texts} in {printed[-2000:]}")
 
     def kill(self) -> None:
-        """As a crash does: nothing is said to anyone."""
+        """Kill the process, as in a crash, without a shutdown."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

@@ -193,7 +193,7 @@ def test_on_a_gpu_without_a_model_its_checks_are_named_and_skipped() -> None:
     assert named["load"].run is command._no_model
 
 
-async def test_what_needs_a_model_says_how_to_name_one() -> None:
+async def test_checks_that_need_a_model_describe_how_to_name_one() -> None:
     with pytest.raises(Skipped, match="MODEL=openai/gpt-oss-20b make test-gpu"):
         await command._no_model()
 
@@ -213,7 +213,7 @@ def test_a_20b_has_to_stay_packed() -> None:
     assert named["load"] == "packed in 16 GB, whole context"
 
 
-def test_without_a_gpu_one_sentence_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gpu_one_sentence_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([]) == 1
     assert "--device cpu" in capsys.readouterr().err
 

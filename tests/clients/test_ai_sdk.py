@@ -83,7 +83,7 @@ def test_the_ai_sdk_reads_everything(packages: Path, base_url: str, provider: st
     assert results["structured"] == {"name": "Fair", "day": 3}
 
 
-def test_openrouters_provider_gives_back_sealed_reasoning(packages: Path, hiding_url: str) -> None:
+def test_openrouters_provider_returns_sealed_reasoning(packages: Path, hiding_url: str) -> None:
     results = run(packages, "ai.mjs", "stateless", hiding_url, "gpt-oss-test")
     for answer in (results["whole"], results["streamed"]):
         assert answer["text"] == "Hello!"

@@ -84,7 +84,7 @@ def test_a_response_is_known_at_every_gateway(here: Gateway, there: Gateway) -> 
     assert there.client.post("/responses", json=more).json()["status"] == "completed"
 
 
-def test_live_events_are_followed_and_a_cancel_is_given_at_another_gateway(
+def test_live_events_are_read_and_cancelled_at_another_gateway(
     here: Gateway, there: Gateway
 ) -> None:
     response_id = here.create("at length")

@@ -134,7 +134,7 @@ def test_the_stream_helper_sees_text_and_calls(client: OpenAI) -> None:
     assert completion.choices[0].finish_reason == "tool_calls"
 
 
-def test_the_stream_helper_keeps_choices_apart(client: OpenAI) -> None:
+def test_the_stream_helper_separates_choices(client: OpenAI) -> None:
     with client.chat.completions.stream(model=MODEL, messages=user("Say hello"), n=3) as stream:
         stream.until_done()
     choices = stream.get_final_completion().choices

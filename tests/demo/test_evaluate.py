@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from demo import evaluate
-from demo.scoring import Said, agrees, expected, fits, parse
+from demo.scoring import SampledTurn, agrees, expected, fits, parse
 from demo.skills import SKILLS, draw_case
 from demo.skills.words import Split
 from demo.strange import practical, strange
@@ -39,7 +39,7 @@ def test_perfect_model_is_all_right() -> None:
 def test_play_ends_at_the_first_wrong_turn() -> None:
     case = draw_case(evaluate.SEED, 0, Split.HELD_OUT, "chain")
     (play,) = evaluate.play(Perfect([]), [case])
-    assert play.said == [None]
+    assert play.outputs == [None]
     assert not play.right
 
 
@@ -52,16 +52,16 @@ def test_report_names_every_skill() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "turn"),
     [
         (
             "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b"
             "<|return|>",
-            Said("a", "b", None, None),
+            SampledTurn("a", "b", None, None),
         ),
         (
             "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
-            Said("", None, "f", "{}"),
+            SampledTurn("", None, "f", "{}"),
         ),
         ("<|channel|>final<|message|>b", None),
         ("<|channel|>final<|message|>b<|end|>", None),
@@ -69,17 +69,17 @@ def test_report_names_every_skill() -> None:
         ("<|channel|>commentary<|message|>b<|call|>", None),
     ],
 )
-def test_only_whole_turns_are_valid(text: str, said: Said | None) -> None:
-    assert parse(encode_with_control(text)) == said
+def test_only_whole_turns_are_valid(text: str, turn: SampledTurn | None) -> None:
+    assert parse(encode_with_control(text)) == turn
 
 
 def test_arguments_are_compared_as_values() -> None:
-    wanted = Said("", None, "f", '{"a":1,"b":"x"}')
-    assert agrees(Said("z", None, "f", '{"b": "x", "a": 1}'), wanted)
-    assert not agrees(Said("", None, "g", '{"a":1,"b":"x"}'), wanted)
-    assert not agrees(Said("", None, "f", '{"a":2,"b":"x"}'), wanted)
-    assert not agrees(Said("", None, "f", '{"a":'), wanted)
-    assert not agrees(None, wanted)
+    target = SampledTurn("", None, "f", '{"a":1,"b":"x"}')
+    assert agrees(SampledTurn("z", None, "f", '{"b": "x", "a": 1}'), target)
+    assert not agrees(SampledTurn("", None, "g", '{"a":1,"b":"x"}'), target)
+    assert not agrees(SampledTurn("", None, "f", '{"a":2,"b":"x"}'), target)
+    assert not agrees(SampledTurn("", None, "f", '{"a":'), target)
+    assert not agrees(None, target)
 
 
 def test_expected_turn_is_what_its_ids_parse_to() -> None:

@@ -31,8 +31,8 @@ def test_transformers_loads_it_and_decodes_the_same(
     state, known = weights.unpack(weights.pack(model.state_dict(), model.known))
     decoder = Decoder(*weights.build(state, known, expand.Shape()))
     ids = prompt(draw_case(0, 0, Split.TRAIN, "chat"))
-    (said,) = decoder.greedy([ids], 4)
+    (continuation,) = decoder.greedy([ids], 4)
     with torch.no_grad():
         first = loaded(torch.tensor([ids])).logits[0, -1]
     # The sums' order differs, and with it bfloat16's last bit: the best of both are among the best.
-    assert said[0] in first.topk(3).indices
+    assert continuation[0] in first.topk(3).indices

@@ -43,9 +43,9 @@ def test_logits_equal_transformers(body: Body, matrices: Any) -> None:
     reference.load_state_dict(checkpoint(body, embeddings, outputs))
     ids = torch.randint(0, VOCAB, (2, 300))
     with torch.no_grad():
-        wanted = reference(ids).logits
+        expected = reference(ids).logits
         got = body(embeddings[ids]) @ outputs.T * SHARPNESS
-    torch.testing.assert_close(got, wanted, atol=2e-3, rtol=1e-3)
+    torch.testing.assert_close(got, expected, atol=2e-3, rtol=1e-3)
 
 
 def test_attention_gradient_equals_autograd() -> None:
@@ -67,17 +67,17 @@ def test_attention_gradient_equals_autograd() -> None:
         return torch.einsum("bhqk,bkhd->bqhd", share, values)
 
     inputs = (q, k, v, sinks)
-    wanted = torch.autograd.grad((plain() * weight).sum(), inputs)
+    expected = torch.autograd.grad((plain() * weight).sum(), inputs)
     got = torch.autograd.grad((attention(q, k, v, sinks, window, 0.3) * weight).sum(), inputs)
-    for one, other in zip(got, wanted, strict=True):
+    for one, other in zip(got, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
 def test_decoding_with_caches_equals_reading_again(body: Body, matrices: Any) -> None:
     embeddings, outputs = matrices
     prompts = [[5, 9, 31], list(range(10, 200)), [7]]
-    said = Decoder(body, embeddings, outputs).greedy(prompts, 12)
-    for prompt, continuation in zip(prompts, said, strict=True):
+    continuations = Decoder(body, embeddings, outputs).greedy(prompts, 12)
+    for prompt, continuation in zip(prompts, continuations, strict=True):
         ids = list(prompt)
         for token in continuation:
             with torch.no_grad():

@@ -46,7 +46,7 @@ def test_each_effort_reasons_at_least_twice_as_long_as_the_one_before(skill: str
     for index in range(40):
         by_effort = [draw_case(SEED, index, Split.TRAIN, skill, effort) for effort in Effort]
         for turns in zip(*(case.turns for case in by_effort), strict=True):
-            low, medium, high = (len(encode(str(turn.said[0].content))) for turn in turns)
+            low, medium, high = (len(encode(str(turn.messages[0].content))) for turn in turns)
             assert medium >= 2 * low
             assert high >= 2 * medium
 
@@ -54,8 +54,8 @@ def test_each_effort_reasons_at_least_twice_as_long_as_the_one_before(skill: str
 def test_reasoning_comes_first_and_a_call_or_an_answer_last() -> None:
     for index in range(200):
         for turn in draw_case(SEED, index, Split.TRAIN).turns:
-            assert turn.said[0].channel is Channel.ANALYSIS
-            last = turn.said[-1]
+            assert turn.messages[0].channel is Channel.ANALYSIS
+            last = turn.messages[-1]
             assert (last.channel is Channel.FINAL) == (last.recipient is None)
             assert {m.author.role for m in turn.results} <= {Role.TOOL, Role.USER}
 
@@ -68,7 +68,7 @@ def test_drills_hold_many_exchanges_and_are_never_evaluated() -> None:
     assert "drill" not in SKILLS
 
 
-def test_aligned_tells_what_can_be_copied() -> None:
+def test_aligned_marks_what_can_be_copied() -> None:
     assert aligned("Berlin")
     assert not aligned("_lantern")
 

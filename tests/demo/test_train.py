@@ -62,7 +62,7 @@ def test_resumed_training_equals_training_in_one_go(tmp_path: Path) -> None:
         assert train_step(state, batch, 0.5) == train_step(resumed, batch, 0.5)
 
 
-def test_stream_begins_where_it_is_told() -> None:
+def test_stream_begins_at_the_requested_position() -> None:
     with stream(3, (0, 1), KNOWN_TOKENS, size=60, tokens=768) as made:
         place, batch = next(made)
     assert place == (0, 1)

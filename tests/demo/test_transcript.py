@@ -27,7 +27,7 @@ def test_second_turn_follows_what_the_server_renders() -> None:
     case = draw_case(1, 2, Split.TRAIN, "chain", Effort.LOW)
     first = case.turns[0]
     ids = prompt(case) + sampled(first) + between(first)
-    rendered = render(Conversation((*case.history, *first.said, *first.results)))
+    rendered = render(Conversation((*case.history, *first.messages, *first.results)))
     assert decode(ids).replace("to=functions", "") != ""
     tail = decode(rendered).split("<|call|>")[-1]
     assert decode(ids).endswith(tail)
@@ -35,13 +35,13 @@ def test_second_turn_follows_what_the_server_renders() -> None:
 
 def test_call_has_the_guides_header() -> None:
     case = draw_case(1, 0, Split.TRAIN, "call", Effort.LOW)
-    name = case.turns[0].said[-1].recipient
+    name = case.turns[0].messages[-1].recipient
     assert f"<|channel|>commentary to={name} <|constrain|>json<|message|>" in decode(
         sampled(case.turns[0])
     )
 
 
-def test_prompt_is_not_learned_and_what_is_said_is() -> None:
+def test_turns_are_learned_and_the_prompt_is_not() -> None:
     case = draw_case(1, 1, Split.TRAIN, "sums")
     whole = transcript(case)
     start = len(prompt(case))

@@ -83,7 +83,7 @@ def test_families_stand_together() -> None:
     assert order[place[spaced]] == spaced
 
 
-def test_shipping_writes_the_packed_file_and_says_its_hash(
+def test_shipping_writes_the_packed_file_and_prints_its_hash(
     model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch.save({"model": model.state_dict(), "known": model.known}, tmp_path / "state.pt")

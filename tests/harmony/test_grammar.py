@@ -343,8 +343,8 @@ def test_tools_with_one_name_in_another_have_their_own_arguments() -> None:
         "<|channel|>commentary to={}<|message|>",
         " to={}<|channel|>analysis<|message|>",
     ):
-        for name, said, other in (("functions.f", "{}", "1"), ("functions.f.f", "1", "{}")):
-            assert refused_at(grammar, f"{completion.format(name)}{said}<|call|>") is None
+        for name, arguments, other in (("functions.f", "{}", "1"), ("functions.f.f", "1", "{}")):
+            assert refused_at(grammar, f"{completion.format(name)}{arguments}<|call|>") is None
             assert refused_at(grammar, f"{completion.format(name)}{other}") is not None
 
 

@@ -159,7 +159,7 @@ def canonical(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("group", SUITE, ids=lambda group: group["description"])
-def test_a_strict_schema_means_what_the_json_schema_suite_says(group: dict[str, Any]) -> None:
+def test_a_strict_schema_agrees_with_the_json_schema_suite(group: dict[str, Any]) -> None:
     schema = closed({"value": group["schema"]})
     check_strict(schema)
     start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(schema))))

@@ -50,12 +50,12 @@ def test_reasoning_before_every_answer_is_dropped() -> None:
     assert [message.content for message in rule(turns)] == ["a", "1", "b", "2", "c"]
 
 
-def test_reasoning_is_kept_while_a_call_awaits_its_answer() -> None:
+def test_reasoning_stays_while_a_call_awaits_its_answer() -> None:
     turns = [user(), says("look it up", ANALYSIS), calls("functions.f"), result("functions.f")]
     assert rule(turns) == tuple(turns)
 
 
-def test_all_reasoning_since_the_last_answer_is_kept_over_several_calls() -> None:
+def test_all_reasoning_since_the_last_answer_stays_over_several_calls() -> None:
     old = [says("old", ANALYSIS), says("1", FINAL)]
     turn = [user(), says("first f", ANALYSIS), calls("functions.f"), result("functions.f")]
     turn += [says("then g", ANALYSIS), calls("functions.g"), result("functions.g")]
@@ -73,7 +73,7 @@ def test_a_preamble_is_no_answer() -> None:
     assert rule(turns) == tuple(turns)
 
 
-def test_reasoning_that_no_answer_followed_is_kept_behind_the_next_question() -> None:
+def test_reasoning_without_an_answer_stays_after_the_next_question() -> None:
     turns = [user("a"), says("hm", ANALYSIS), user("b")]
     assert rule(turns) == tuple(turns)
 

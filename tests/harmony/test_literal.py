@@ -62,7 +62,7 @@ def test_no_end_of_a_line_leaves_a_comment(end: str) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS, ids=ascii)
-def test_a_json_text_is_one_line_that_says_the_same(end: str) -> None:
+def test_a_json_text_becomes_one_line_of_equal_value(end: str) -> None:
     text = json_text({f"a{end}b": [end]})
     assert text.splitlines() == [text]
     assert json.loads(text) == {f"a{end}b": [end]}

@@ -122,7 +122,7 @@ def test_the_name_of_a_sampled_call_can_be_sent_back(namespace: str, name: str) 
     assert recipient is None or is_name(recipient.removeprefix("functions."))
 
 
-def test_what_cannot_be_in_a_name_is_left_out_of_a_sampled_one() -> None:
+def test_illegal_characters_are_removed_from_a_sampled_name() -> None:
     ended = sampled(" to=functions.we\u200bather")
     assert ended.header.recipient == "functions.weather"
     assert Repair.HEADER_WORDS in ended.repairs

@@ -209,7 +209,7 @@ def test_another_namespaces_tool_is_not_taken_for_a_declared_one() -> None:
     assert (message.header.recipient, message.repairs) == ("repo_browser.f", ())
 
 
-def test_what_another_author_says_is_no_answer() -> None:
+def test_a_message_of_another_author_is_no_answer() -> None:
     first, second = messages(
         "<|channel|>final<|message|>Hi<|end|><|start|>user<|message|>And now?<|end|>"
     )
@@ -383,7 +383,7 @@ def test_a_character_in_pieces_is_one_delta_that_spans_them() -> None:
     ]
 
 
-def test_a_held_back_piece_is_not_in_the_span_of_the_text_before() -> None:
+def test_a_withheld_piece_is_not_in_the_span_of_the_text_before() -> None:
     parser = Parser(prefix=encode_with_control("<|start|>assistant<|channel|>final<|message|>"))
     [_, first] = parser.push_many([*encode("a"), *EURO[:2]])
     [second] = parser.push_many([EURO[2], *encode(" b")])
@@ -427,15 +427,15 @@ def test_what_the_prompt_gave_is_of_the_message_but_was_not_sampled() -> None:
 
 def test_text_in_the_prefix_begins_the_message() -> None:
     prefix = encode_with_control("<|start|>assistant<|channel|>final<|message|>Once")
-    started, given, sampled = Parser(prefix=prefix).push_many(encode(" more"))
+    started, from_prompt, sampled = Parser(prefix=prefix).push_many(encode(" more"))
     assert isinstance(started, MessageStarted)
-    assert (given, sampled) == (
+    assert (from_prompt, sampled) == (
         ContentDelta(0, "Once", (0, 0)),
         ContentDelta(0, " more", (0, 1)),
     )
 
 
-def test_messages_are_counted_and_their_kind_is_told_as_their_header_ends() -> None:
+def test_messages_have_an_index_and_a_kind_when_their_header_ends() -> None:
     parser = Parser()
     header = encode_with_control("<|channel|>analysis<|message|>")
     assert not parser.push_many(header[:-1])

@@ -35,13 +35,13 @@ ANALYSIS, COMMENTARY, FINAL = Channel
 CONSTRAINED = "<|constrain|>json"
 
 
-def system(**said: Any) -> Message:
-    return Message(Author(Role.SYSTEM), SystemContent(**said))
+def system(**fields: Any) -> Message:
+    return Message(Author(Role.SYSTEM), SystemContent(**fields))
 
 
-def developer(instructions: str | None = None, *tools: FunctionTool, **said: Any) -> Message:
+def developer(instructions: str | None = None, *tools: FunctionTool, **fields: Any) -> Message:
     namespaces = (ToolNamespace(FUNCTIONS, tools=tools),) if tools else ()
-    return Message(Author(Role.DEVELOPER), DeveloperContent(instructions, namespaces, **said))
+    return Message(Author(Role.DEVELOPER), DeveloperContent(instructions, namespaces, **fields))
 
 
 def user(text: str) -> Message:
@@ -371,10 +371,10 @@ def test_the_library_keeps_the_same_reasoning_before_any_answer(
 @given(messages=MESSAGES)
 def test_control_tokens_come_from_the_renderer_alone(messages: list[Message]) -> None:
     ids = prompt(*messages)
-    spoken = len(without_answered_reasoning(messages))
-    assert ids.count(vocab.START) == spoken + 1
-    assert ids.count(vocab.MESSAGE) == spoken
-    assert ids.count(vocab.END) + ids.count(vocab.CALL) == spoken
+    count = len(without_answered_reasoning(messages))
+    assert ids.count(vocab.START) == count + 1
+    assert ids.count(vocab.MESSAGE) == count
+    assert ids.count(vocab.END) + ids.count(vocab.CALL) == count
     assert vocab.STOP_TOKENS.isdisjoint(set(ids) - {vocab.CALL})
 
 
@@ -382,10 +382,10 @@ def test_control_tokens_come_from_the_renderer_alone(messages: list[Message]) ->
 def test_a_longer_conversation_repeats_a_shorter_ones_tokens(
     messages: list[Message], more: list[Message]
 ) -> None:
-    spoken = [m for m in messages if m.channel is not ANALYSIS]
+    rendered = [m for m in messages if m.channel is not ANALYSIS]
     added = [m for m in more if not isinstance(m.content, DeveloperContent)]
-    said = prompt(*spoken)[: -len(encode_with_control("<|start|>assistant"))]
-    assert prompt(*spoken, *added)[: len(said)] == said
+    earlier = prompt(*rendered)[: -len(encode_with_control("<|start|>assistant"))]
+    assert prompt(*rendered, *added)[: len(earlier)] == earlier
 
 
 # Divergences
@@ -502,7 +502,7 @@ def test_dropped_reasoning_is_not_replayed() -> None:
     assert prompt(thought, says("noon")) == prompt(says("noon"))
 
 
-def test_no_more_is_rendered_than_is_wanted() -> None:
+def test_no_more_is_rendered_than_requested() -> None:
     user, assistant = Author(Role.USER), Author(Role.ASSISTANT)
     whole = Conversation((Message(user, "a b c"), Message(assistant, "d", Channel.FINAL)) * 50)
     ids = render(whole)

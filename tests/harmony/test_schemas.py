@@ -271,7 +271,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("schema", PLAIN.values(), ids=PLAIN)
-def test_small_and_simple_schemas_need_no_trial(schema: dict[str, Any]) -> None:
+def test_small_and_simple_schemas_are_plain(schema: dict[str, Any]) -> None:
     assert is_plain(schema)
     assert not LLMatcher.validate_grammar(answer_grammar(GrammarSpec(answer=SchemaJson(schema))))
 
@@ -370,7 +370,7 @@ def test_what_is_not_wide_can_be_followed(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", shapes(0))
-def test_what_is_wide_is_told(shape: str) -> None:
+def test_wide_schemas_are_recognised(shape: str) -> None:
     assert is_wide(shapes(schemas.MAX_OPEN + 10)[shape][0])
 
 

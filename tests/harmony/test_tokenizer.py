@@ -84,7 +84,7 @@ def test_a_long_text_is_cut_where_the_pattern_cuts_it(
         assert [id for piece in pieces for id in official.encode_ordinary(piece)] == whole
 
 
-def test_no_more_is_tokenized_than_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_is_tokenized_than_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     official = tokenizer._encode
 

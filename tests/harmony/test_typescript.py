@@ -88,11 +88,13 @@ JSON = st.recursive(
 
 @settings(max_examples=200)
 @given(schema=SAID_IN_FULL)
-def test_what_the_library_says_in_full_is_said_in_its_words(library: Any, schema: Schema) -> None:
+def test_complete_types_of_the_library_are_rendered_as_it_does(
+    library: Any, schema: Schema
+) -> None:
     assert type_of(schema) == library.type_of(schema)
 
 
-def test_a_schema_of_every_plain_keyword_is_said_in_the_librarys_words(library: Any) -> None:
+def test_a_schema_of_every_plain_keyword_is_rendered_as_by_the_library(library: Any) -> None:
     schema = {
         "type": "object",
         "description": "an order",
@@ -294,7 +296,7 @@ DIVERGENCES = {
 
 
 @pytest.mark.parametrize(("schema", "ours", "theirs"), DIVERGENCES.values(), ids=DIVERGENCES)
-def test_a_schema_is_said_better_than_the_library_says_it(
+def test_a_schema_is_rendered_more_completely_than_by_the_library(
     library: Any, schema: Any, ours: str, theirs: str
 ) -> None:
     assert type_of(prop(schema)) == f"{{\n{ours}\n}}"
@@ -307,7 +309,7 @@ def test_names_that_are_no_identifiers_are_quoted(library: Any) -> None:  # T11
     assert library.type_of(schema) == '{\nx-"y"?: any,\n2?: any,\n$ok?: any,\n}'
 
 
-def test_an_any_of_with_much_to_say_takes_a_line_for_each() -> None:
+def test_a_long_any_of_takes_a_line_for_each() -> None:
     any_of = [{"type": "string", "description": "a name"}, prop({"type": "integer"}), True]
     assert type_of(prop({"anyOf": any_of, "description": "who"})) == (
         "{\n// who\na?:\n | string // a name\n | {\n   a?: number,\n   }\n | any\n,\n}"
@@ -358,7 +360,7 @@ def test_an_enum_that_its_type_rules_out_is_left_aside(library: Any) -> None:
         ({"items": {"items": {"enum": [1, 2]}}}, "(1 | 2)[][]"),
     ],
 )
-def test_an_array_says_what_it_holds(schema: Schema, text: str) -> None:
+def test_an_array_has_the_type_of_its_items(schema: Schema, text: str) -> None:
     assert type_of(schema) == text
 
 
@@ -372,20 +374,20 @@ def test_a_schema_nested_too_deeply_is_cut() -> None:
 # References
 
 
-def test_a_reference_is_spelled_out_with_what_is_said_of_it(library: Any) -> None:  # T1
+def test_a_reference_is_expanded_with_its_description(library: Any) -> None:  # T1
     defs = {"Unit": {"enum": ["mm", "in"], "description": "of length"}}
     schema = {**prop({"$ref": "#/$defs/Unit", "default": "mm"}), "$defs": defs}
     assert type_of(schema) == '{\n// of length\na?: "mm" | "in", // default: mm\n}'
     assert library.type_of(schema) == '{\na?: any, // default: "mm"\n}'
 
 
-def test_what_is_said_beside_a_reference_goes_before_what_it_names() -> None:
+def test_the_description_beside_a_reference_precedes_its_target() -> None:
     defs = {"Unit": {"enum": ["mm", "in"], "description": "of length"}}
     schema = {**prop({"$ref": "#/$defs/Unit", "description": "of the wall"}), "$defs": defs}
     assert type_of(schema) == '{\n// of the wall\na?: "mm" | "in",\n}'
 
 
-def test_a_shape_beside_a_reference_is_kept() -> None:
+def test_a_shape_beside_a_reference_stays() -> None:
     schema = {
         **prop({"$ref": "#/$defs/N", "properties": {"b": {"type": "string"}}}),
         "$defs": {"N": prop({"type": "null"})},

@@ -119,12 +119,12 @@ async def test_a_stream_has_a_request_id(start_engine: StartEngine) -> None:
 
 async def test_an_unknown_url_is_named(start_engine: StartEngine) -> None:
     async with client(await start_engine(ANSWER)) as http:
-        told = error(await http.get("/v1/unknown?key=secret"))
-    assert told["message"] == "Invalid URL (GET /v1/unknown)"
-    assert told["code"] == "unknown_url"
+        body = error(await http.get("/v1/unknown?key=secret"))
+    assert body["message"] == "Invalid URL (GET /v1/unknown)"
+    assert body["code"] == "unknown_url"
 
 
-async def test_a_wrong_method_is_told_the_right_one(start_engine: StartEngine) -> None:
+async def test_a_wrong_method_gets_the_allowed_ones(start_engine: StartEngine) -> None:
     async with client(await start_engine(ANSWER)) as http:
         answer = await http.delete("/v1/models")
     assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}
@@ -150,7 +150,7 @@ async def test_as_many_requests_sample_as_the_engine_computes_unless_it_is_set(
         assert context(http).gateway.admission.limit == running
 
 
-async def test_a_full_queue_says_when_to_come_back(start_engine: StartEngine) -> None:
+async def test_a_full_queue_has_a_retry_after(start_engine: StartEngine) -> None:
     async with client(await start_engine(ANSWER), max_running=1, max_waiting=0) as http:
         context(http).gateway.admission.enter()
         answer = await http.post("/v1/chat/completions", json=CHAT)
@@ -255,11 +255,11 @@ async def test_a_client_that_leaves_while_it_sends_is_no_error(
 async def test_stopping_ends_all_runs(start_engine: StartEngine) -> None:
     app = create_app(settings(), await start_engine(ANSWER))
     run = app.state.context.gateway.runs.start(_forever, "r", background=True)
-    told = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
     sent: list[str] = []
 
     async def receive() -> Message:
-        return next(told)
+        return next(messages)
 
     async def send(message: Message) -> None:
         sent.append(message["type"])
@@ -294,8 +294,8 @@ async def test_logs_hold_neither_prompts_nor_keys_nor_answers(
         await http.get("/v1/models", headers={"authorization": "Bearer wrong-hunter"})
     records = [record.getMessage() for record in caplog.records]
     assert len(records) > 12
-    for said in ("secret", "password", "hunter", "Hello"):
-        assert not any(said in record for record in records)
+    for secret in ("secret", "password", "hunter", "Hello"):
+        assert not any(secret in record for record in records)
 
 
 async def test_a_compressed_request_is_answered_once_for_each_key(

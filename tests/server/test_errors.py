@@ -15,7 +15,7 @@ from adapters.errors import (
     Unreached,
     Unsupported,
 )
-from adapters.http.wire import refusal
+from adapters.http.wire import error_of_status
 from server.errors import (
     MAX_MESSAGE,
     MAX_PARAM,
@@ -70,7 +70,7 @@ def test_each_error_has_its_status_and_code(
     assert (error.status, error.code, str(error)) == (status, code, "No.")
 
 
-def test_a_code_that_is_given_wins() -> None:
+def test_an_explicit_code_replaces_the_default() -> None:
     assert NotFound("No.", code="model_not_found").code == "model_not_found"
 
 
@@ -79,7 +79,7 @@ def test_a_missing_key_is_answered_with_the_challenge() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "header"), [(0, "1"), (1, "1"), (1.2, "2"), (30, "30")])
-def test_nobody_is_told_to_come_back_too_early(seconds: float, header: str) -> None:
+def test_retry_after_is_rounded_up_and_positive(seconds: float, header: str) -> None:
     assert RateLimited("No.", seconds).headers == {"Retry-After": header}
 
 
@@ -98,12 +98,12 @@ def test_other_errors_add_no_headers() -> None:
         (InvalidGrammar("no such rule"), InvalidRequest, "invalid_grammar"),
     ],
 )
-def test_other_errors_of_backends_are_told_in_their_own_words(
+def test_other_errors_of_backends_have_their_own_message(
     error: BackendError, kind: type[APIError], code: str
 ) -> None:
-    told = from_backend(error)
-    assert type(told) is kind
-    assert (told.message, told.code) == (str(error), code)
+    converted = from_backend(error)
+    assert type(converted) is kind
+    assert (converted.message, converted.code) == (str(error), code)
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_other_errors_of_backends_are_told_in_their_own_words(
     [
         (Rejected("http://inner says: secret"), InvalidRequest, "engine_refused"),
         (EngineFault("http://inner says: secret"), ServerFailed, "server_error"),
-        (refusal(400, "inner: bad grammar", MASKED), InvalidRequest, "invalid_grammar"),
-        (refusal(400, "inner: bad seed", MASKED), InvalidRequest, "engine_refused"),
+        (error_of_status(400, "inner: bad grammar", MASKED), InvalidRequest, "invalid_grammar"),
+        (error_of_status(400, "inner: bad seed", MASKED), InvalidRequest, "engine_refused"),
     ],
 )
 def test_a_foreign_engines_own_words_are_not_for_clients(
     error: BackendError, kind: type[APIError], code: str
 ) -> None:
-    told = from_backend(error)
-    assert (type(told), told.code) == (kind, code)
-    assert "inner" not in told.message
+    converted = from_backend(error)
+    assert (type(converted), converted.code) == (kind, code)
+    assert "inner" not in converted.message
 
 
 @pytest.mark.parametrize("error", [EngineFault("http://inner"), Unreached("http://inner")])
@@ -136,19 +136,19 @@ def test_an_engine_that_had_sampled_has_failed(error: BackendFailed) -> None:
     assert type(from_backend(error, has_sampled=True)) is ServerFailed
 
 
-def test_an_engine_that_is_not_ready_says_when_to_come_back() -> None:
-    told = from_backend(NotReady("it starts", 2.5))
-    assert (type(told), told.headers) == (EngineDown, {"Retry-After": "3"})
+def test_an_engine_that_is_not_ready_has_a_retry_after() -> None:
+    converted = from_backend(NotReady("it starts", 2.5))
+    assert (type(converted), converted.headers) == (EngineDown, {"Retry-After": "3"})
 
 
 def test_a_dead_end_is_the_clients_where_the_client_wrote_the_grammar() -> None:
-    told = from_backend(DeadEnd(), own_grammar=True)
-    assert (type(told), told.code) == (InvalidRequest, "invalid_grammar")
-    assert "allows no token" in told.message
+    converted = from_backend(DeadEnd(), own_grammar=True)
+    assert (type(converted), converted.code) == (InvalidRequest, "invalid_grammar")
+    assert "allows no token" in converted.message
     assert type(from_backend(DeadEnd())) is ServerFailed
 
 
-def test_a_full_engine_says_when_to_come_back() -> None:
+def test_a_full_engine_has_a_retry_after() -> None:
     assert from_backend(Overloaded("full", 3)).headers == {"Retry-After": "3"}
 
 

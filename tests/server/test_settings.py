@@ -17,14 +17,16 @@ def problem(**options: Any) -> str:
     return ".".join(map(str, error["loc"])) + ": " + error["msg"]
 
 
-def test_every_option_has_a_default_and_says_what_it_does() -> None:
+def test_every_option_has_a_default_and_a_description() -> None:
     Settings()
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
-def test_the_option_that_hides_reasoning_says_what_it_refuses() -> None:
-    told = Settings.model_fields["raw_reasoning"].description or ""
-    assert all(name in told for name in ("/v1/completions", "rendered prompts", "return_token_ids"))
+def test_the_option_that_hides_reasoning_lists_what_it_refuses() -> None:
+    description = Settings.model_fields["raw_reasoning"].description or ""
+    assert all(
+        name in description for name in ("/v1/completions", "rendered prompts", "return_token_ids")
+    )
 
 
 def test_the_backends_that_an_option_names_are_those_that_there_are() -> None:
@@ -111,8 +113,8 @@ def test_a_broken_json_array_is_refused(
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_every_option_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, meant = VARIABLES[name]
-    monkeypatch.setenv(f"GPT_OSS_{name.upper()}", given)
+    value, meant = VARIABLES[name]
+    monkeypatch.setenv(f"GPT_OSS_{name.upper()}", value)
     assert getattr(Settings(), name) == meant
 
 
@@ -135,12 +137,12 @@ def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> No
     assert (settings.api_key, settings.port) == (("flag",), 2)
 
 
-def test_a_value_that_is_given_as_an_option_may_hold_commas() -> None:
+def test_the_value_of_an_option_may_contain_commas() -> None:
     assert Settings(backend_option=('a={"b":1,"c":2}',)).backend_options == {"a": '{"b":1,"c":2}'}
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reason"),
     [
         ({"port": "70000"}, "port: Input should be less than or equal to 65535"),
         ({"port": "http"}, "port: Input should be a valid integer"),
@@ -158,8 +160,8 @@ def test_a_value_that_is_given_as_an_option_may_hold_commas() -> None:
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
     ],
 )
-def test_a_bad_value_is_refused_by_name(options: dict[str, Any], told: str) -> None:
-    assert problem(**options).startswith(told)
+def test_a_bad_value_is_refused_by_name(options: dict[str, Any], reason: str) -> None:
+    assert problem(**options).startswith(reason)
 
 
 def test_keys_are_never_shown() -> None:
@@ -196,7 +198,7 @@ def test_the_default_name_of_a_folder_is_the_folders(
     assert Settings(model=".").model_names == ("checkpoint-7",)
 
 
-def test_without_a_model_the_name_says_what_is_served() -> None:
+def test_without_a_model_the_name_depends_on_the_backend() -> None:
     assert Settings().model_names == (DEMO_NAME,)
     assert Settings(backend="scripted", script="s.jsonl").model_names == ("scripted",)
     assert Settings(backend="vllm-http", backend_url=("http://a",)).model_names == (REMOTE_NAME,)

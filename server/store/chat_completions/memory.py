@@ -31,7 +31,7 @@ class MemoryChatCompletions:
         """Store it, and evict the oldest beyond the limits."""
         await self._sizes.measure(_parts(stored))
         self._completions[(stored.owner, stored.id)] = stored
-        self._sizes.hold(_parts(stored))
+        self._sizes.add(_parts(stored))
         self._calls |= {
             (stored.owner, call_id): messages
             for call_id, messages in stored.messages_by_call_id.items()
@@ -65,9 +65,9 @@ class MemoryChatCompletions:
         if stored is None:
             return None
         changed = replace(stored, completion={**stored.completion, "metadata": dict(metadata)})
-        self._sizes.hold(_parts(changed))
+        self._sizes.add(_parts(changed))
         self._completions[(owner, completion_id)] = changed
-        self._sizes.release(_parts(stored))
+        self._sizes.remove(_parts(stored))
         return changed
 
     async def delete(self, owner: str, completion_id: str) -> bool:
@@ -85,7 +85,7 @@ class MemoryChatCompletions:
         stored = self._completions.pop(key, None)
         if stored is None:
             return False
-        self._sizes.release(_parts(stored))
+        self._sizes.remove(_parts(stored))
         for call_id in stored.messages_by_call_id:
             self._calls.pop((key[0], call_id), None)
         return True

@@ -30,7 +30,7 @@ class MemoryConversations:
         await self._sizes.measure(items)
         key = (conversation.owner, conversation.id)
         self._conversations[key] = ConversationSnapshot(conversation, tuple(items), 0)
-        self._sizes.hold(items)
+        self._sizes.add(items)
         self._make_room()
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
@@ -73,7 +73,7 @@ class MemoryConversations:
             items=(*snapshot.items, *items),
             tool_state=snapshot.tool_state if tool_state is None else tool_state,
         )
-        self._sizes.hold(items)
+        self._sizes.add(items)
         self._make_room()
         return True
 
@@ -87,7 +87,7 @@ class MemoryConversations:
             return False
         rest = tuple(stored for stored in snapshot.items if stored.item["id"] != item_id)
         self._conversations[(owner, conversation_id)] = replace(snapshot, items=rest)
-        self._sizes.release(removed)
+        self._sizes.remove(removed)
         return True
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
@@ -102,5 +102,5 @@ class MemoryConversations:
 
     def _remove(self, key: _Key) -> bool:
         snapshot = self._conversations.pop(key, None)
-        self._sizes.release(snapshot.items if snapshot else ())
+        self._sizes.remove(snapshot.items if snapshot else ())
         return snapshot is not None

@@ -199,23 +199,23 @@ class MemoryStore:
     def _put(self, stored: StoredResponse, ledger: Sequence[bytes]) -> None:
         self._insert(stored)
         self._ledgers[(stored.owner, stored.id)] = ledger
-        self._sizes.hold(ledger)
+        self._sizes.add(ledger)
         self._make_room()
 
     def _insert(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)
         stored = replace(stored, history=()) if stored.detached else stored
         # Before the earlier one is removed: parts that both have need not be measured again.
-        self._sizes.hold(_parts(stored))
+        self._sizes.add(_parts(stored))
         self._remove(key)
         self._responses[key] = stored
         for position, output in enumerate(stored.output, 1):
             self._items[(stored.owner, output.item["id"])] = output
             if call_id := output.item.get("call_id"):
                 self._outputs_up_to_call[(stored.owner, call_id)] = stored.output[:position]
-        for given in stored.input:
+        for entry in stored.input:
             # A client may send an item back changed: the id stays with its first form.
-            self._items.setdefault((stored.owner, given.item["id"]), given)
+            self._items.setdefault((stored.owner, entry.item["id"]), entry)
 
     def _make_room(self) -> None:
         while len(self._responses) > 1 and (
@@ -227,9 +227,9 @@ class MemoryStore:
         stored = self._responses.pop(key, None)
         if stored is None:
             return False
-        self._sizes.release(_parts(stored))
+        self._sizes.remove(_parts(stored))
         if (ledger := self._ledgers.pop(key, None)) is not None:
-            self._sizes.release(ledger)
+            self._sizes.remove(ledger)
         for output in stored.output:
             self._outputs_up_to_call.pop((stored.owner, output.item.get("call_id", "")), None)
         for each in (*stored.input, *stored.output):

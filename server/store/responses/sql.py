@@ -122,17 +122,17 @@ class SqlStore:
 
     async def put(self, stored: StoredResponse, ledger: Sequence[Event] = ()) -> None:
         """Insert the response, its items and its events."""
-        given = await rows.items(stored.id, INPUT, stored.input)
+        input_rows = await rows.items(stored.id, INPUT, stored.input)
         last = await _last_rows(stored, ledger)
         async with self.database.writing() as connection:
-            await self._insert(connection, stored, given)
+            await self._insert(connection, stored, input_rows)
             await self._finish(connection, last)
 
     async def begin(self, stored: StoredResponse) -> None:
         """Insert the response, its input, and the run with this gateway's id."""
-        given = await rows.items(stored.id, INPUT, stored.input)
+        input_rows = await rows.items(stored.id, INPUT, stored.input)
         async with self.database.writing() as connection:
-            await self._insert(connection, stored, given)
+            await self._insert(connection, stored, input_rows)
             run = {
                 "response_id": stored.id,
                 "gateway": self._gateway,
@@ -384,7 +384,7 @@ class SqlStore:
             return 0
 
     async def _insert(
-        self, connection: AsyncConnection, stored: StoredResponse, given: Sequence[Row]
+        self, connection: AsyncConnection, stored: StoredResponse, input_rows: Sequence[Row]
     ) -> None:
         row = rows.response(stored) | {"created_at": self.database.clock}
         try:
@@ -393,8 +393,8 @@ class SqlStore:
             if row["previous_id"] is None:
                 raise
             raise PreviousNotFound(row["previous_id"]) from error
-        if given:
-            await connection.execute(insert(items), given)
+        if input_rows:
+            await connection.execute(insert(items), input_rows)
 
     async def _finish(self, connection: AsyncConnection, last: _LastRows) -> None:
         if last.output:

@@ -67,7 +67,7 @@ async def test_nobody_listens() -> None:
     await client.stop()
 
 
-async def test_an_engine_that_does_not_say_what_it_serves_is_not_waited_for(
+async def test_an_engine_without_a_description_is_not_waited_for(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adapters.http.engine._DESCRIBE_SECONDS", 0.01)
@@ -86,7 +86,7 @@ async def test_a_url_that_is_none_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "reason"),
     [
         (status(401), "answered 401"),
         (sends("<html>"), "is no vllm-http server"),
@@ -96,11 +96,11 @@ async def test_a_url_that_is_none_is_named() -> None:
     ],
 )
 async def test_a_server_of_another_kind_is_refused(
-    engine: FakeEngine, answer: Answer, told: str
+    engine: FakeEngine, answer: Answer, reason: str
 ) -> None:
     engine.will("/v1/models", answer)
     client = HTTPEngine(engine.url, VLLMWire(), Options())
-    with pytest.raises(BackendFailed, match=told):
+    with pytest.raises(BackendFailed, match=reason):
         await client.start()
     await client.stop()
 
@@ -112,7 +112,7 @@ async def test_the_key_goes_along(engine: FakeEngine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "reason"),
     [
         (status(500, '{"error": {"message": "boom"}}'), "answered 500: boom"),
         (status(500, "grammar"), "answered 500: grammar"),
@@ -127,11 +127,11 @@ async def test_the_key_goes_along(engine: FakeEngine) -> None:
     ],
 )
 async def test_a_fault_is_the_engines_failure(
-    engine: FakeEngine, answer: Answer, told: str
+    engine: FakeEngine, answer: Answer, reason: str
 ) -> None:
     client = await connect(engine)
     engine.will(GENERATE, answer)
-    with pytest.raises(BackendFailed, match=told):
+    with pytest.raises(BackendFailed, match=reason):
         await sample(client)
 
 
@@ -221,7 +221,7 @@ async def test_what_arrives_at_once_is_one_chunk(engine: FakeEngine) -> None:
     ]
 
 
-async def test_an_engines_address_says_nothing_about_grammars(engine: FakeEngine) -> None:
+async def test_the_address_of_an_engine_is_no_error_of_a_grammar(engine: FakeEngine) -> None:
     client = await connect(engine)
     client.name = "http://grammar-pool:8000"
     engine.will(GENERATE, status(400, "bad seed"))
@@ -231,7 +231,7 @@ async def test_an_engines_address_says_nothing_about_grammars(engine: FakeEngine
 
 
 @pytest.mark.parametrize(("code", "kind"), [(429, Overloaded), (503, NotReady)])
-async def test_a_busy_engine_says_when_to_come_back(
+async def test_a_busy_engine_has_a_retry_after(
     engine: FakeEngine, code: int, kind: type[Overloaded]
 ) -> None:
     client = await connect(engine)
@@ -242,7 +242,7 @@ async def test_a_busy_engine_says_when_to_come_back(
     assert refusal.value.retry_after == 7
 
 
-async def test_an_engine_that_says_nothing_fails_in_time(engine: FakeEngine) -> None:
+async def test_a_silent_engine_fails_after_the_timeout(engine: FakeEngine) -> None:
     client = await connect(engine, timeout_seconds=0.05)
     engine.will(GENERATE, engine.hangs())
     with pytest.raises(EngineFault, match="ReadTimeout"):

@@ -11,10 +11,10 @@ from adapters.http.grammar_guard import GrammarGuard
 LETTERS = (64, 65)  # a, b
 MUCH = 's: s s s | s s | /[c-z]/ | " " | ""'
 NOTHING = "s: s <[1]>"
-INFO = BackendInfo("deaf", None, 2048, 201_088, FEATURES)
+INFO = BackendInfo("engine", None, 2048, 201_088, FEATURES)
 
 
-class Deaf:
+class IgnoringEngine:
     """Says `a`, then `b`, whatever the grammar. asked: how often; ended: whether it was let end."""
 
     def __init__(self) -> None:
@@ -41,72 +41,72 @@ class Deaf:
 
 
 @pytest.fixture
-def deaf() -> Deaf:
-    return Deaf()
+def engine() -> IgnoringEngine:
+    return IgnoringEngine()
 
 
 @pytest.fixture
-async def held(deaf: Deaf, mask_tokenizer: LLTokenizer) -> AsyncIterator[GrammarGuard]:
-    held = GrammarGuard(deaf, lambda: mask_tokenizer, 201_088)
-    await held.start()
-    yield held
-    await held.stop()
+async def guard(engine: IgnoringEngine, mask_tokenizer: LLTokenizer) -> AsyncIterator[GrammarGuard]:
+    guard = GrammarGuard(engine, lambda: mask_tokenizer, 201_088)
+    await guard.start()
+    yield guard
+    await guard.stop()
 
 
 def ask(grammar: str | None) -> GenerationRequest:
     return GenerationRequest("r", (1,), 2, frozenset(), grammar=grammar)
 
 
-async def said(held: GrammarGuard, grammar: str | None) -> list[int]:
-    return [one async for chunk in held.generate(ask(grammar)) for one in chunk.token_ids]
+async def sampled_ids(guard: GrammarGuard, grammar: str | None) -> list[int]:
+    return [one async for chunk in guard.generate(ask(grammar)) for one in chunk.token_ids]
 
 
 @pytest.mark.parametrize("grammar", ['start: "a" "b"', None])
-async def test_what_is_allowed_passes(held: GrammarGuard, grammar: str | None) -> None:
-    assert await said(held, grammar) == [*LETTERS]
+async def test_what_is_allowed_passes(guard: GrammarGuard, grammar: str | None) -> None:
+    assert await sampled_ids(guard, grammar) == [*LETTERS]
 
 
 async def test_nothing_follows_a_token_that_the_grammar_forbids(
-    held: GrammarGuard, deaf: Deaf
+    guard: GrammarGuard, engine: IgnoringEngine
 ) -> None:
-    chunks = held.generate(ask('start: "a" "c"'))
+    chunks = guard.generate(ask('start: "a" "c"'))
     assert (await anext(chunks)).token_ids == (64,)
     with pytest.raises(BackendFailed, match="did not keep to"):
         await anext(chunks)
-    assert deaf.ended
+    assert engine.ended
 
 
 @pytest.mark.parametrize("rest", [MUCH, NOTHING])
 async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(
-    held: GrammarGuard, rest: str
+    guard: GrammarGuard, rest: str
 ) -> None:
-    chunks = held.generate(ask(f'start: "a" s\n{rest}'))
+    chunks = guard.generate(ask(f'start: "a" s\n{rest}'))
     await anext(chunks)
     with pytest.raises(InvalidGrammar, match="too complex"):
         await anext(chunks)
 
 
 async def test_a_grammar_that_does_not_compile_reaches_no_engine(
-    held: GrammarGuard, deaf: Deaf
+    guard: GrammarGuard, engine: IgnoringEngine
 ) -> None:
     with pytest.raises(InvalidGrammar):
-        await said(held, "start: nonsense(")
-    assert deaf.asked == 0
+        await sampled_ids(guard, "start: nonsense(")
+    assert engine.asked == 0
 
 
 async def test_an_engine_without_masks_answers_for_itself(
-    deaf: Deaf, mask_tokenizer: LLTokenizer
+    engine: IgnoringEngine, mask_tokenizer: LLTokenizer
 ) -> None:
-    deaf.info = replace(INFO, features=FEATURES - {"grammar"})
-    held = GrammarGuard(deaf, lambda: mask_tokenizer, 201_088)
-    await held.start()
-    assert await said(held, 'start: "c"') == [*LETTERS]
-    await held.stop()
+    engine.info = replace(INFO, features=FEATURES - {"grammar"})
+    guard = GrammarGuard(engine, lambda: mask_tokenizer, 201_088)
+    await guard.start()
+    assert await sampled_ids(guard, 'start: "c"') == [*LETTERS]
+    await guard.stop()
 
 
-async def test_all_else_is_the_engines(held: GrammarGuard, deaf: Deaf) -> None:
-    assert held.info == INFO
+async def test_all_else_is_the_engines(guard: GrammarGuard, engine: IgnoringEngine) -> None:
+    assert guard.info == INFO
     with pytest.raises(BackendFailed, match="checked"):
-        await held.check()
-    await held.stop()
-    assert deaf.stopped
+        await guard.check()
+    await guard.stop()
+    assert engine.stopped

@@ -44,8 +44,8 @@ async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    wanted = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
-    return GenerationRequest("r", (200006, 1428), **wanted)
+    arguments = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
+    return GenerationRequest("r", (200006, 1428), **arguments)
 
 
 async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:
@@ -96,12 +96,10 @@ async def test_a_stop_token_is_the_last_id(client: HTTPEngine) -> None:
     assert chunks[-1].finish_reason == "stop"
 
 
-async def test_the_last_chunk_tells_the_cached_tokens(
-    client: HTTPEngine, engine: FakeEngine
-) -> None:
+async def test_the_last_chunk_has_the_cached_tokens(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("cached"))
-    told = [chunk.cached_tokens for chunk in await sample(client, ask())]
-    assert told == [None] * (len(told) - 1) + [306]
+    cached = [chunk.cached_tokens for chunk in await sample(client, ask())]
+    assert cached == [None] * (len(cached) - 1) + [306]
 
 
 async def test_each_token_has_its_logprob(client: HTTPEngine, engine: FakeEngine) -> None:
@@ -141,11 +139,11 @@ async def test_ids_that_cannot_be_found_again_fail_the_generation(
     client: HTTPEngine, engine: FakeEngine, name: str
 ) -> None:
     engine.will("/completion", engine.recorded(name))
-    with pytest.raises(BackendFailed, match="did not tell all tokens"):
+    with pytest.raises(BackendFailed, match="did not send all tokens"):
         await sample(client, ask())
 
 
-async def test_the_request_is_said_in_llama_cpps_words(
+async def test_the_request_has_the_fields_of_llama_cpp(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("length"))

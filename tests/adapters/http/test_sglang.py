@@ -39,8 +39,8 @@ async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    wanted = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
-    return GenerationRequest("r", (200006, 1428), **wanted)
+    arguments = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
+    return GenerationRequest("r", (200006, 1428), **arguments)
 
 
 async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:
@@ -87,7 +87,7 @@ async def test_incremental_outputs_are_taken_as_they_are(
     assert chunks[-1].finish_reason == "length"
 
 
-async def test_the_request_is_said_in_sglangs_words(client: HTTPEngine, engine: FakeEngine) -> None:
+async def test_the_request_has_the_fields_of_sglang(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/generate", engine.recorded("incremental"))
     sampling = SamplingParams(0.5, 0.9, 0, 0.1, 0.2, 0.3, 1.1, {7: -100.0})
     await sample(client, ask(sampling=sampling, seed=3, logprobs=2, grammar="start: <[1]>"))
@@ -127,7 +127,7 @@ async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
 @pytest.mark.parametrize(
     ("code", "error"), [(400, Rejected), (500, BackendFailed)], ids=["refused", "failed"]
 )
-async def test_an_error_says_whose_it_is(
+async def test_an_error_has_its_class(
     client: HTTPEngine, engine: FakeEngine, code: int, error: type[Exception]
 ) -> None:
     engine.will("/generate", status(code, '{"error": {"message": "input too long"}}'))

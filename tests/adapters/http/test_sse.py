@@ -21,6 +21,6 @@ def test_it_does_not_matter_how_the_bytes_arrive(numbers: list[int], step: int) 
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "_LONGEST_LINE", 10)
+    monkeypatch.setattr(sse, "_MAX_LINE_BYTES", 10)
     with pytest.raises(BackendFailed, match="line without end"):
         EventLines().push(b"data: 12345678")

@@ -51,8 +51,8 @@ async def test_greedy_tokens_and_logprobs_are_those_of_transformers(
         equal += 1
         assert one[-1].finish_reason == other[-1].finish_reason
         for mine, theirs in zip(one, other, strict=False):
-            for entry, wanted in zip(mine.logprobs or (), theirs.logprobs or (), strict=False):
-                assert entry.logprob == pytest.approx(wanted.logprob, abs=0.5)
+            for entry, expected in zip(mine.logprobs or (), theirs.logprobs or (), strict=False):
+                assert entry.logprob == pytest.approx(expected.logprob, abs=0.5)
     assert equal >= len(QUESTIONS) - 1
 
 

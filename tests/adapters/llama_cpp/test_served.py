@@ -60,16 +60,16 @@ def complete(server: Process, **fields: Any) -> dict[str, Any]:
 
 
 def holds(text: str) -> bool:
-    told = json.loads(text)
-    marks = told["marks"]
+    answer = json.loads(text)
+    marks = answer["marks"]
     whole = all(type(mark) is int and 1 <= mark <= 20 for mark in marks)
-    return told["mood"] in ("fine", "so-so") and 2 <= len(marks) <= 4 and whole
+    return answer["mood"] in ("fine", "so-so") and 2 <= len(marks) <= 4 and whole
 
 
 def formed(schema: dict[str, Any] = FORM, **fields: Any) -> dict[str, Any]:
     form = {"name": "form", "strict": True, "schema": schema}
-    wanted = {"type": "json_schema", "json_schema": form}
-    return {"response_format": wanted, "reasoning_effort": "none"} | fields
+    response_format = {"type": "json_schema", "json_schema": form}
+    return {"response_format": response_format, "reasoning_effort": "none"} | fields
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -68,7 +68,7 @@ def run(tensors: dict[str, Tensor], window: int | None) -> Tensor:
     ],
     ids=str,
 )
-def test_attention_is_what_its_definition_says(
+def test_attention_follows_its_definition(
     sequences: list[tuple[int, int]], window: int | None
 ) -> None:
     tensors = case(sequences)
@@ -172,10 +172,10 @@ def test_the_cuda_operator_is_called_as_it_is_defined(
 
 
 def test_a_device_that_is_no_cpu_takes_the_cuda_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Any] = []
+    passed: list[Any] = []
 
     def operator(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-        given.extend((query, *arguments))
+        passed.extend((query, *arguments))
         return torch.empty_like(query), torch.empty(query.shape[1], len(query), device="meta")
 
     monkeypatch.setattr(attention, "_on_cuda", operator)
@@ -186,8 +186,8 @@ def test_a_device_that_is_no_cpu_takes_the_cuda_operator(monkeypatch: pytest.Mon
         64,
     )
     names = ("query", "key", "value", "ends_q", "ends_k")
-    assert all(got is tensors[name] for got, name in zip(given, names, strict=False))
-    assert given[5:] == [3, 7, SCALING, 128]
+    assert all(got is tensors[name] for got, name in zip(passed, names, strict=False))
+    assert passed[5:] == [3, 7, SCALING, 128]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -220,7 +220,7 @@ def test_an_operator_that_computes_something_else_is_not_used(
     monkeypatch.setattr(attention, "_on_cpu", off)
     with caplog.at_level(logging.WARNING):
         assert not works(heads(2, 1), torch.float32, CPU)
-    assert "is off by" in caplog.text
+    assert "has an error of" in caplog.text
 
 
 def test_it_is_for_continuous_batching_alone() -> None:

@@ -399,15 +399,15 @@ async def test_rows_that_have_their_token_are_not_computed_again(
 ) -> None:
     """Where a step fails after its tokens went out, all of its requests end."""
     step: Any = small._engine._step  # type: ignore[union-attr]
-    conclude = step._conclude
+    advance = step._advance_all
 
-    def fail(choice: Any) -> None:
-        conclude(choice)
-        if len(choice.batch) == 2:
+    def fail(sampler: Any) -> None:
+        advance(sampler)
+        if len(sampler.batch) == 2:
             monkeypatch.undo()
             raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr(step, "_conclude", fail)
+    monkeypatch.setattr(step, "_advance_all", fail)
     results = await asyncio.gather(
         *[sample(small, ask(prompt(30, seed=i), 20)) for i in range(2)], return_exceptions=True
     )

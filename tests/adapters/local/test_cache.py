@@ -18,8 +18,8 @@ from adapters.local.cache import (
     bound_steps_of_decoding,
     longest_request,
     read_indices,
+    report_cached_prefixes,
     sharing_allocators,
-    watch_prefixes,
 )
 
 
@@ -56,10 +56,10 @@ def test_transformers_own_allocator_is_back_afterwards() -> None:
     assert registered() is SlidingAttentionCacheAllocator
 
 
-def test_matched_prefixes_are_told_with_their_length() -> None:
+def test_matched_prefixes_are_reported_with_their_length() -> None:
     found: list[tuple[str, int]] = []
     cache = SimpleNamespace(search_prefix_match=lambda request_id, ids: len(ids) // 2 * 2)
-    watch_prefixes(cache, lambda *match: found.append(match))
+    report_cached_prefixes(cache, lambda *match: found.append(match))
     assert cache.search_prefix_match("a", [1, 2, 3]) == 2
     assert cache.search_prefix_match("b", [1]) == 0
     assert found == [("a", 2)]

@@ -58,7 +58,7 @@ def test_the_device_is_the_best_that_can_be_used(
     assert pick_device("cpu") == torch.device("cpu")
 
 
-def test_a_build_of_torch_without_cuda_computes_on_the_cpu_and_says_so(
+def test_a_build_of_torch_without_cuda_computes_on_the_cpu_with_a_warning(
     machine: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     machine(built=None, gpu=True)

@@ -22,8 +22,8 @@ def worker() -> Iterator[MaskWorker]:
 
 def step(worker: MaskWorker, *sampled: tuple[TokenMask, int]) -> None:
     for mask, token_id in sampled:
-        mask.take(token_id)
-    worker.ask([mask for mask, _ in sampled])
+        mask.consume(token_id)
+    worker.start([mask for mask, _ in sampled])
     worker.wait()
 
 
@@ -32,10 +32,10 @@ async def test_what_was_asked_is_known_after_waiting(
 ) -> None:
     text, answer = await compiler.compile(TEXT), await compiler.compile(YES_OR_NO)
     step(worker, (text, CHANNEL), (answer, encode("yes")[0]))
-    assert text.few is None
+    assert text.few_ids is None
     assert len(text.allowed()) > 150_000
-    assert answer.few is not None
-    assert answer.few.tolist() == [END]
+    assert answer.few_ids is not None
+    assert answer.few_ids.tolist() == [END]
 
 
 async def test_a_grammar_that_grows_too_complex_is_an_error_of_that_mask_alone(
@@ -57,7 +57,7 @@ async def test_what_is_known_of_one_mask_outlasts_what_is_asked_for_others(
 
 
 def test_waiting_without_work_returns(worker: MaskWorker) -> None:
-    worker.ask([])
+    worker.start([])
     worker.wait()
 
 
@@ -70,5 +70,5 @@ async def test_each_mask_is_asked_for_itself_where_asking_for_all_fails(
     monkeypatch.setattr("adapters.local.masks.fill_next_token_bitmask_par", explode)
     mask = await compiler.compile(YES_OR_NO)
     step(worker, (mask, encode("yes")[0]))
-    assert mask.few is None
+    assert mask.few_ids is None
     assert mask.allowed().tolist() == [END]

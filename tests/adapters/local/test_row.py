@@ -61,7 +61,7 @@ def test_counts_grow_with_the_tokens() -> None:
     assert tally.counts.tolist() == [1.0] * 100
 
 
-def test_no_counts_are_kept_without_penalties() -> None:
+def test_there_are_no_counts_without_penalties() -> None:
     assert make_row().phase_state.counts is None
 
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 from adapters.base import SamplingParams
 from adapters.local import sampling
@@ -13,26 +14,39 @@ from adapters.local.sampling import Tally, draw, greedy, penalise, uniform, warp
 CPU = torch.device("cpu")
 
 
+GOLDEN = (5**0.5 - 1) / 2
+
+
 def spread(logits: torch.Tensor, params: SamplingParams, draws: int = 4000) -> Counter[int]:
-    """How often each column of one row comes when the random numbers are evenly spaced."""
-    uniforms = (torch.arange(draws, dtype=torch.float64) + 0.5) / draws
+    """How often each column of one row comes when the pairs of random numbers are evenly spread."""
+    index = torch.arange(draws, dtype=torch.float64)
+    uniforms = torch.stack([(index + 0.5) / draws, (index * GOLDEN) % 1], 1)
     rows = logits.expand(draws, -1).contiguous()
     return Counter(draw(rows, warp_of([params] * draws, CPU), uniforms).tolist())
 
 
+def twice(numbers: list[float]) -> torch.Tensor:
+    """Random numbers for rows: the same for the first and the second draw."""
+    return torch.tensor([numbers, numbers], dtype=torch.float64).T
+
+
 def reference(logits: torch.Tensor, params: SamplingParams) -> dict[int, float]:
-    """The distribution in textbook terms: sort, cut, renormalise, in float64."""
+    """The distribution in textbook terms: sort, cut, renormalise, in float64.
+
+    Columns that are as likely as the last one of a cut remain too.
+    """
     scaled = logits.double().numpy() / params.temperature
     probs = np.exp(scaled - scaled.max())
     probs /= probs.sum()
-    kept = [int(i) for i in np.argsort(-probs) if probs[i] >= params.min_p * probs.max()]
+    included = [int(i) for i in np.argsort(-probs) if probs[i] >= params.min_p * probs.max()]
     if params.top_k:
-        kept = kept[: params.top_k]
-    shares = np.array([probs[i] for i in kept])
+        included = included[: params.top_k]
+    shares = np.array([probs[i] for i in included])
     before = (shares.cumsum() - shares) / shares.sum()
-    kept = [i for i, mass in zip(kept, before, strict=True) if mass < params.top_p]
-    total = sum(probs[i] for i in kept)
-    return {i: float(probs[i] / total) for i in kept}
+    included = [i for i, mass in zip(included, before, strict=True) if mass < params.top_p]
+    included = [int(i) for i in np.flatnonzero(probs >= probs[included[-1]] * (1 - 1e-9))]
+    total = sum(probs[i] for i in included)
+    return {i: float(probs[i] / total) for i in included}
 
 
 @pytest.mark.parametrize("width", [7, 128, 1000])
@@ -58,11 +72,39 @@ def test_draws_follow_the_distribution(
     counts = spread(logits, params)
     assert set(counts) <= set(expected)
     for column, share in expected.items():
-        assert counts[column] / 4000 == pytest.approx(share, abs=2 / 4000)
+        assert counts[column] / 4000 == pytest.approx(share, abs=0.005)
+
+
+SHAPES = {
+    "flat": torch.zeros(200),
+    "steps": torch.arange(200) // 20 * -0.4,
+    "zipf": torch.arange(1, 201).log() * -1.1,
+    "peaked": torch.randn(200, generator=torch.Generator().manual_seed(5)) * 4,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "params", [SamplingParams(top_p=0.8), SamplingParams(top_p=0.9, min_p=0.1)]
+)
+def test_a_hundred_thousand_draws_have_the_exact_distribution(
+    shape: str, params: SamplingParams
+) -> None:
+    logits, batch = SHAPES[shape], 1000
+    generator, counts = torch.Generator().manual_seed(1), Counter[int]()
+    warp = warp_of([params] * batch, CPU)
+    for _ in range(100):
+        uniforms = torch.rand(batch, 2, dtype=torch.float64, generator=generator)
+        counts.update(draw(logits.expand(batch, -1).contiguous(), warp, uniforms).tolist())
+    expected = reference(logits, params)
+    assert set(counts) <= set(expected)
+    observed = [counts[column] for column in expected]
+    assert chisquare(observed, [100_000 * share for share in expected.values()]).pvalue > 0.001
 
 
 @given(
     st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=300),
+    st.floats(0, 1, exclude_max=True),
     st.floats(0, 1, exclude_max=True),
     st.builds(
         SamplingParams,
@@ -72,12 +114,12 @@ def test_draws_follow_the_distribution(
         min_p=st.floats(0, 1),
     ),
 )
-def test_every_draw_is_a_column_that_is_kept(
-    values: list[float], number: float, params: SamplingParams
+def test_every_draw_is_an_included_column(
+    values: list[float], number: float, again: float, params: SamplingParams
 ) -> None:
     logits = torch.tensor([values])
     (column,) = draw(
-        logits, warp_of([params], CPU), torch.tensor([number], dtype=torch.float64)
+        logits, warp_of([params], CPU), torch.tensor([[number, again]], dtype=torch.float64)
     ).tolist()
     best = max(values)
     assert 0 <= column < len(values)
@@ -96,7 +138,9 @@ def test_a_rows_draw_does_not_depend_on_its_neighbours() -> None:
         SamplingParams(temperature=0.5 + row / 5, top_p=1 - row / 20, top_k=row * 3, min_p=row / 99)
         for row in range(9)
     ]
-    uniforms = torch.tensor([uniform(row, 3) for row in range(9)], dtype=torch.float64)
+    uniforms = torch.tensor(
+        [[uniform(row, 3), uniform(row, 3, 1)] for row in range(9)], dtype=torch.float64
+    )
     together = draw(logits, warp_of(params, CPU), uniforms).tolist()
     alone = [
         int(draw(logits[[row]], warp_of([params[row]], CPU), uniforms[[row]])) for row in range(9)
@@ -109,10 +153,10 @@ def test_a_rows_draw_does_not_depend_on_its_neighbours() -> None:
 def test_the_smallest_temperature_is_greedy() -> None:
     logits = torch.tensor([[1.0, 1.001, -5.0, 0.0]])
     warp = warp_of([SamplingParams(temperature=1e-5)], CPU)
-    assert draw(logits, warp, torch.tensor([0.999], dtype=torch.float64)).tolist() == [1]
+    assert draw(logits, warp, twice([0.999])).tolist() == [1]
 
 
-def test_equally_likely_tokens_are_kept_together() -> None:
+def test_equally_likely_tokens_are_included_together() -> None:
     counts = spread(torch.tensor([1.0, 2.0, 2.0, 0.0]), SamplingParams(top_k=1))
     assert set(counts) == {1, 2}
 
@@ -120,15 +164,15 @@ def test_equally_likely_tokens_are_kept_together() -> None:
 def test_an_excluded_token_is_never_drawn_at_the_edges() -> None:
     logits = torch.full((2, 300), -torch.inf)
     logits[:, 150] = 0.0
-    uniforms = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
+    uniforms = twice([0.0, 1 - 2**-53])
     assert draw(logits, warp_of([SamplingParams()] * 2, CPU), uniforms).tolist() == [150, 150]
 
 
-def test_rows_without_a_distribution_are_told_by_minus_one() -> None:
+def test_rows_without_a_distribution_have_minus_one() -> None:
     logits = torch.zeros(3, 200)
     logits[1] = -torch.inf
     logits[2, 5] = torch.nan
-    uniforms = torch.full((3,), 0.5025, dtype=torch.float64)
+    uniforms = twice([0.5025] * 3)
     chosen = draw(logits, warp_of([SamplingParams()] * 3, CPU), uniforms).tolist()
     assert chosen == [100, -1, -1]
     assert greedy(logits).tolist() == [0, -1, -1]
@@ -200,7 +244,7 @@ def test_bits_are_unpacked_alike_on_the_host_and_on_a_device(
 
     arange = torch.arange
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device: tensor)
-    monkeypatch.setattr(torch, "arange", lambda *given, device, **more: arange(*given, **more))
+    monkeypatch.setattr(torch, "arange", lambda *args, device, **more: arange(*args, **more))
     assert sampling.unpack(bits, width, Elsewhere()).tolist() == expected  # type: ignore[arg-type]
 
 

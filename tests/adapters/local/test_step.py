@@ -25,9 +25,12 @@ class FakeMatcher:
     def validate_tokens(self, tokens: list[int]) -> int:
         return int(tokens[0] in self._allowed)
 
+    def compute_ff_tokens(self) -> list[int]:
+        return []
+
 
 class Bench:
-    """Runs single steps over given rows."""
+    """Runs single steps over its rows."""
 
     def __init__(self) -> None:
         self.rows: list[Row | None] = []
@@ -61,8 +64,8 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture(autouse=True)
 def still_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.grammars.TokenMask.take", lambda *_: None)
-    monkeypatch.setattr("adapters.local.masks.MaskWorker.ask", lambda *_: None)
+    monkeypatch.setattr("adapters.grammars.TokenMask.consume", lambda *_: None)
+    monkeypatch.setattr("adapters.local.masks.MaskWorker.start", lambda *_: None)
 
 
 def noise(rows: int, seed: int = 0) -> torch.Tensor:
@@ -75,7 +78,7 @@ def mask_of(*allowed: int, many: bool = False) -> TokenMask:
     bits[list(allowed)] = 1
     mask = TokenMask(FakeMatcher(allowed), np.packbits(bits, bitorder="little").view(np.int32))  # type: ignore[arg-type]
     if many:
-        mask.few = None
+        mask.few_ids = None
     return mask
 
 
@@ -137,7 +140,7 @@ def test_logprobs_are_of_the_models_own_distribution(bench: Bench) -> None:
     assert [token for token, _ in entry.top] == expected.topk(2).indices.tolist()
 
 
-def test_penalties_hold_back_what_was_sampled(bench: Bench) -> None:
+def test_penalties_apply_to_sampled_tokens(bench: Bench) -> None:
     row = bench.add(sampling=SamplingParams(temperature=0, presence_penalty=2.0))
     logits = torch.zeros(1, WIDTH)
     logits[0, 5], logits[0, 6] = 1.5, 1.0
@@ -347,7 +350,7 @@ def test_what_fails_for_a_batch_is_tried_row_by_row(
         assert "too big" in str(bench.item(rows[place]).error)
 
 
-@pytest.mark.parametrize("method", ["allows", "bits", "take"])
+@pytest.mark.parametrize("method", ["allows", "bits", "consume"])
 def test_a_mask_that_fails_fails_its_row_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -365,7 +368,7 @@ def test_a_mask_that_fails_fails_its_row_alone(
     assert bench.item(other).token_id == int(logits[1].argmax())
 
 
-def test_a_row_that_ended_is_told_nothing_more(bench: Bench) -> None:
+def test_a_row_that_ended_gets_no_more_results(bench: Bench) -> None:
     row = bench.add()
     logits = torch.zeros(1, WIDTH)
     logits[0, 9] = 1
@@ -389,38 +392,40 @@ def test_many_rows_are_chosen_in_portions(bench: Bench, monkeypatch: pytest.Monk
     assert bench.run(logits) == portions
 
 
-def asked_ahead(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[TokenMask]:
-    asked: list[TokenMask] = []
-    monkeypatch.setattr("adapters.local.masks.MaskWorker.ask", lambda _, masks: asked.extend(masks))
+def precomputed_masks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[TokenMask]:
+    started: list[TokenMask] = []
+    monkeypatch.setattr(
+        "adapters.local.masks.MaskWorker.start", lambda _, masks: started.extend(masks)
+    )
     bench.run(noise(len(bench.rows)))
-    return asked
+    return started
 
 
 def test_a_mask_is_made_ahead_after_a_refusal(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.add(mask_of(int(noise(1).argmin()), 3, many=True))
-    assert len(asked_ahead(bench, monkeypatch)) == 1
+    assert len(precomputed_masks(bench, monkeypatch)) == 1
 
 
 def test_no_mask_is_made_ahead_where_the_choice_was_allowed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.add(mask_of(*range(WIDTH), many=True))
-    assert asked_ahead(bench, monkeypatch) == []
+    assert precomputed_masks(bench, monkeypatch) == []
 
 
 def test_a_mask_is_always_made_ahead_where_it_shapes_the_distribution(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.add(mask_of(*range(WIDTH), many=True), sampling=SamplingParams(top_p=0.9), seed=1)
-    assert len(asked_ahead(bench, monkeypatch)) == 1
+    assert len(precomputed_masks(bench, monkeypatch)) == 1
 
 
 def test_a_mask_is_made_once_in_a_while_all_the_same(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mask = mask_of(*range(WIDTH), many=True)
-    monkeypatch.setattr(mask, "_unlisted", 16)
+    monkeypatch.setattr(mask, "_steps_without_mask", 16)
     bench.add(mask)
-    assert asked_ahead(bench, monkeypatch) == [mask]
+    assert precomputed_masks(bench, monkeypatch) == [mask]

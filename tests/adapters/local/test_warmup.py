@@ -73,12 +73,12 @@ async def test_a_step_goes_through_sampling_and_leaves_nothing_behind(
     processor = engine._manager.batch_processor
     seen: list[Row] = []
 
-    def watch(rows: list[Row]) -> None:
+    def set_rows(rows: list[Row]) -> None:
         seen.extend(rows)
-        engine._watch(rows)
+        engine._set_test_rows(rows)
 
-    run_step(processor, engine._manager.model, watch, rows=rows, tokens=tokens)
-    engine._watch([])
+    run_step(processor, engine._manager.model, set_rows, rows=rows, tokens=tokens)
+    engine._set_test_rows([])
     assert len(seen) == rows
     assert all(row.ended for row in seen)
     processor.cache.pool.try_to_free_sectors()
@@ -92,7 +92,7 @@ async def test_a_cache_without_room_runs_no_step(small: LocalBackend, monkeypatc
     engine: Any = small._engine
     processor = engine._manager.batch_processor
     monkeypatch.setattr(processor.cache, "can_store_request_tokens", lambda *_, **__: False)
-    run_step(processor, engine._manager.model, engine._watch, rows=3, tokens=1)
+    run_step(processor, engine._manager.model, engine._set_test_rows, rows=3, tokens=1)
     assert not engine._rows
 
 

@@ -11,7 +11,7 @@ from transformers.utils import import_utils
 from adapters.errors import BackendFailed
 from adapters.local import weights
 from adapters.local.options import Options
-from adapters.local.weights import arguments, assert_form, plan, why_no_mxfp4
+from adapters.local.weights import arguments, check_format, plan, why_no_mxfp4
 
 Patch = pytest.MonkeyPatch
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 1)
@@ -87,14 +87,14 @@ def test_the_packages_that_the_lock_names_keep_weights_packed() -> None:
     from packaging.requirements import Requirement
     from packaging.version import Version
 
-    (wanted,) = [
+    (requirement,) = [
         Requirement(line)
         for line in metadata.requires("gpt-oss-server") or ()
         if line.startswith("kernels")
     ]
     least, most = import_utils.KERNELS_MIN_VERSION, import_utils.KERNELS_MAX_VERSION
-    assert wanted.specifier.contains(Version(least))
-    assert not wanted.specifier.contains(Version(most))
+    assert requirement.specifier.contains(Version(least))
+    assert not requirement.specifier.contains(Version(most))
 
 
 def test_weights_that_are_not_packed_are_left_as_they_are(gpu: SimpleNamespace) -> None:
@@ -129,6 +129,6 @@ def test_packed_experts_are_there_after_loading(gpu: SimpleNamespace) -> None:
     class Mxfp4GptOssExperts(torch.nn.Module):
         """Named as transformers' own."""
 
-    assert_form(torch.nn.Sequential(Mxfp4GptOssExperts()), form)
+    check_format(torch.nn.Sequential(Mxfp4GptOssExperts()), form)
     with pytest.raises(BackendFailed, match="has dequantised the experts"):
-        assert_form(torch.nn.Sequential(torch.nn.Linear(1, 1)), form)
+        check_format(torch.nn.Sequential(torch.nn.Linear(1, 1)), form)

@@ -62,9 +62,9 @@ def exchanges(masking: httpx.Client, plain: httpx.Client) -> Iterator[tuple[str,
     yield "exceeded", exceeded(plain)
 
 
-def first(ask: Callable[[int], httpx.Response], wanted: str) -> httpx.Response:
-    """The first seed's answer that has what is wanted."""
-    return next(answer for seed in range(1000) if wanted in (answer := ask(seed)).text)
+def first(ask: Callable[[int], httpx.Response], text: str) -> httpx.Response:
+    """The first seed's answer that contains `text`."""
+    return next(answer for seed in range(1000) if text in (answer := ask(seed)).text)
 
 
 def exceeded(client: httpx.Client) -> httpx.Response:
@@ -82,7 +82,7 @@ def main(masking: str, plain: str) -> None:
         httpx.Client(base_url=masking, timeout=600, headers=headers) as one,
         httpx.Client(base_url=plain, timeout=600, headers=headers) as other,
     ):
-        told = {
+        recorded = {
             name: {
                 "status": answer.status_code,
                 "type": answer.headers.get("content-type", ""),
@@ -90,7 +90,7 @@ def main(masking: str, plain: str) -> None:
             }
             for name, answer in exchanges(one, other)
         }
-    json.dump(told, sys.stdout, indent=1)
+    json.dump(recorded, sys.stdout, indent=1)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ USAGE = UsageContext.OPENAI_API_SERVER
 
 
 def test_any_argument_is_passed_through_in_vllms_own_types(checkpoint_folder: Path) -> None:
-    given = {
+    options = {
         "tensor_parallel_size": "2",
         "enforce_eager": "true",
         "enable_prefix_caching": "false",
@@ -32,7 +32,7 @@ def test_any_argument_is_passed_through_in_vllms_own_types(checkpoint_folder: Pa
         "compilation_config": '{"mode": 0}',
         "distributed_executor_backend": "ray",
     }
-    arguments = engine_arguments(str(checkpoint_folder), given)
+    arguments = engine_arguments(str(checkpoint_folder), options)
     assert arguments.model == str(checkpoint_folder)
     assert (arguments.tensor_parallel_size, arguments.gpu_memory_utilization) == (2, 0.5)
     assert (arguments.enforce_eager, arguments.enable_prefix_caching) == (True, False)
@@ -50,22 +50,24 @@ def test_on_a_cpu_prompts_are_taken_whole(checkpoint_folder: Path) -> None:
     assert engine_arguments(str(checkpoint_folder), {}).enable_chunked_prefill is False
 
 
-def test_what_is_given_wins(checkpoint_folder: Path) -> None:
-    given = {"scheduling_policy": "fcfs"}
-    assert engine_arguments(str(checkpoint_folder), given).scheduling_policy == "fcfs"
+def test_an_option_overrides_the_default(checkpoint_folder: Path) -> None:
+    options = {"scheduling_policy": "fcfs"}
+    assert engine_arguments(str(checkpoint_folder), options).scheduling_policy == "fcfs"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("options", "reason"),
     [
         ({"no_such_argument": "1"}, "no-such-argument"),
         ({"tensor_parallel_size": "many"}, "tensor-parallel-size"),
         ({"enforce_eager": "maybe"}, "maybe"),
     ],
 )
-def test_a_bad_argument_is_named(checkpoint_folder: Path, given: dict[str, str], told: str) -> None:
-    with pytest.raises(BackendFailed, match=told):
-        engine_arguments(str(checkpoint_folder), given)
+def test_a_bad_argument_is_named(
+    checkpoint_folder: Path, options: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(BackendFailed, match=reason):
+        engine_arguments(str(checkpoint_folder), options)
 
 
 class H100(CpuPlatform):  # type: ignore[misc]
@@ -101,7 +103,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         configs.append(vllm_config)
         raise RuntimeError("not here")
 
-    monkeypatch.setattr(AsyncLLM, "__init__", lambda self, **given: start(**given))
+    monkeypatch.setattr(AsyncLLM, "__init__", lambda self, **options: start(**options))
     monkeypatch.setattr(AsyncLLM, "__del__", lambda self: None)
     return configs
 

@@ -45,8 +45,8 @@ def asked(number: int) -> GenerationRequest:
 
 def runs(engine: Process) -> bool:
     """Whether the engine samples just now, as its metrics tell."""
-    told = httpx.get(f"{engine.url}/metrics", timeout=60).text
-    counts = re.findall(r"^vllm:num_requests_running\{.*\} (\S+)$", told, re.MULTILINE)
+    metrics = httpx.get(f"{engine.url}/metrics", timeout=60).text
+    counts = re.findall(r"^vllm:num_requests_running\{.*\} (\S+)$", metrics, re.MULTILINE)
     return any(float(count) > 0 for count in counts)
 
 

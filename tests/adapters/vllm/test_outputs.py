@@ -21,12 +21,12 @@ from vllm.v1.serial_utils import MsgpackDecoder, MsgpackEncoder
 
 from adapters.errors import BackendFailed, EngineFault
 from adapters.vllm.outputs import (
-    Delivery,
+    DirectDelivery,
     OutputInbox,
     OutputSocket,
     TokenOutputs,
-    sampled,
-    take_over,
+    checked_outputs,
+    deliver_directly,
 )
 
 
@@ -91,10 +91,10 @@ async def test_what_ends_a_request_early_is_raised(put: object, raised: type[Exc
     inbox.put(output(1))
     inbox.put(put)
     with pytest.raises(raised):
-        sampled(await inbox.take())
+        checked_outputs(await inbox.take())
 
 
-# Delivery
+# DirectDelivery
 
 
 class Loggers:
@@ -109,7 +109,7 @@ class Loggers:
         self.recorded.append((scheduler, counts, engine_idx))
 
 
-def delivery(outputs: TokenOutputs, loggers: Loggers | None = None) -> tuple[Delivery, Any]:
+def delivery(outputs: TokenOutputs, loggers: Loggers | None = None) -> tuple[DirectDelivery, Any]:
     """What takes outputs, and the engine's resources."""
     resources = SimpleNamespace(engine_dead=False)
     engine: Any = SimpleNamespace(
@@ -117,7 +117,7 @@ def delivery(outputs: TokenOutputs, loggers: Loggers | None = None) -> tuple[Del
         logger_manager=loggers,
         engine_core=SimpleNamespace(resources=resources),
     )
-    return Delivery(engine), resources
+    return DirectDelivery(engine), resources
 
 
 async def test_outputs_reach_their_request_at_once(outputs: TokenOutputs) -> None:
@@ -137,7 +137,7 @@ async def test_what_ends_the_engine_fails_all_who_wait(outputs: TokenOutputs) ->
     delivered.put_nowait(ValueError("odd"))
     for each in waiting:
         with pytest.raises(EngineDeadError):
-            sampled(await each)
+            checked_outputs(await each)
     assert resources.engine_dead
 
 
@@ -147,8 +147,8 @@ async def test_statistics_are_recorded_where_they_are_logged(outputs: TokenOutpu
     delivered, _ = delivery(outputs, loggers)
     scheduler = SchedulerStats()
     delivered.put_nowait(EngineCoreOutputs(2, [output(1, 2)], scheduler))
-    ((told, counts, engine),) = loggers.recorded
-    assert (told, counts.num_generation_tokens, engine) == (scheduler, 2, 2)
+    ((stats, counts, engine),) = loggers.recorded
+    assert (stats, counts.num_generation_tokens, engine) == (scheduler, 2, 2)
 
 
 async def test_statistics_without_outputs_are_recorded_too(outputs: TokenOutputs) -> None:
@@ -317,7 +317,7 @@ async def engine(pair: Pair, outputs: TokenOutputs, descriptors: Descriptors) ->
     engine: Any = SimpleNamespace(
         output_processor=outputs, logger_manager=None, engine_core=Core(pair)
     )
-    take_over(engine)
+    deliver_directly(engine)
     yield engine
     engine.engine_core.resources()
     await asyncio.wait([engine.engine_core.resources.output_queue_task])
@@ -350,7 +350,7 @@ async def test_an_engine_that_is_dead_or_odd_fails_who_waits(
     waiting = asyncio.ensure_future(add(engine.output_processor, "r").take())
     pair.push.send(message)
     with pytest.raises(EngineDeadError):
-        sampled(await waiting)
+        checked_outputs(await waiting)
     assert engine.engine_core.resources.engine_dead
     await settle()
     descriptors.assert_given_back()
@@ -364,7 +364,7 @@ async def test_the_clients_end_fails_who_waits(
     engine.engine_core.resources()
     assert pair.pull.closed
     with pytest.raises(EngineDeadError):
-        sampled(await waiting)
+        checked_outputs(await waiting)
     await settle()
     descriptors.assert_given_back()
 

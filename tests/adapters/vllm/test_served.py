@@ -61,8 +61,12 @@ def complete(server: Process, **fields: Any) -> dict[str, Any]:
 
 def formed(**fields: Any) -> dict[str, Any]:
     form = {"name": "form", "strict": True, "schema": FORM}
-    wanted = {"type": "json_schema", "json_schema": form}
-    return {"response_format": wanted, "reasoning_effort": "none", "max_tokens": 50} | fields
+    response_format = {"type": "json_schema", "json_schema": form}
+    return {
+        "response_format": response_format,
+        "reasoning_effort": "none",
+        "max_tokens": 50,
+    } | fields
 
 
 def test_an_answer_keeps_to_its_schema(server: Process) -> None:

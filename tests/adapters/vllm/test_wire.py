@@ -27,8 +27,8 @@ INFO = BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES, max_requests=25
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    wanted = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
-    return GenerationRequest("r", (200006, 1428), **wanted)
+    arguments = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
+    return GenerationRequest("r", (200006, 1428), **arguments)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def tokens(chunks: list[GenerationChunk]) -> list[int]:
     return [token_id for chunk in chunks for token_id in chunk.token_ids]
 
 
-async def test_the_engine_says_what_it_serves(client: HTTPEngine) -> None:
+async def test_the_engine_describes_what_it_serves(client: HTTPEngine) -> None:
     assert client.info == INFO
 
 
@@ -79,9 +79,7 @@ async def test_a_stop_token_is_the_last_id(client: HTTPEngine, engine: FakeEngin
     assert chunks == [GenerationChunk((RETURN,), None, "stop", 0)]
 
 
-async def test_the_last_chunk_tells_the_cached_tokens(
-    client: HTTPEngine, engine: FakeEngine
-) -> None:
+async def test_the_last_chunk_has_the_cached_tokens(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will(GENERATE, engine.recorded("cached"))
     chunks = await sample(client, ask())
     assert [chunk.cached_tokens for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
@@ -120,7 +118,7 @@ async def test_logprobs_of_the_sampled_tokens_alone(client: HTTPEngine, engine: 
     assert {entry.top for entry in entries} == {()}
 
 
-async def test_the_request_is_said_in_vllms_words(client: HTTPEngine, engine: FakeEngine) -> None:
+async def test_the_request_has_the_fields_of_vllm(client: HTTPEngine, engine: FakeEngine) -> None:
     sampling = SamplingParams(0.5, 0.9, 40, 0.1, 0.2, 0.3, 1.1, {7: -100.0})
     request = ask(sampling=sampling, seed=3, logprobs=2, grammar="start: <[1]>", priority=-1)
     engine.will(GENERATE, engine.recorded("logprobs"))

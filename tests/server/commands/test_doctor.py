@@ -41,7 +41,7 @@ def test_the_worst_check_decides() -> None:
     assert worst([WARNING, FAILED, OK]) == "failed"
 
 
-def test_each_line_says_what_to_do() -> None:
+def test_each_line_has_advice() -> None:
     assert report([OK, WARNING, FAILED]).splitlines() == [
         "ok       a    fine",
         "warning  bb   so so",
@@ -53,7 +53,7 @@ def test_each_line_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(("checks", "status"), [([OK, WARNING], 0), ([OK, FAILED], 1)])
-def test_the_exit_status_says_whether_serve_would_run(
+def test_the_exit_status_is_whether_serve_would_run(
     checks: list[Check],
     status: int,
     monkeypatch: pytest.MonkeyPatch,

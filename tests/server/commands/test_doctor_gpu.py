@@ -49,7 +49,7 @@ def test_a_driver_that_suits_torch(cuda: str | None) -> None:
     assert (check.status, check.fact) == ("ok", "580.65 for 2 GPU(s), NVIDIA A100 first")
 
 
-def test_a_gpu_that_vanished_is_said_in_the_drivers_words() -> None:
+def test_a_gpu_that_vanished_is_reported_with_the_drivers_message() -> None:
     words = "Unable to determine the device handle for GPU0: GPU is lost."
     check = check_driver((15, words), CUDA, BIG)
     assert (check.status, check.fact) == ("failed", words)

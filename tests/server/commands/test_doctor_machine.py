@@ -57,7 +57,7 @@ def test_pythons_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         (ON_CPU, 40, False, "failed"),
         (ON_CPU, 64, False, "ok"),
         (BIG, 16, True, "ok"),
-        (BIG, 16, False, "ok"),  # it lacks a GPU, which is said elsewhere
+        (BIG, 16, False, "ok"),  # another check reports the missing GPU
     ],
 )
 def test_memory(plan: Plan, available: int, on_gpu: bool, status: str) -> None:

@@ -41,7 +41,7 @@ async def test_a_request_is_rendered_as_the_server_renders_it(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("{", "could not parse the JSON"),
         ("[]", "Input should be an object"),
@@ -50,8 +50,8 @@ async def test_a_request_is_rendered_as_the_server_renders_it(
         ('{"input": "a", "model": "m", "previous_response_id": "resp_1"}', "resp_1"),
     ],
 )
-def test_what_the_server_would_refuse_is_refused(text: str, told: str) -> None:
-    with pytest.raises(APIError, match=told):
+def test_what_the_server_would_refuse_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(APIError, match=reason):
         render_file(text)
 
 

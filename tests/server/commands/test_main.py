@@ -22,10 +22,10 @@ ANSWER = "<|channel|>final<|message|>Hello<|return|>"
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
-    """What `serve` was told to serve; nothing is served."""
-    told: list[Settings] = []
-    monkeypatch.setattr(serve, "serve", told.append)
-    return told
+    """The settings of each call of `serve`, which starts no server."""
+    settings: list[Settings] = []
+    monkeypatch.setattr(serve, "serve", settings.append)
+    return settings
 
 
 def test_the_modules_main_is_the_command_line(
@@ -37,7 +37,7 @@ def test_the_modules_main_is_the_command_line(
 
 
 @pytest.mark.parametrize("command", ["serve", "chat"])
-def test_on_windows_one_sentence_says_where_it_runs(command: str) -> None:
+def test_on_windows_one_sentence_names_the_supported_systems(command: str) -> None:
     program = (
         "import sys; sys.platform = 'win32'; from server.__main__ import main; sys.exit(main())"
     )
@@ -112,7 +112,7 @@ def test_a_flag_wins_over_the_variable(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reason"),
     [
         (["--port", "x"], "--port (GPT_OSS_PORT): Input should be a valid integer, "),
         (["--max-running", "0"], "--max-running (GPT_OSS_MAX_RUNNING): Input should be greater"),
@@ -124,16 +124,16 @@ def test_a_bad_value_is_one_clear_line(
     served: list[Settings],
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
-    told: str,
+    reason: str,
 ) -> None:
     assert main(["serve", *arguments]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(f"gpt-oss-server serve: {told}")
+    assert err.startswith(f"gpt-oss-server serve: {reason}")
     assert served == []
 
 
-def test_a_bad_variable_is_told_in_the_same_way(
+def test_a_bad_variable_is_reported_in_the_same_way(
     served: list[Settings],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -269,11 +269,11 @@ def test_a_completion_from_standard_input_is_parsed(
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reason"),
     [(b"{}", "has no input"), (b"\xff", "can't decode"), (None, "No such file")],
 )
 def test_a_file_that_cannot_be_rendered_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, reason: str
 ) -> None:
     file = tmp_path / "request.json"
     if content is not None:
@@ -282,7 +282,7 @@ def test_a_file_that_cannot_be_rendered_is_one_line(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("gpt-oss-server render: ")
-    assert told in err
+    assert reason in err
 
 
 # chat
@@ -296,11 +296,11 @@ def test_a_chat_with_a_server_that_is_not_there_is_one_line(
 
 
 def test_a_chat_gets_its_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    told: list[Any] = []
+    received: list[Any] = []
 
     class Silent:
         def __init__(self, options: chat.ChatOptions, _: Any) -> None:
-            told.append(options)
+            received.append(options)
 
         def run(self) -> None:
             """Say nothing."""
@@ -310,4 +310,4 @@ def test_a_chat_gets_its_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     options = {"base-url": "u", "api-key": "k", "model": "m", "effort": "low", "instructions": "i"}
     arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
     assert main(["chat", *arguments, "--tools", str(tools)]) == 0
-    assert told == [chat.ChatOptions("u", "k", "m", "low", "i", tools)]
+    assert received == [chat.ChatOptions("u", "k", "m", "low", "i", tools)]

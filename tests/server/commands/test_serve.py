@@ -362,9 +362,9 @@ def test_an_answer_that_nobody_follows_is_finished_first(scripted: Start, tmp_pa
     status, err = process.end()
     assert status == 0
     assert "Traceback" not in err
-    kept = retrieved(scripted(*store), response_id)
-    assert kept["status"] == "completed"
-    assert kept["output"][0]["content"][0]["text"] == WORDS
+    response = retrieved(scripted(*store), response_id)
+    assert response["status"] == "completed"
+    assert response["output"][0]["content"][0]["text"] == WORDS
 
 
 @pytest.mark.parametrize("signals", [1, 2])
@@ -456,7 +456,7 @@ def test_a_client_that_sends_half_a_request_cannot_keep_the_server(scripted: Sta
 # What it says
 
 
-def test_logs_hold_each_request_once_and_nothing_that_was_said(scripted: Start) -> None:
+def test_logs_contain_each_request_once_and_no_content(scripted: Start) -> None:
     process = scripted("--log-level", "debug", "--api-key", "hunter2")
     url = process.url()
     key = {"authorization": "Bearer hunter2"}
@@ -475,8 +475,8 @@ def test_logs_hold_each_request_once_and_nothing_that_was_said(scripted: Start) 
     assert sum("POST /v1/chat/completions" in line for line in lines) == 4
     assert sum("POST /v1/responses" in line for line in lines) == 2
     assert sum("GET /v1/models" in line for line in lines) == 1
-    for said in ("secret", "hush", "seven", "hunter"):
-        assert said not in err
+    for secret in ("secret", "hush", "seven", "hunter"):
+        assert secret not in err
 
 
 class Terminal(io.StringIO):
@@ -580,18 +580,18 @@ async def test_the_end_of_the_engine_is_not_left_for_the_next_tick(
 
 async def test_each_tick_sets_the_date(idle: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.commands.serve.TICK_SECONDS", 0.001)
-    told: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+    recorded: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
 
     class State(uvicorn.server.ServerState):
         def __setattr__(self, name: str, value: Any) -> None:
-            told.put_nowait((name, value))
+            recorded.put_nowait((name, value))
 
     idle.server_state = State()
-    while not told.empty():
-        told.get_nowait()
+    while not recorded.empty():
+        recorded.get_nowait()
     waiting = asyncio.create_task(idle.main_loop())
     for _ in range(2):
-        name, headers = await asyncio.wait_for(told.get(), PATIENCE)
+        name, headers = await asyncio.wait_for(recorded.get(), PATIENCE)
         assert name == "default_headers"
         assert b"date" in dict(headers)
     waiting.cancel()
@@ -653,7 +653,7 @@ def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     assert len(stopped) == 1
 
 
-def test_a_damaged_store_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_a_damaged_store_is_reported_with_advice(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     store.write_bytes(b"no database" * 1000)
     script = tmp_path / "script.jsonl"

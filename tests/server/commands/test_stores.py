@@ -22,8 +22,8 @@ async def test_the_store_is_its_owners_alone(tmp_path: Path, name: str | None) -
     store = open_store(Settings(store=url))
     await store.start()
     file = tmp_path / (name or "home/gpt-oss-server/store.db")
-    kept = [*file.parent.glob(f"{file.name}*"), *file.parent.glob(f"{file.name}-gateways/*")]
-    modes = {(each.is_dir(), S_IMODE(each.stat().st_mode)) for each in kept}
+    files = [*file.parent.glob(f"{file.name}*"), *file.parent.glob(f"{file.name}-gateways/*")]
+    modes = {(each.is_dir(), S_IMODE(each.stat().st_mode)) for each in files}
     assert modes == {(False, 0o600), (True, 0o700)}
     await store.stop()
 

@@ -8,7 +8,7 @@ from server.generation.admission import Admission, Ticket
 
 
 class Guest:
-    """A request that holds its slot until it is told to go."""
+    """A request that keeps its slot until the test releases it."""
 
     def __init__(self, ticket: Ticket, *, returning: bool = False) -> None:
         self.inside = False

@@ -85,7 +85,7 @@ async def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("the condition never held")
+    raise AssertionError("the condition was never true")
 
 
 async def settled(run: Run) -> None:
@@ -168,7 +168,7 @@ async def test_leaving_while_the_prompt_is_prepared_gives_the_place_back(
     assert gate.admission.admitted == 0
 
 
-async def test_an_answer_without_a_token_that_cannot_be_kept_fails(
+async def test_an_answer_without_a_token_that_cannot_be_stored_fails(
     start_engine: StartEngine,
 ) -> None:
     class Full(Kept):
@@ -259,12 +259,12 @@ async def test_shutting_down_ends_all_runs(start_engine: StartEngine) -> None:
     runs = [await gate.start(PLAN, Told(), "r", background=bool(n)) for n in range(2)]
     await gate.runs.close()
     await asyncio.gather(*map(settled, runs))
-    # Nobody wanted the one in the background to end.
+    # The background run was not cancelled.
     assert [kinds(run) for run in runs] == [["started", "cancelled"], ["started", "failed"]]
     assert (engine.open, gate.admission.admitted) == (0, 0)
 
 
-async def test_an_answer_that_cannot_be_told_as_cancelled_fails_when_the_server_stops(
+async def test_an_answer_without_a_cancelled_state_fails_when_the_server_stops(
     start_engine: StartEngine,
 ) -> None:
     class Wordless(Told):
@@ -339,7 +339,7 @@ async def test_a_stop_string_frees_the_engine(start_engine: StartEngine) -> None
     assert (kinds(run), engine.open) == (["started", "finished"], 0)
 
 
-async def test_the_last_text_is_told_before_the_end_is_kept(start_engine: StartEngine) -> None:
+async def test_the_last_text_is_sent_before_the_end_is_stored(start_engine: StartEngine) -> None:
     class Stuck(Kept):
         async def write(self, events: Sequence[WireEvent], show: Show) -> None:
             if events[-1]["type"] == "finished":
@@ -360,7 +360,7 @@ async def test_the_last_events_of_all_end_the_answer(start_engine: StartEngine) 
     assert kinds(run) == ["started", "text", "text", "finished", "last"]
 
 
-async def test_a_client_is_told_its_own_errors_without_a_log(
+async def test_errors_of_the_client_are_not_logged(
     start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     outbound = Told()
@@ -405,7 +405,7 @@ async def test_a_lower_priority_is_served_before_those_who_wait_longer(
     assert [request.request_id for request in engine.requests] == ["first", "early", "late"]
 
 
-async def test_a_request_that_loses_its_place_to_a_better_one_is_told_so(
+async def test_a_request_that_is_evicted_gets_a_429(
     start_engine: StartEngine,
 ) -> None:
     gate = gateway(await start_engine(SLOW), running=1, waiting=1)

@@ -16,7 +16,7 @@ from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Us
 
 
 class Turn:
-    """A choice's sampling, told by the test what to do."""
+    """The sampling of one choice, controlled by the test."""
 
     def __init__(self, outbound: Any, last_events: LastEvents) -> None:
         self.outbound = outbound
@@ -79,7 +79,7 @@ class Gateway:
 
 
 class Outbound:
-    """Says what it is told, under its index."""
+    """Emits the events of the test, with its index."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -195,7 +195,7 @@ async def test_choices_may_be_ended_for_a_reason() -> None:
     assert [turn.cancelled for turn in gateway.turns] == [True, True]
 
 
-async def test_the_events_of_choices_are_kept_once() -> None:
+async def test_the_events_of_choices_are_stored_once() -> None:
     gateway = Gateway()
     run = await begin(gateway, 2)
     singles = [single for index in range(2) if (single := gateway.runs.find(f"id-{index}"))]

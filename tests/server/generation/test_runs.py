@@ -16,7 +16,7 @@ def events(*numbers: int) -> list[WireEvent]:
 
 
 class Source:
-    """A producer that is told what to emit and when to end."""
+    """A producer whose events and end the test controls."""
 
     def __init__(self) -> None:
         self.cancelled = False
@@ -44,7 +44,7 @@ class Source:
 
 
 class SlowJournal:
-    """A journal that writes when it is told to."""
+    """A journal that writes when the test allows it."""
 
     def __init__(self) -> None:
         self.written: list[int] = []
@@ -178,7 +178,7 @@ async def test_followers_of_a_cancelled_run_get_its_last_events(source: Source) 
     assert run.error is None
 
 
-async def test_a_run_that_is_cancelled_before_it_began_still_says_its_last_words(
+async def test_a_run_that_is_cancelled_before_it_began_still_emits_its_last_events(
     source: Source,
 ) -> None:
     run = Run(source)
@@ -187,7 +187,7 @@ async def test_a_run_that_is_cancelled_before_it_began_still_says_its_last_words
     assert await follower == [-1]
 
 
-async def test_the_last_words_of_a_cancelled_run_are_not_cut_short() -> None:
+async def test_the_last_events_of_a_cancelled_run_are_not_lost() -> None:
     messages_by_item_id = asyncio.Event()
 
     async def produce(emit: Emit) -> None:
@@ -384,7 +384,7 @@ async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(sourc
 
 
 @pytest.mark.parametrize("ended", [False, True])
-async def test_a_run_that_failed_keeps_nothing_of_its_producer(ended: bool) -> None:
+async def test_a_run_that_failed_has_no_reference_to_its_producer(ended: bool) -> None:
     """Without a garbage collection, as long as the run is journaled and when it is not."""
 
     class Failing:
@@ -453,7 +453,7 @@ async def test_runs_are_found_by_their_requests_while_they_last(source: Source) 
     assert runs.find("r") is None
 
 
-async def test_only_runs_with_a_journal_are_told_as_kept() -> None:
+async def test_only_runs_with_a_journal_are_reported_as_journaled() -> None:
     runs = Runs()
     sources = [Source(), Source()]
     journaled = runs.start(sources[0], "journaled", journal=SlowJournal())
@@ -466,7 +466,7 @@ async def test_only_runs_with_a_journal_are_told_as_kept() -> None:
     assert runs.journaled_ids == []
 
 
-async def test_who_waits_for_a_kept_run_goes_on_while_there_is_one() -> None:
+async def test_a_wait_for_journaled_runs_ends_when_there_is_one() -> None:
     runs = Runs()
     sources = [Source() for _ in range(3)]
     runs.start(sources[0], "not journaled")

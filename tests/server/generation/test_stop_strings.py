@@ -31,7 +31,7 @@ def first_complete(stops: list[str], text: str) -> tuple[str, bool]:
     return text, False
 
 
-def test_without_stop_strings_nothing_is_held_back() -> None:
+def test_without_stop_strings_nothing_is_withheld() -> None:
     assert StopStrings(()).push("abc") == ("abc", False)
 
 
@@ -47,14 +47,14 @@ def test_a_stop_string_may_be_all_the_text() -> None:
     assert StopStrings(["END"]).push("END") == ("", True)
 
 
-def test_what_may_become_a_stop_string_is_held_back() -> None:
+def test_what_may_become_a_stop_string_is_withheld() -> None:
     stops = StopStrings(["<end>"])
     assert stops.push("a<en") == ("a", False)
     assert stops.push("d") == ("", False)
     assert stops.push(">") == ("", True)
 
 
-def test_held_back_text_is_sent_once_it_cannot_become_a_stop_string() -> None:
+def test_withheld_text_is_sent_once_it_cannot_become_a_stop_string() -> None:
     stops = StopStrings(["<end>"])
     assert stops.push("a<e") == ("a", False)
     assert stops.push("x<") == ("<ex", False)
@@ -85,12 +85,10 @@ def test_how_the_text_is_cut_makes_no_difference(
 
 
 @given(STOPS, TEXT)
-def test_nothing_is_held_back_but_the_beginning_of_a_stop_string(
-    stops: list[str], text: str
-) -> None:
+def test_only_the_beginning_of_a_stop_string_is_withheld(stops: list[str], text: str) -> None:
     matcher = StopStrings(stops)
     sent, stopped = matcher.push(text)
     if not stopped:
-        held = matcher.flush()
-        assert sent + held == text
-        assert not held or any(stop.startswith(held) for stop in stops)
+        withheld = matcher.flush()
+        assert sent + withheld == text
+        assert not withheld or any(stop.startswith(withheld) for stop in stops)

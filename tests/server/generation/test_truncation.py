@@ -46,10 +46,10 @@ def test_without_a_user_there_is_no_turn_to_drop() -> None:
     assert render_within(talk(), 1) == render(talk())
 
 
-def test_reasoning_stays_as_the_conversation_says() -> None:
+def test_reasoning_stays_as_the_conversation_requires() -> None:
     thought = Message(Author(Role.ASSISTANT), "hm", Channel.ANALYSIS)
-    asked, said = turn("b")
-    whole = Conversation((*turn("a"), asked, thought, said), all_reasoning=True)
+    asked, answer = turn("b")
+    whole = Conversation((*turn("a"), asked, thought, answer), all_reasoning=True)
     short = render_within(whole, len(render(whole)) - 1)
     assert "hm" in decode(short)
     assert "ask a" not in decode(short)

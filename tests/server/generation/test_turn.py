@@ -149,13 +149,13 @@ async def test_a_prefill_follows_the_prompt_and_opens_the_message(
     )
 
 
-@pytest.mark.parametrize("wanted", [None, 1000])
+@pytest.mark.parametrize("limit", [None, 1000])
 async def test_the_answer_may_fill_the_context_and_no_more(
-    start_engine: StartEngine, wanted: int | None
+    start_engine: StartEngine, limit: int | None
 ) -> None:
     engine = await start_engine(ANSWER)
     engine.changes["context_length"] = len(PROMPT) + 5
-    turn = await prepare(replace(PLAN, max_tokens=wanted), engine, "r")
+    turn = await prepare(replace(PLAN, max_tokens=limit), engine, "r")
     assert turn.request.max_tokens == 5
 
 
@@ -322,20 +322,20 @@ async def test_leaving_a_turn_closes_the_generation(start_engine: StartEngine) -
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "expected"),
     [
         (BackendFailed("out of memory"), ServerFailed),
         (Overloaded("full", 2), RateLimited),
         (ContextTooLong(9, 8), ContextLengthExceeded),
     ],
 )
-async def test_an_error_of_the_engine_is_told_to_the_client(
-    start_engine: StartEngine, broken: BackendError, told: type[APIError]
+async def test_an_error_of_the_engine_is_sent_to_the_client(
+    start_engine: StartEngine, broken: BackendError, expected: type[APIError]
 ) -> None:
     error = (await prepare(PLAN, await start_engine(ANSWER), "r")).api_error(broken)
-    assert type(error) is told
+    assert type(error) is expected
     assert error.message == str(broken)
-    assert error.param == ("input" if told is ContextLengthExceeded else None)
+    assert error.param == ("input" if expected is ContextLengthExceeded else None)
 
 
 ANALYSIS = "<|channel|>analysis<|message|>"

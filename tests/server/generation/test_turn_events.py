@@ -92,7 +92,7 @@ def logprobs_of(events: Sequence[TurnEvent]) -> list[tuple[float, ...]]:
 # Messages
 
 
-def test_a_message_is_opened_told_and_closed() -> None:
+def test_a_message_has_a_start_deltas_and_an_end() -> None:
     tokens = encode_with_control(f"{ANSWER}Hi there<|return|>")
     header = Header(Channel.FINAL)
     message = Message(
@@ -195,14 +195,14 @@ def test_a_function_called_on_the_final_channel_is_no_answer() -> None:
     assert text(events, 0) == "stop"
 
 
-def test_what_was_held_back_is_sent_when_no_stop_string_comes() -> None:
+def test_withheld_text_is_sent_when_no_stop_string_comes() -> None:
     events = read(f"{ANSWER}one tw<|return|>", stop=("two",))
     assert text(events, 0) == "one tw"
     assert closed(events)[0].message.content == "one tw"
     assert closed(events)[0].message.tokens is not None
 
 
-def test_what_was_held_back_is_sent_when_the_budget_is_spent() -> None:
+def test_withheld_text_is_sent_when_the_budget_is_spent() -> None:
     assert text(read(f"{ANSWER}one tw", stop=("two",), reason="length"), 0) == "one tw"
 
 
@@ -241,7 +241,7 @@ def test_a_character_of_several_tokens_has_all_their_logprobs() -> None:
     ]
 
 
-def test_text_that_was_held_back_brings_its_logprobs_once() -> None:
+def test_withheld_text_brings_its_logprobs_once() -> None:
     first = -header_tokens(ANSWER)
     events = read(f"{ANSWER}one two three<|return|>", stop=(" two x", "three x"), logprobs=True)
     assert [event.text for event in events if isinstance(event, TextDelta)] == [
@@ -252,7 +252,7 @@ def test_text_that_was_held_back_brings_its_logprobs_once() -> None:
     assert logprobs_of(events) == [(first,), (first - 1, first - 2), ()]
 
 
-def test_text_that_was_held_back_to_the_end_brings_no_other_logprobs() -> None:
+def test_text_withheld_to_the_end_brings_no_other_logprobs() -> None:
     first = -header_tokens(ANSWER)
     events = read(f"{THINK}{ANSWER}one two<|return|>", stop=(" two x",), logprobs=True)
     first -= header_tokens(THINK)
@@ -296,7 +296,7 @@ def test_all_reasoning_is_counted_when_a_stop_string_ends_the_answer() -> None:
 
 
 @pytest.mark.parametrize("order", [(7, None), (None, 7), (7, 0)])
-def test_cached_tokens_are_told_by_any_chunk(order: tuple[int | None, ...]) -> None:
+def test_any_chunk_may_have_the_cached_tokens(order: tuple[int | None, ...]) -> None:
     turn_reader = reader()
     for cached in order:
         turn_reader.push(GenerationChunk((), cached_tokens=cached))

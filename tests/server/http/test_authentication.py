@@ -37,12 +37,12 @@ def test_any_of_several_keys_is_let_in(token: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["bearer key", "BEARER key", "Bearer  key "])
-def test_the_scheme_is_read_as_http_says(header: str) -> None:
+def test_the_scheme_is_read_as_in_http(header: str) -> None:
     check_key(connection(header, "key"))
 
 
 @pytest.mark.parametrize("header", [None, "", "key", "Bearer", "Bearer ", "Basic key"])
-def test_without_a_key_the_answer_says_how_to_send_one(header: str | None) -> None:
+def test_without_a_key_the_answer_describes_how_to_send_one(header: str | None) -> None:
     with pytest.raises(AuthenticationFailed, match="Bearer YOUR_KEY"):
         check_key(connection(header, "key"))
 

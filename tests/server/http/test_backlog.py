@@ -23,7 +23,7 @@ def encoded(*numbers: int) -> list[bytes]:
 
 
 class Source:
-    """A producer that emits what it is given."""
+    """A producer that emits the events of the test."""
 
     def __init__(self) -> None:
         self.emit: Emit

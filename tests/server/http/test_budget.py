@@ -16,7 +16,7 @@ def test_what_all_leases_charge_together_is_bounded() -> None:
     assert budget.free == 0
 
 
-def test_what_does_not_fit_says_when_to_come_back() -> None:
+def test_a_body_that_does_not_fit_has_a_retry_after() -> None:
     with pytest.raises(BodyMemoryExhausted) as caught:
         Lease(Budget(1)).charge(2)
     assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "1"})

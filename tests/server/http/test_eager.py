@@ -152,7 +152,7 @@ async def test_closing_work_that_has_ended_changes_nothing(steps: Steps) -> None
     assert steps.log == ["started", None, None, "ended"]
 
 
-async def test_work_may_go_on_from_a_wait_that_failed() -> None:
+async def test_work_may_continue_after_a_wait_that_failed() -> None:
     failing = asyncio.get_running_loop().create_future()
     after = asyncio.get_running_loop().create_future()
     log: list[str] = []

@@ -136,7 +136,7 @@ async def test_a_key_has_a_limit() -> None:
 
 
 @pytest.mark.parametrize(("status", "calls"), [(400, 1), (404, 1), (401, 2), (429, 2), (503, 2)])
-async def test_an_answer_that_may_be_better_next_time_is_not_kept(status: int, calls: int) -> None:
+async def test_an_answer_that_a_retry_may_improve_is_not_stored(status: int, calls: int) -> None:
     server = Counting()
     server.status = status
     answers = [await server.post() for _ in range(2)]
@@ -144,7 +144,7 @@ async def test_an_answer_that_may_be_better_next_time_is_not_kept(status: int, c
     assert server.calls == calls
 
 
-async def test_a_crash_is_not_kept() -> None:
+async def test_a_crash_is_not_stored() -> None:
     server = Counting()
     for _ in range(2):
         assert (await server.post(path="/crash")).status_code == 500
@@ -161,7 +161,7 @@ async def test_a_retry_follows_an_answer_that_is_still_made() -> None:
 
 
 @pytest.mark.parametrize(("error", "calls"), [(None, 1), (ServerFailed("broken"), 2)])
-async def test_a_stream_that_ends_with_an_error_is_not_kept(
+async def test_a_stream_that_ends_with_an_error_is_not_stored(
     error: Exception | None, calls: int
 ) -> None:
     server = Counting()
@@ -223,7 +223,7 @@ async def test_what_breaks_when_its_client_has_left_is_logged(
     assert server.calls == 2
 
 
-async def test_a_kept_stream_is_sent_in_one_piece() -> None:
+async def test_a_stored_stream_is_sent_in_one_piece() -> None:
     server = Counting()
     server.go.set()
     await server.post(path="/stream")
@@ -246,7 +246,7 @@ async def test_a_client_that_leaves_before_its_body_is_there_asks_nothing() -> N
     await Owner(Idempotency(app))(scope, receive, send)
 
 
-async def test_the_answers_that_are_kept_have_a_size() -> None:
+async def test_stored_answers_have_a_size_limit() -> None:
     server = Counting(capacity=2 * OVERHEAD + 200)
     for key in ("a", "b", "a", "c", "a", "b"):
         await server.post(key=key)
@@ -254,7 +254,7 @@ async def test_the_answers_that_are_kept_have_a_size() -> None:
     assert server.calls == 4
 
 
-async def test_the_answers_that_are_kept_have_a_number() -> None:
+async def test_stored_answers_have_a_count_limit() -> None:
     server = Counting(capacity=1_000_000, max_entries=2)
     for key in ("a", "b", "a", "c", "a", "b"):
         await server.post(key=key)
@@ -309,7 +309,7 @@ async def test_a_key_that_is_too_long_is_refused_unread() -> None:
     assert sent[0]["status"] == 400
 
 
-async def test_nothing_of_a_body_that_nobody_read_is_kept() -> None:
+async def test_nothing_of_an_unread_body_is_stored() -> None:
     body = bytes(bytearray(1000))
     references = sys.getrefcount(body)
     messages: list[Message] = [{"type": "http.request", "body": body}]

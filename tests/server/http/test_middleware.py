@@ -115,7 +115,7 @@ async def test_every_answer_has_an_id(client: httpx.AsyncClient) -> None:
     assert all(REQUEST_ID.fullmatch(answer.headers["x-request-id"]) for answer in answers)
 
 
-async def test_a_crash_is_a_500_that_tells_nothing_of_it(
+async def test_a_crash_is_a_500_without_its_details(
     client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = await client.get("/crash")

@@ -154,7 +154,7 @@ async def test_a_stream_ends_with_done(client: Client) -> None:
     assert [message.get("more_body", False) for message in client.sent[1:]] == [True, True, False]
 
 
-async def test_a_stream_is_not_to_be_buffered_or_kept(client: Client) -> None:
+async def test_a_stream_is_not_to_be_buffered_or_cached(client: Client) -> None:
     await client.get(Run(two))
     assert (client.sent[0]["type"], client.sent[0]["status"]) == (START, 200)
     headers = dict(client.sent[0]["headers"])
@@ -163,7 +163,7 @@ async def test_a_stream_is_not_to_be_buffered_or_kept(client: Client) -> None:
     assert headers[b"x-accel-buffering"] == b"no"
 
 
-async def test_headers_that_one_stream_is_given_are_not_anothers(client: Client) -> None:
+async def test_the_headers_of_one_stream_are_not_those_of_another(client: Client) -> None:
     stream = RunStream(Run(two), unnamed)
     stream.headers["x-request-id"] = "r"
     await stream(client.scope, client.receive, client.send)
@@ -633,7 +633,7 @@ def pings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("pings")
-async def test_a_stream_that_has_nothing_to_say_pings(client: Client) -> None:
+async def test_an_idle_stream_pings(client: Client) -> None:
     streaming = asyncio.create_task(client.get(Run(forever)))
     await pinged(client)
     assert client.bodies[0] == ONE

@@ -360,7 +360,7 @@ def test_tools_that_require_nothing_need_no_masks(masking: Masking) -> None:
         ([F, custom("a+", "regex")], {"type": "function", "name": "f"}, False),
     ],
 )
-def test_own_grammar_tells_whether_a_clients_grammar_is_used(
+def test_own_grammar_is_whether_a_clients_grammar_is_used(
     tools: Any, choice: Any, own: bool
 ) -> None:
     request = constraint_request(tools, choice)

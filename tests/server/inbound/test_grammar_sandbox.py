@@ -147,7 +147,7 @@ class Script:
         return self._grammars.pop(0).encode()
 
 
-def test_the_process_says_when_it_is_ready_and_ends_with_its_pipe() -> None:
+def test_the_process_reports_that_it_is_ready_and_ends_with_its_pipe() -> None:
     pipe = Script(VALID, "start: (")
     with pytest.raises(EOFError):
         grammar_compiler.run(pipe, 60)

@@ -286,12 +286,12 @@ async def test_a_tool_that_cannot_run_here_is_refused_with_the_reason() -> None:
 
 async def test_a_tool_that_cannot_run_here_matters_only_where_it_is_named() -> None:
     request = await compiled(Calculator(problem="there is no sandbox"), tools=[F])
-    assert request.tools.left_out == ()
+    assert request.tools.unserved_kinds == ()
 
 
 async def test_a_kind_that_the_server_does_not_have_is_left_out() -> None:
     request = await compiled(Calculator(), tools=[CODE, {"type": "file_search"}])
-    assert request.tools.left_out == ("file_search",)
+    assert request.tools.unserved_kinds == ("file_search",)
 
 
 # Grammar and tool choice

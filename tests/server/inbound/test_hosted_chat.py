@@ -129,7 +129,7 @@ async def test_every_form_of_a_search_is_one_tool(fields: Any, config: Any) -> N
     tool = Library()
     request = await compiled(tool, **fields)
     assert tool.configs == [{"type": "web_search"} | config]
-    assert request.tools.left_out == ()
+    assert request.tools.unserved_kinds == ()
     assert request.plans[0].tool("browser.search").kind == "hosted"
 
 
@@ -155,7 +155,7 @@ async def test_an_error_names_the_field_of_a_search(fields: Any, param: str) -> 
 
 async def test_a_plugin_that_is_off_is_no_tool() -> None:
     request = await compiled(Library(), plugins=[{"id": "web", "enabled": False}])
-    assert (request.plans[0].tools, request.tools.left_out) == ((), ())
+    assert (request.plans[0].tools, request.tools.unserved_kinds) == ((), ())
 
 
 async def test_without_a_search_its_options_are_refused() -> None:
@@ -172,7 +172,7 @@ async def test_without_a_search_its_options_are_refused() -> None:
     ],
 )
 async def test_without_a_search_other_forms_are_left_out(fields: Any, left_out: Any) -> None:
-    assert (await compiled(Calculator(), **fields)).tools.left_out == left_out
+    assert (await compiled(Calculator(), **fields)).tools.unserved_kinds == left_out
 
 
 async def test_a_hosted_tool_can_be_required() -> None:

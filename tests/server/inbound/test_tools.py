@@ -98,7 +98,7 @@ def test_tools_of_a_namespace_have_its_prefix() -> None:
 def test_unsupported_kinds_are_left_out_and_logged(caplog: Any) -> None:
     caplog.set_level(logging.INFO)
     tools = read_tools([{"type": "web_search"}, WEATHER, {"type": "web_search"}])
-    assert tools.left_out == ("web_search",)
+    assert tools.unserved_kinds == ("web_search",)
     assert [tool.declared.name for tool in tools.served] == ["weather"]
     assert "web_search" in caplog.text
 
@@ -107,7 +107,7 @@ def test_the_name_of_an_unsupported_kind_is_shortened(caplog: Any) -> None:
     caplog.set_level(logging.INFO)
     kind = "a\nforged line" + "x" * 100_000
     tools = read_tools([{"type": kind}])
-    assert tools.left_out == (kind[:64],)
+    assert tools.unserved_kinds == (kind[:64],)
     (record,) = caplog.records
     assert "\n" not in record.getMessage()
     assert len(record.getMessage()) < 200

@@ -62,7 +62,7 @@ def test_it_has_every_route_and_method_and_no_other() -> None:
     assert described == served
 
 
-def test_it_says_which_operations_need_no_key() -> None:
+def test_operations_without_a_key_are_listed() -> None:
     open_paths = {
         route.path
         for route in routes()

@@ -93,7 +93,7 @@ def emit(*turn: TurnEvent, **options: Any) -> list[dict[str, Any]]:
     return events
 
 
-def test_an_answer_is_told_in_the_specified_order() -> None:
+def test_the_events_are_in_the_specified_order() -> None:
     events = emit(*message(ANALYSIS, "a"), *message(FINAL, "bc"), finished())
     assert kinds(events) == [
         "created",

@@ -153,7 +153,7 @@ def test_raw_reasoning_is_analysis() -> None:
 
 
 @pytest.mark.parametrize("content", [{}, {"content": None}, {"content": []}])
-def test_reasoning_without_text_says_nothing(content: Any) -> None:
+def test_reasoning_without_text_is_ignored(content: Any) -> None:
     summary = [{"type": "summary_text", "text": "It thought."}]
     item = {"type": "reasoning", "summary": summary, "encrypted_content": None, **content}
     assert read([item]) == []

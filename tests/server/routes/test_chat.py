@@ -181,7 +181,7 @@ async def test_content_is_null_beside_a_call_alone(open_app: Any) -> None:
     assert "reasoning" not in message
 
 
-async def test_a_tool_round_trip_repeats_what_was_said(open_app: Any) -> None:
+async def test_a_tool_round_trip_repeats_the_messages(open_app: Any) -> None:
     after = {"prompt_contains": "to=assistant", "completion": ANSWER}
     async with open_app(after, CALL) as app:
         message = choice(await app.post(PATH, request(tools=[TOOL])))["message"]

@@ -37,7 +37,7 @@ async def test_a_server_whose_engine_runs_is_healthy(
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
-async def test_a_server_whose_engine_is_dead_says_why(
+async def test_a_server_whose_engine_is_dead_reports_the_reason(
     http: httpx.AsyncClient, backend: ScriptedBackend
 ) -> None:
     await backend.start()

@@ -121,12 +121,12 @@ async def test_the_page_is_served_without_a_key_under_a_strict_policy(open_app: 
 async def test_head_has_the_headers_of_get(open_app: Any, path: str) -> None:
     async with open_app() as app:
         answers = [await app.client.request(method, path) for method in ("GET", "HEAD")]
-    kept = [
+    headers = [
         {name: value for name, value in answer.headers.items() if name != "x-request-id"}
         for answer in answers
     ]
-    assert kept[0] == kept[1]
-    assert kept[0]["cache-control"] == "no-cache"
+    assert headers[0] == headers[1]
+    assert headers[0]["cache-control"] == "no-cache"
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs"])

@@ -34,7 +34,7 @@ Serve = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 
 class Recorded(ScriptedBackend):
-    """Remembers the prompts that it was given."""
+    """Records the prompts that it receives."""
 
     prompts: list[str]
 
@@ -171,7 +171,7 @@ async def test_reasoning_is_dropped_after_the_answer(serve: Serve) -> None:
     assert "<|channel|>final<|message|>Hello!<|end|>" in server.prompts[1]
 
 
-async def test_hidden_reasoning_is_kept_for_the_next_turn(serve: Serve) -> None:
+async def test_hidden_reasoning_is_stored_for_the_next_turn(serve: Serve) -> None:
     async with serve(line(ANSWER, "sunny"), line(CALLS), raw_reasoning="hide") as server:
         answer = await server.create(tools=[TOOL], stream=True)
         first = sse(answer.text)[-1]["response"]

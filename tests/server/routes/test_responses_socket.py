@@ -265,7 +265,7 @@ async def test_a_prepared_response_can_be_stored(open_app: Any) -> None:
     assert answer.json()["status"] == "completed"
 
 
-async def test_a_prepared_response_that_cannot_be_kept_fails(open_app: Any) -> None:
+async def test_a_prepared_response_that_cannot_be_stored_fails(open_app: Any) -> None:
     class Full(MemoryStore):
         async def end(self, stored: Any, events: Any) -> None:
             raise StoreUnavailable("No room.")

@@ -33,13 +33,13 @@ def turn(
     *,
     owner: str = "a",
     previous: StoredResponse | None = None,
-    given: tuple[StoredItem, ...] | None = None,
+    input_items: tuple[StoredItem, ...] | None = None,
     made: tuple[StoredItem, ...] | None = None,
     detached: bool = False,
     **fields: Any,
 ) -> StoredResponse:
     """A response `name` with one input item and one that the model made."""
-    given = (item(f"in_{name}"),) if given is None else given
+    input_items = (item(f"in_{name}"),) if input_items is None else input_items
     made = (item(f"out_{name}", THOUGHT),) if made is None else made
     response = {
         "id": name,
@@ -48,7 +48,9 @@ def turn(
         "output": [stored.item for stored in made],
     }
     history = previous.items if previous else ()
-    return StoredResponse(owner, response, "2026-01-31", history, given, made, detached=detached)
+    return StoredResponse(
+        owner, response, "2026-01-31", history, input_items, made, detached=detached
+    )
 
 
 def running(name: str, **fields: Any) -> StoredResponse:
@@ -60,26 +62,28 @@ def numbered(*numbers: int) -> list[Event]:
 
 
 async def test_what_is_put_is_got(store: Store) -> None:
-    one = turn("one", metadata={"naïve": "\u0000"}, given=(item("in", content=[{"a": None}]),))
+    one = turn(
+        "one", metadata={"naïve": "\u0000"}, input_items=(item("in", content=[{"a": None}]),)
+    )
     await store.put(one)
     assert await store.get("a", "one") == one
     assert await store.show("a", "one") == one.response
     assert await store.items("a", ["out_one", "out_two"]) == {"out_one": one.output[0]}
 
 
-async def test_what_continues_what_may_not_be_kept_is_kept_without_its_history(
+async def test_a_detached_response_is_stored_without_its_history(
     store: Store,
 ) -> None:
     two = running("two", previous=turn("one"), detached=True)
     await store.begin(two)
     await store.end(turn("two", previous=turn("one"), detached=True), numbered(0))
-    kept = await store.get("a", "two")
-    assert kept == replace(turn("two", previous=turn("one"), detached=True), history=())
+    stored = await store.get("a", "two")
+    assert stored == replace(turn("two", previous=turn("one"), detached=True), history=())
     assert await store.items("a", ["in_one", "out_one"]) == {}
 
 
 @pytest.mark.parametrize("message", [THOUGHT, CALL, None])
-async def test_what_the_model_said_is_kept_beside_its_item(
+async def test_the_models_message_is_stored_with_its_item(
     store: Store, message: Message | None
 ) -> None:
     await store.put(turn("one", made=(item("out", message),)))
@@ -103,7 +107,7 @@ async def test_odd_ids_are_ids_like_others(store: Store, name: str) -> None:
     assert not await store.delete("a", name)
     await store.cancel(name)
     if name != "\ud800":
-        await store.put(turn("one", given=(item(name, call_id=name),)))
+        await store.put(turn("one", input_items=(item(name, call_id=name),)))
         assert list(await store.items("a", [name])) == [name]
 
 
@@ -160,7 +164,7 @@ async def test_an_item_that_comes_back_keeps_its_first_form(store: Store) -> Non
     await store.put(one)
     changed = item("out_one", content="other")
     again = item("in_one", content="other")
-    await store.put(turn("two", given=(changed, again)))
+    await store.put(turn("two", input_items=(changed, again)))
     assert await store.items("a", ["out_one", "in_one"]) == {
         "out_one": one.output[0],
         "in_one": one.input[0],
@@ -239,14 +243,14 @@ async def test_a_run_that_ended_gets_no_more_events(store: Store) -> None:
     assert await store.ledger("a", "one") == Ledger(tuple(numbered(0)), ended=True)
 
 
-async def test_events_that_are_appended_again_are_kept_once(store: Store) -> None:
+async def test_events_that_are_appended_again_are_stored_once(store: Store) -> None:
     await store.begin(running("one"))
     await store.append("one", numbered(0, 1))
     await store.append("one", numbered(2))
     await store.append("one", numbered(2, 3, 4))
     await store.append("one", numbered(5))
-    kept = Ledger(tuple(numbered(0, 1, 2, 3, 4, 5)), ended=False)
-    assert await store.ledger("a", "one") == kept
+    expected = Ledger(tuple(numbered(0, 1, 2, 3, 4, 5)), ended=False)
+    assert await store.ledger("a", "one") == expected
 
 
 async def test_a_run_that_is_ended_again_ends_once(store: Store) -> None:
@@ -260,7 +264,7 @@ async def test_a_run_that_is_ended_again_ends_once(store: Store) -> None:
     assert await store.ledger("a", "one") == Ledger(tuple(numbered(0, 1)), ended=True)
     read = await store.conversations.read("a", "conv")
     assert read is not None
-    assert [kept.item["id"] for kept in read.items] == ["in_one", "out_one"]
+    assert [entry.item["id"] for entry in read.items] == ["in_one", "out_one"]
 
 
 async def test_a_response_that_is_deleted_while_it_is_made_stays_deleted(store: Store) -> None:
@@ -273,7 +277,7 @@ async def test_a_response_that_is_deleted_while_it_is_made_stays_deleted(store: 
     assert await store.items("a", ["out_one"]) == {}
 
 
-async def test_a_run_hears_that_it_is_cancelled(store: Store) -> None:
+async def test_a_run_is_notified_of_its_cancellation(store: Store) -> None:
     await store.begin(running("one"))
     await store.begin(running("two"))
     with store.listen(CANCELS) as changes:
@@ -306,7 +310,7 @@ async def test_a_reader_hears_of_new_events_and_of_the_end(store: Store) -> None
     assert heard == numbered(0, 1, 2)
 
 
-async def test_many_runs_at_once_keep_apart(store: Store) -> None:
+async def test_many_runs_at_once_are_independent(store: Store) -> None:
     async def run(name: str) -> None:
         await store.begin(running(name))
         for number in range(3):

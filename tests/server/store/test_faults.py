@@ -134,9 +134,9 @@ async def test_a_server_that_is_lost_while_a_response_is_followed(
         await asyncio.to_thread(server.kill)
         answer = await following
     await store.stop()
-    told = _events(answer.text)
-    assert told[0] == created
-    assert [(event["type"], event["sequence_number"]) for event in told[1:]] == [("error", 1)]
+    events = _events(answer.text)
+    assert events[0] == created
+    assert [(event["type"], event["sequence_number"]) for event in events[1:]] == [("error", 1)]
     assert answer.text.endswith("data: [DONE]\n\n")
 
 
@@ -204,8 +204,8 @@ async def test_no_answer_is_lost_where_a_server_goes_and_comes_back(
             assert events[-1]["type"] == "response.completed"
             assert [event["sequence_number"] for event in events] == list(range(len(events)))
             assert events[-1]["response"]["output"][0]["content"][0]["text"] == "word " * 100
-        kept = await client.get(f"/chat/completions/{completion.json()['id']}")
-        assert kept.json()["choices"][0]["message"]["content"] == "word " * 100
+        stored = await client.get(f"/chat/completions/{completion.json()['id']}")
+        assert stored.json()["choices"][0]["message"]["content"] == "word " * 100
     await store.stop()
 
 
@@ -244,7 +244,7 @@ class FailsLater(MemoryStore):
         raise StoreUnavailable("No room.")
 
 
-async def test_an_answer_that_cannot_be_kept_is_not_given(tmp_path: Path) -> None:
+async def test_an_answer_that_cannot_be_stored_is_not_sent(tmp_path: Path) -> None:
     async with serving(FailsLater(), tmp_path) as client:
         answer = await client.post("/responses", json={"input": "hi"})
     assert answer.status_code == 503
@@ -252,7 +252,7 @@ async def test_an_answer_that_cannot_be_kept_is_not_given(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("background", [False, True])
-async def test_a_stream_whose_end_cannot_be_kept_fails(tmp_path: Path, background: bool) -> None:
+async def test_a_stream_whose_end_cannot_be_stored_fails(tmp_path: Path, background: bool) -> None:
     body = {"input": "hi", "stream": True, "background": background}
     async with serving(FailsLater(), tmp_path) as client:
         answer = await client.post("/responses", json=body)

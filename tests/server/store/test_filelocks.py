@@ -78,7 +78,7 @@ async def test_a_gateway_that_lives_is_not_forgotten(folder: Path) -> None:
     await two.stop()
 
 
-async def test_a_file_that_is_removed_says_nothing(folder: Path) -> None:
+async def test_a_removed_file_is_no_evidence(folder: Path) -> None:
     one, two = FileLocks(folder, "one"), FileLocks(folder, "two")
     await one.start()
     await two.start()
@@ -89,7 +89,7 @@ async def test_a_file_that_is_removed_says_nothing(folder: Path) -> None:
     await one.stop()
 
 
-async def test_a_folder_that_is_removed_says_nothing(folder: Path) -> None:
+async def test_a_removed_folder_is_no_evidence(folder: Path) -> None:
     locks = FileLocks(folder, "one")
     await locks.start()
     shutil.rmtree(folder)

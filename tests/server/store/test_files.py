@@ -111,7 +111,7 @@ def other_file(tmp_path: Path) -> Path:
     return file
 
 
-async def test_a_damaged_file_is_said_with_what_to_do_at_the_start(other_file: Path) -> None:
+async def test_a_damaged_file_is_reported_with_advice_at_the_start(other_file: Path) -> None:
     store = SqlStore(f"sqlite:///{other_file}")
     with pytest.raises(StoreDamaged) as caught:
         await store.start()
@@ -119,7 +119,7 @@ async def test_a_damaged_file_is_said_with_what_to_do_at_the_start(other_file: P
     await store.stop()
 
 
-async def test_a_file_that_is_damaged_at_run_time_is_said_with_what_to_do(
+async def test_a_file_that_is_damaged_at_run_time_is_reported_with_advice(
     store: SqlStore, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await store.end(turn("one"), numbered(0))

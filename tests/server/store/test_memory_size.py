@@ -12,32 +12,32 @@ from server.store import memory_size as module
 from server.store.items import StoredItem
 from server.store.memory_size import MemorySizes
 
-SAID = Message(Author(Role.ASSISTANT), "x" * 5_000, tokens=tuple(range(10_000)))
+MESSAGE = Message(Author(Role.ASSISTANT), "x" * 5_000, tokens=tuple(range(10_000)))
 
 
 def weight(*parts: object) -> int:
     weights = MemorySizes()
-    weights.hold(parts)  # type: ignore[arg-type]
+    weights.add(parts)  # type: ignore[arg-type]
     return weights.total
 
 
 def test_text_tokens_and_bytes_weigh() -> None:
     assert weight(b"x" * 5_000) == 5_000
     assert weight({"text": "x" * 5_000}) > 5_000
-    assert weight(SAID) > 5_000 + 8 * 10_000
-    assert weight(StoredItem({"text": "x" * 5_000}, SAID)) > 5_000 + weight(SAID)
+    assert weight(MESSAGE) > 5_000 + 8 * 10_000
+    assert weight(StoredItem({"text": "x" * 5_000}, MESSAGE)) > 5_000 + weight(MESSAGE)
     assert weight(StoredItem({})) > 0
 
 
 def test_what_several_hold_counts_once_until_all_have_released_it() -> None:
-    weights, part = MemorySizes(), StoredItem({"text": "x"}, SAID)
-    weights.hold([part])
+    weights, part = MemorySizes(), StoredItem({"text": "x"}, MESSAGE)
+    weights.add([part])
     once = weights.total
-    weights.hold([part])
+    weights.add([part])
     assert weights.total == once
-    weights.release([part])
+    weights.remove([part])
     assert weights.total == once
-    weights.release([part])
+    weights.remove([part])
     assert weights.total == 0
 
 
@@ -72,16 +72,16 @@ async def test_what_is_large_is_weighed_on_a_thread(
 
     monkeypatch.setattr(module, "_size_of_json", noted)
     await weights.measure(parts)
-    weights.hold(parts)
+    weights.add(parts)
     assert on
     assert on - {threading.get_ident()}
     assert weights.total == weight(*parts)
-    weights.release(parts)
+    weights.remove(parts)
     assert weights.total == 0
 
 
-async def test_little_is_weighed_where_it_is_held() -> None:
-    weights, parts = MemorySizes(), ({"text": "x"}, b"x" * 10_000, SAID)
+async def test_small_parts_are_measured_without_a_thread() -> None:
+    weights, parts = MemorySizes(), ({"text": "x"}, b"x" * 10_000, MESSAGE)
     await weights.measure(parts)
-    weights.hold(parts)
+    weights.add(parts)
     assert weights.total == weight(*parts)

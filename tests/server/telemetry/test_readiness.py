@@ -13,7 +13,7 @@ from server.telemetry.readiness import Readiness
 
 
 class Engine(ScriptedBackend):
-    """Counts the looks at it, and fails when it is told to."""
+    """Counts its checks, and fails on demand."""
 
     def __init__(self) -> None:
         super().__init__(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))

@@ -7,7 +7,7 @@ from server.store.chat_completions.base import ListFilter, StoredChatCompletion
 from server.store.responses.base import Store
 
 ASSISTANT = Author(Role.ASSISTANT)
-SAID = (
+SAMPLED = (
     Message(ASSISTANT, "Hm.", Channel.ANALYSIS, tokens=(1, 200_000)),
     Message(ASSISTANT, "{}", Channel.COMMENTARY, "functions.f", "json"),
 )
@@ -16,11 +16,11 @@ MESSAGES = ({"id": "c-0", "role": "user", "content": "café 😀"},)
 
 def stored(name: str, owner: str = "ann", **fields: Any) -> StoredChatCompletion:
     completion = {"id": name, "model": "m", "metadata": {}, "choices": []} | fields
-    return StoredChatCompletion(owner, completion, MESSAGES, {f"call_of_{name}": SAID})
+    return StoredChatCompletion(owner, completion, MESSAGES, {f"call_of_{name}": SAMPLED})
 
 
-async def listed(store: Store, owner: str = "ann", limit: int = 9, **wanted: Any) -> list[str]:
-    found = await store.chat_completions.list(owner, ListFilter(limit, **wanted))
+async def listed(store: Store, owner: str = "ann", limit: int = 9, **filters: Any) -> list[str]:
+    found = await store.chat_completions.list(owner, ListFilter(limit, **filters))
     return [completion["id"] for completion in found.completions]
 
 
@@ -34,13 +34,13 @@ async def test_a_completion_comes_back_as_it_was(store: Store) -> None:
     assert await store.chat_completions.get("bob", "a") is None
 
 
-async def test_what_was_said_is_found_by_its_calls(store: Store) -> None:
+async def test_messages_are_found_by_their_calls(store: Store) -> None:
     for name in "ab":
         await store.chat_completions.put(stored(name))
     ids = ["call_of_a", "call_of_b", "call_of_c"]
     assert await store.chat_completions.messages_up_to_call("ann", ids) == {
-        "call_of_a": SAID,
-        "call_of_b": SAID,
+        "call_of_a": SAMPLED,
+        "call_of_b": SAMPLED,
     }
     assert await store.chat_completions.messages_up_to_call("bob", ids) == {}
     assert await store.chat_completions.messages_up_to_call("ann", []) == {}
@@ -49,7 +49,7 @@ async def test_what_was_said_is_found_by_its_calls(store: Store) -> None:
 async def test_calls_may_be_more_than_a_statement_takes(store: Store) -> None:
     await store.chat_completions.put(stored("a"))
     ids = [*map(str, range(70_000)), "call_of_a"]
-    assert await store.chat_completions.messages_up_to_call("ann", ids) == {"call_of_a": SAID}
+    assert await store.chat_completions.messages_up_to_call("ann", ids) == {"call_of_a": SAMPLED}
 
 
 async def test_completions_are_listed_page_by_page(store: Store) -> None:
@@ -107,14 +107,14 @@ async def test_what_is_old_is_swept(store: Store) -> None:
     await store.sweep(3600)
     assert await listed(store) == ["a"]
     swept = await store.sweep(-1)
-    kept = await listed(store)
-    assert (swept, kept) in ((1, []), (0, ["a"]))
+    remaining = await listed(store)
+    assert (swept, remaining) in ((1, []), (0, ["a"]))
 
 
-async def test_a_completion_that_is_put_again_is_kept_once(store: Store) -> None:
+async def test_a_completion_that_is_put_again_is_stored_once(store: Store) -> None:
     for _ in range(2):
         await store.chat_completions.put(stored("a", metadata={"k": "v"}))
     assert await listed(store) == ["a"]
     assert await store.chat_completions.messages_up_to_call("ann", ["call_of_a"]) == {
-        "call_of_a": SAID
+        "call_of_a": SAMPLED
     }

@@ -12,8 +12,8 @@ async def test_memory_forgets_the_oldest_where_bytes_are_short() -> None:
     for name in "abc":
         await completions.put(replace(stored(name), messages=({**long},)))
         await completions.annotate("ann", name, {"named": name})
-    kept = [name for name in "abc" if await completions.get("ann", name)]
-    assert kept == ["b", "c"]
+    remaining = [name for name in "abc" if await completions.get("ann", name)]
+    assert remaining == ["b", "c"]
 
 
 async def test_memory_forgets_the_oldest_with_their_calls() -> None:

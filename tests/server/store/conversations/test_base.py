@@ -14,27 +14,27 @@ TALK = Conversation("a", "conv", 1_700_000_000, "2026-01-31", {"topic": "é"})
 async def ids(store: Store, name: str = "conv") -> list[str]:
     read = await store.conversations.read("a", name)
     assert read is not None
-    return [kept.item["id"] for kept in read.items]
+    return [entry.item["id"] for entry in read.items]
 
 
 async def test_what_is_created_is_read(store: Store) -> None:
-    given = (item("one"), item("two", THOUGHT))
-    await store.conversations.create(TALK, given)
+    input_items = (item("one"), item("two", THOUGHT))
+    await store.conversations.create(TALK, input_items)
     assert await store.conversations.get("a", "conv") == TALK
     read = await store.conversations.read("a", "conv")
     assert read is not None
-    assert (read.conversation, read.items) == (TALK, given)
+    assert (read.conversation, read.items) == (TALK, input_items)
 
 
 async def test_another_owner_finds_none(store: Store) -> None:
-    kept = store.conversations
-    await kept.create(TALK, [item("one")])
-    assert await kept.get("b", "conv") is None
-    assert await kept.read("b", "conv") is None
-    assert await kept.annotate("b", "conv", {}) is None
-    assert not await kept.add("b", "conv", [item("two")])
-    assert not await kept.remove("b", "conv", "one")
-    assert not await kept.delete("b", "conv")
+    conversations = store.conversations
+    await conversations.create(TALK, [item("one")])
+    assert await conversations.get("b", "conv") is None
+    assert await conversations.read("b", "conv") is None
+    assert await conversations.annotate("b", "conv", {}) is None
+    assert not await conversations.add("b", "conv", [item("two")])
+    assert not await conversations.remove("b", "conv", "one")
+    assert not await conversations.delete("b", "conv")
     assert await ids(store) == ["one"]
 
 

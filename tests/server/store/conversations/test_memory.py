@@ -15,8 +15,8 @@ async def test_memory_forgets_the_least_recently_used() -> None:
         await store.conversations.create(replace(TALK, id=name), one)
     await store.conversations.get("a", "one")
     await store.conversations.create(replace(TALK, id="three"), one)
-    kept = [await store.conversations.get("a", name) for name in ("one", "two", "three")]
-    assert [each is None for each in kept] == [False, True, False]
+    conversations = [await store.conversations.get("a", name) for name in ("one", "two", "three")]
+    assert [each is None for each in conversations] == [False, True, False]
 
 
 async def test_memory_forgets_the_least_recently_used_where_bytes_are_short() -> None:

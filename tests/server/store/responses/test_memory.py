@@ -9,11 +9,11 @@ from server.store.responses.memory import MemoryStore
 
 
 def stored(
-    response_id: str, *, owner: str = "a", given: tuple[StoredItem, ...] = (), marker: int = 0
+    response_id: str, *, owner: str = "a", input_items: tuple[StoredItem, ...] = (), marker: int = 0
 ) -> StoredResponse:
     made = StoredItem({"id": f"msg_{response_id}", "type": "message"})
     response = {"id": response_id, "marker": marker}
-    return StoredResponse(owner, response, "2026-01-31", (), given, (made,))
+    return StoredResponse(owner, response, "2026-01-31", (), input_items, (made,))
 
 
 async def test_what_is_put_is_got() -> None:
@@ -71,12 +71,12 @@ LONG = StoredItem({"id": "long", "type": "message", "content": "x" * 10_000})
 async def test_the_least_recently_used_is_forgotten_where_bytes_are_short() -> None:
     store = MemoryStore(most=30_000)
     for name in ("one", "two"):
-        given = replace(LONG, item=LONG.item | {"id": f"in_{name}"})
-        await store.put(stored(name, given=(given,)))
+        input_item = replace(LONG, item=LONG.item | {"id": f"in_{name}"})
+        await store.put(stored(name, input_items=(input_item,)))
     await store.get("a", "one")
-    await store.put(stored("three", given=(LONG,)))
-    kept = [name for name in ("one", "two", "three") if await store.get("a", name)]
-    assert kept == ["one", "three"]
+    await store.put(stored("three", input_items=(LONG,)))
+    remaining = [name for name in ("one", "two", "three") if await store.get("a", name)]
+    assert remaining == ["one", "three"]
 
 
 async def test_what_a_chain_shares_weighs_once() -> None:
@@ -89,9 +89,9 @@ async def test_what_a_chain_shares_weighs_once() -> None:
     assert await store.get("a", "r0") is not None
 
 
-async def test_a_response_that_is_too_large_is_kept_until_the_next() -> None:
+async def test_a_response_that_is_too_large_is_stored_until_the_next() -> None:
     store = MemoryStore(most=5_000)
-    await store.put(stored("one", given=(LONG,)))
+    await store.put(stored("one", input_items=(LONG,)))
     assert await store.get("a", "one") is not None
     await store.put(stored("two"))
     assert await store.get("a", "one") is None
@@ -120,7 +120,7 @@ async def test_a_response_is_still_made_while_its_long_end_is_packed() -> None:
 async def test_what_is_deleted_weighs_nothing() -> None:
     store = MemoryStore(most=30_000)
     for number in range(10):
-        await store.put(stored("big", given=(LONG,)), [{"type": "x"}])
+        await store.put(stored("big", input_items=(LONG,)), [{"type": "x"}])
         await store.put(stored(f"small_{number}"))
         await store.delete("a", "big")
     assert await store.get("a", "small_5") is not None
@@ -131,14 +131,14 @@ async def test_an_item_that_comes_back_keeps_its_first_form() -> None:
     one = stored("one")
     await store.put(one)
     changed = StoredItem({"id": "msg_one", "type": "message", "content": "other"})
-    await store.put(stored("two", given=(changed,)))
+    await store.put(stored("two", input_items=(changed,)))
     assert (await store.items("a", ["msg_one"]))["msg_one"] is one.output[0]
     await store.delete("a", "two")
     assert (await store.items("a", ["msg_one"]))["msg_one"] is one.output[0]
 
 
 def test_a_continuation_sees_history_input_and_output_in_order() -> None:
-    before, given = StoredItem({"id": "1"}), StoredItem({"id": "2"})
+    before, input_item = StoredItem({"id": "1"}), StoredItem({"id": "2"})
     made = StoredItem({"id": "3"})
-    response = StoredResponse("a", {"id": "r"}, "2026-01-31", (before,), (given,), (made,))
-    assert response.items == (before, given, made)
+    response = StoredResponse("a", {"id": "r"}, "2026-01-31", (before,), (input_item,), (made,))
+    assert response.items == (before, input_item, made)

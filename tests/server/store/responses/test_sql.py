@@ -36,7 +36,7 @@ def own_postgres(start_postgres: Callable[[], Postgres]) -> Postgres:
     return start_postgres()
 
 
-async def test_what_is_kept_outlives_the_gateway(database: Database) -> None:
+async def test_stored_objects_outlive_the_gateway(database: Database) -> None:
     first = await database.open()
     one = turn("one")
     await first.put(one, numbered(0))
@@ -78,7 +78,7 @@ async def test_a_gateway_waits_for_another_that_makes_the_file(tmp_path: Path) -
     await store.stop()
 
 
-async def test_a_file_that_stays_locked_is_told_of(
+async def test_a_file_that_stays_locked_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0)
@@ -222,7 +222,7 @@ async def test_an_item_that_comes_back_again_and_again_is_read_once(
     one = turn("one")
     await store.put(one)
     for number in range(5):
-        await store.put(turn(f"turn_{number}", given=one.items))
+        await store.put(turn(f"turn_{number}", input_items=one.items))
     stored_item = Mock(wraps=rows.stored_item)
     monkeypatch.setattr(rows, "stored_item", stored_item)
     found = await store.items("a", ["in_one", "out_one"])
@@ -251,14 +251,14 @@ async def test_nothing_is_deflated_while_others_wait_to_write(
 
     monkeypatch.setattr(store.database, "writing", writing)
     monkeypatch.setattr(zlib, "compress", watched)
-    said = (item("in_one", THOUGHT),)
-    await store.put(turn("one", given=said), numbered(0))
-    await store.begin(running("two", given=said))
+    thoughts = (item("in_one", THOUGHT),)
+    await store.put(turn("one", input_items=thoughts), numbered(0))
+    await store.begin(running("two", input_items=thoughts))
     await store.append("two", numbered(0))
-    await store.end(turn("two", given=said), numbered(0))
+    await store.end(turn("two", input_items=thoughts), numbered(0))
 
 
-async def test_what_a_model_said_at_length_is_deflated_beside_the_event_loop(
+async def test_long_messages_are_compressed_on_a_thread(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await database.open()
@@ -297,15 +297,15 @@ async def test_a_full_disk_is_an_unavailable_store(
 ) -> None:
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     await store.start()
-    kept = turn("kept")
-    await store.put(kept)
+    stored = turn("stored")
+    await store.put(stored)
     await limit_pages(store)
     with pytest.raises(StoreUnavailable) as caught:
         await store.put(turn("big", instructions="secret " * 200_000))
     assert (caught.value.status, caught.value.code) == (503, "store_unavailable")
     assert "SQLITE_FULL" in caplog.text
     assert "secret" not in caplog.text + str(caught.value.__cause__)
-    assert await store.get("a", "kept") == kept
+    assert await store.get("a", "stored") == stored
     assert await store.get("a", "big") is None
     await store.stop()
 

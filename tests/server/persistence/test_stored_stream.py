@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from server.generation.runs import Emit, Runs
-from server.persistence.following import (
+from server.persistence.stored_stream import (
     current_response,
     follow_stored,
     stream_stored,

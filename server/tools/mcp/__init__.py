@@ -1,0 +1,1 @@
+"""The hosted tool `mcp`: tools of remote servers, by the Model Context Protocol."""

@@ -1,0 +1,173 @@
+"""Approvals: the client permits or refuses a call before it runs.
+
+A call that needs approval ends the answer with an item `mcp_approval_request`. The client answers
+with an `mcp_approval_response` in a later request. The response is accepted only if this server
+made the request, for the same owner, server, tool and arguments, and only once. What proves this is
+in the state that is stored with the answer. For an answer that is not stored, it is sealed in the
+id of the request.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from server.errors import InvalidRequest
+from server.ids import new_id
+
+PREFIX = "mcpr"
+MAX_REASON = 4096
+"""Characters of the reason of a refusal that the model gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A call that needs approval.
+
+    server: the digest of where the server is. arguments: as the model wrote them.
+    """
+
+    owner: str
+    server: str
+    label: str
+    name: str
+    arguments: str
+
+    @property
+    def digest(self) -> str:
+        """A digest of all fields."""
+        fields = [self.owner, self.server, self.label, self.name, self.arguments]
+        return hashlib.sha256(orjson.dumps(fields)).hexdigest()
+
+
+class AnsweredRequests(Protocol):
+    """Which requests for approval have been answered."""
+
+    async def answered(self, owner: str, request_id: str) -> bool:
+        """Whether the request was claimed."""
+        ...
+
+    async def claim(self, owner: str, request_id: str) -> bool:
+        """Mark a request as answered. False if it was: of several callers, one gets True."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """Makes and checks requests for approval.
+
+    seal: the sealed form of a text, for an owner. unseal: the text of a seal that was made for the
+    owner; raises ValueError for any other.
+    """
+
+    answered: AnsweredRequests
+    seal: Callable[[str, str], str]
+    unseal: Callable[[str, str], str]
+
+    def request_id(self, proposed: ProposedCall, *, stored: bool) -> str:
+        """The id of a new request. stored: whether its digest is stored with the answer."""
+        if stored:
+            return new_id(PREFIX)
+        # The random id makes the seals of equal calls differ, as each is answered once.
+        text = f"{proposed.digest}.{new_id(PREFIX)}"
+        return f"{PREFIX}_{self.seal(proposed.owner, text)}"
+
+    async def check(
+        self, request_id: str, proposed: ProposedCall, pending: Mapping[str, str], param: str
+    ) -> None:
+        """Check that a request for approval was made for a call, and not answered yet.
+
+        pending: the digests of stored requests, by id. Raises InvalidRequest for `param`.
+        """
+        digest = pending.get(request_id) or self._sealed_digest(request_id, proposed.owner)
+        if digest is None:
+            raise InvalidRequest(
+                f"'{param}' names no request for approval of this conversation.",
+                param=param,
+                code="approval_request_not_found",
+            )
+        if digest != proposed.digest:
+            raise InvalidRequest(
+                "The call differs from the one that approval was requested for.",
+                param=param,
+                code="approval_request_mismatch",
+            )
+        if await self.answered.answered(proposed.owner, request_id):
+            raise already_answered(param)
+
+    def _sealed_digest(self, request_id: str, owner: str) -> str | None:
+        try:
+            text = self.unseal(owner, request_id.removeprefix(f"{PREFIX}_"))
+        except ValueError:
+            return None
+        return text.partition(".")[0]
+
+
+def already_answered(param: str) -> InvalidRequest:
+    """The error for a second response to one request."""
+    return InvalidRequest(
+        "The request for approval has been answered before.",
+        param=param,
+        code="approval_request_answered",
+    )
+
+
+def refusal(reason: str | None) -> str:
+    """The result that the model gets for a call that the client refused."""
+    text = "The user refused this tool call. Do not repeat it unchanged."
+    reason = (reason or "").strip()[:MAX_REASON]
+    return f"{text} Reason: {reason}" if reason else text
+
+
+@dataclass(frozen=True, slots=True)
+class OpenResponse:
+    """A response of the client to a request for approval that the model has not reacted to.
+
+    index: its place among the items. request: the item `mcp_approval_request`, None if the context
+    has none with the id.
+    """
+
+    index: int
+    request_id: str
+    approve: bool
+    reason: str | None
+    request: Mapping[str, Any] | None
+
+
+def open_responses(items: Iterable[Mapping[str, Any]]) -> tuple[OpenResponse, ...]:
+    """The responses in a context after which nothing of the model follows.
+
+    items: the context in order, with `type`, in the form of the API. Responses that items of the
+    model follow are a part of the history, which clients that store nothing send again and again.
+    Two responses to one request, both open, are both in the result.
+    """
+    requests: dict[str, Mapping[str, Any]] = {}
+    found: list[OpenResponse] = []
+    for index, item in enumerate(items):
+        kind = item.get("type")
+        if kind == "mcp_approval_request":
+            requests[str(item.get("id"))] = item
+        elif kind == "mcp_approval_response":
+            request_id = str(item.get("approval_request_id"))
+            reason = item.get("reason")
+            found.append(
+                OpenResponse(
+                    index,
+                    request_id,
+                    item.get("approve") is True,
+                    reason if isinstance(reason, str) else None,
+                    requests.get(request_id),
+                )
+            )
+        elif _is_of_model(item):
+            found.clear()
+    return tuple(found)
+
+
+def _is_of_model(item: Mapping[str, Any]) -> bool:
+    kind = item.get("type", "message")
+    if kind == "message":
+        return item.get("role") == "assistant"
+    return kind == "reasoning" or (isinstance(kind, str) and kind.endswith("_call"))

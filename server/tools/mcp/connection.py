@@ -1,0 +1,309 @@
+"""A connection to an MCP server, by the official SDK. It needs the extra `mcp`."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from typing import Any, Literal, TypeVar
+
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from server.tools.mcp.failures import (
+    CONNECTION_CLOSED,
+    Failure,
+    http_error,
+    protocol_error,
+)
+from server.tools.mcp.http import Exchange, GuardTransport, http_client
+from server.tools.mcp.servers import Server
+
+CLOSE_SECONDS = 0.5
+"""Seconds in which `close` ends a session in order; the connection is cut afterwards."""
+
+_NAME = "gpt-oss-server"
+_LOGGERS = ("mcp", "httpx2", "httpcore2")
+_OLD_SERVER = frozenset({400, 404, 405, 406, 415})
+# The SDK's errors for a status without an error of JSON-RPC in the body.
+_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
+_CLOSED = "Connection closed"  # the SDK's error for requests on a transport that ended
+_MAX_PAGES = 64
+
+Result = TypeVar("Result", bound=BaseModel)
+T = TypeVar("T")
+Progress = Callable[[], None]
+TransportKind = Literal["http", "sse", "stdio"]
+
+
+@dataclass(frozen=True, slots=True)
+class Negotiated:
+    """What a connection and its server agreed on, so that the next one need not try again.
+
+    transport: the transport that the server has. discovered: the answer of a server whose protocol
+    has no handshake, None for others.
+    """
+
+    transport: TransportKind
+    discovered: types.DiscoverResult | None = None
+
+
+def silence_sdk() -> None:
+    """Turn off the loggers of the SDK: they write what servers sent, and URLs with secrets."""
+    for name in _LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+class Connection:
+    """One client of one server.
+
+    A task of its own enters and leaves the client, because its cancel scopes belong to one task.
+    The requests are sent by the tasks of their callers.
+    """
+
+    def __init__(
+        self,
+        transport: AbstractAsyncContextManager[Any],
+        exchange: Exchange,
+        kind: TransportKind,
+        known: Negotiated | None,
+    ) -> None:
+        self.exchange = exchange
+        self._kind: TransportKind = kind
+        self._closing = asyncio.Event()
+        self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        discovered = known.discovered if known else None
+        mode = "auto" if known is None else "legacy"
+        if discovered is not None:
+            mode = next(
+                each for each in MODERN_PROTOCOL_VERSIONS if each in discovered.supported_versions
+            )
+        client = Client(
+            transport,
+            mode=mode,
+            prior_discover=discovered,
+            cache=None,
+            client_info=types.Implementation(
+                name="gpt-oss-server", version=version("gpt-oss-server")
+            ),
+        )
+        self._task = asyncio.create_task(self._own(client))
+
+    async def _own(self, client: Client) -> None:
+        try:
+            async with client:
+                self._client.set_result(client)
+                await self._closing.wait()
+        except asyncio.CancelledError:
+            self._fail(protocol_error("The connection was closed.", CONNECTION_CLOSED))
+            raise
+        except Exception as error:  # also groups: the SDK runs its transports in task groups
+            self._fail(self.failure(error))
+
+    def _fail(self, failure: Failure) -> None:
+        if not self._client.done():
+            self._client.set_exception(failure)
+            self._client.exception()  # It is retrieved, even if nobody waits any more.
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._task.done() or self._closing.is_set()
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What was agreed on; after `ready`."""
+        session = self._client.result().session
+        return Negotiated(self._kind, session.discover_result)
+
+    async def ready(self) -> None:
+        """Wait until the connection is open. Raises Failure."""
+        await asyncio.shield(self._client)
+
+    async def send(
+        self, request: types.Request[Any, Any], result: type[Result], notify: Progress
+    ) -> Result:
+        """The result of a request. notify: called when the server reports progress.
+
+        Raises Failure. Cancelling the caller tells the server to end the work.
+        """
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            notify()
+
+        self.exchange.too_large = False
+        try:
+            session = self._client.result().session
+            try:
+                return await session.send_request(request, result, progress_callback=on_progress)
+            except MCPError as error:
+                if error.code != types.HEADER_MISMATCH:
+                    raise
+            # The session has to know the tool's schema to write headers of its arguments.
+            await self._list_for_headers()
+            return await session.send_request(request, result, progress_callback=on_progress)
+        except Exception as error:
+            if isinstance(error, MCPError) and error.message == _CLOSED:
+                self._closing.set()  # The next call opens another connection.
+            raise self.failure(error) from None
+
+    async def _list_for_headers(self) -> None:
+        session = self._client.result().session
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            cursor = (await session.list_tools(params=params)).next_cursor
+            if cursor is None:
+                return
+
+    def failure(self, error: BaseException) -> Failure:
+        """The failure that an exception of the SDK stands for."""
+        if isinstance(error, BaseExceptionGroup):
+            return self.failure(_leaf(error))
+        if isinstance(error, Failure):
+            return error
+        if self.exchange.too_large:
+            return protocol_error("The server sent more than it may.")
+        is_rpc = isinstance(error, MCPError) and error.message not in _STAND_INS
+        if self.exchange.status is not None and not is_rpc:
+            return http_error(self.exchange.status, self.exchange.reason)
+        if isinstance(error, ValidationError | ValueError):
+            return protocol_error("The server's answer is not valid.", types.PARSE_ERROR)
+        if isinstance(error, MCPError):
+            is_parse_error = error.code == types.PARSE_ERROR  # The SDK quotes the answer.
+            message = "The server's answer is not valid." if is_parse_error else error.message
+            return protocol_error(message, error.code)
+        if isinstance(error, OSError) and self._kind == "stdio":
+            return protocol_error("The server's program could not be started.", CONNECTION_CLOSED)
+        return protocol_error(
+            "The server could not be reached, or its address is not permitted.", CONNECTION_CLOSED
+        )
+
+    def abort(self) -> asyncio.Task[None]:
+        """Cut the connection. Returns the task, which then ends soon."""
+        self._closing.set()
+        self._task.cancel()
+        return self._task
+
+    async def close(self) -> None:
+        """End the session in order if the server permits that in time. Safe to call twice."""
+        self._closing.set()
+        if self._kind == "stdio":  # The SDK itself limits the time until the process is killed.
+            await asyncio.wait({self._task})
+            return
+        await asyncio.wait({self._task}, timeout=CLOSE_SECONDS)
+        if not self._task.done():
+            await asyncio.wait({self.abort()}, timeout=CLOSE_SECONDS)
+
+
+def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first exception in a group that is none itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class Dialer:
+    """Opens connections.
+
+    guard: limits the addresses of HTTP connections. background: gets the tasks of connections that
+    were cut, which have to be kept until they end.
+    """
+
+    def __init__(
+        self, guard: GuardTransport, background: Callable[[asyncio.Task[None]], None]
+    ) -> None:
+        self._guard = guard
+        self._background = background
+
+    async def dial(self, server: Server, known: Negotiated | None = None) -> Connection:
+        """An open connection. known: what an earlier one agreed on. Raises Failure.
+
+        Without `known`, streamable HTTP is tried first. A server that refuses it is an old one, and
+        SSE is tried, as the protocol's rules for compatibility say:
+        https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
+        """
+        kinds: list[TransportKind] = ["http", "sse"] if server.url else ["stdio"]
+        if known is not None:
+            kinds = [known.transport]
+        first: Failure | None = None
+        for kind in kinds:
+            connection = self._connection(server, kind, known)
+            try:
+                await connection.ready()
+                return connection
+            except Failure as failure:
+                first = first or failure
+                if connection.exchange.status not in _OLD_SERVER:
+                    break
+            except asyncio.CancelledError:
+                self._background(connection.abort())
+                raise
+        assert first is not None
+        raise first
+
+    def _connection(
+        self, server: Server, kind: TransportKind, known: Negotiated | None
+    ) -> Connection:
+        exchange = Exchange()
+        if server.url is None:
+            return Connection(_stdio(server), exchange, kind, known)
+        guard = partial(self._guarded, server.allow_private)
+        headers = dict(server.headers)
+        if kind == "sse":
+            exchange.gets = True
+            factory = partial(_sse_http_client, guard, exchange)
+            transport = sse_client(server.url, headers=headers, httpx_client_factory=factory)
+        else:
+            transport = _streamable(server.url, guard, exchange, headers)
+        return Connection(transport, exchange, kind, known)
+
+    def _guarded(self, allow_private: bool, transport: Any) -> Any:
+        return self._guard(transport, allow_private)
+
+
+@asynccontextmanager
+async def _streamable(
+    url: str, guard: Any, exchange: Exchange, headers: dict[str, str]
+) -> AsyncIterator[Any]:
+    async with (
+        http_client(guard, exchange, headers, None) as client,
+        streamable_http_client(url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+def _sse_http_client(
+    guard: Any, exchange: Exchange, headers: Any = None, timeout: Any = None, auth: Any = None
+) -> Any:
+    return http_client(guard, exchange, headers, timeout)
+
+
+@asynccontextmanager
+async def _stdio(server: Server) -> AsyncIterator[Any]:
+    parameters = StdioServerParameters(
+        command=server.command[0], args=list(server.command[1:]), env=dict(server.env)
+    )
+    # What the program writes to stderr may hold the contents of calls.
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230  never blocks
+        async with stdio_client(parameters, errlog=nowhere) as streams:
+            yield streams
+
+
+async def within(seconds: float, work: Awaitable[T], failure: Failure) -> T:
+    """The result of `work`. Raises `failure` if it takes too long."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise failure from None

@@ -1,0 +1,138 @@
+"""The HTTP client of the SDK's transports: guarded connections, and limits on what a server sends.
+
+It needs the extra `mcp`.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+
+import httpx2
+
+from server.tools.mcp.limits import BYTES_PER_LINE, MAX_RESPONSE, MAX_STREAM
+
+GuardTransport = Callable[[httpx2.AsyncHTTPTransport, bool], httpx2.AsyncHTTPTransport]
+"""Lets a new transport connect to permitted addresses only; the flag permits private ones."""
+
+CONNECT_SECONDS = 10.0
+# A session has one request in flight, beside the stream of notifications.
+_LIMITS = httpx2.Limits(max_connections=8, max_keepalive_connections=8, keepalive_expiry=5.0)
+
+
+class Exchange:
+    """What the last requests of one connection ran into, for the errors of calls.
+
+    status: the status of the last message to the server, None if that was a success. too_large:
+    whether a response was too long. gets: whether the connection is a `GET`, as with SSE; with
+    streamable HTTP a `GET` only offers to listen, which a server may refuse.
+    """
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.too_large = False
+        self.gets = False
+
+    def record(self, method: str, status: int) -> None:
+        """Take notice of the status of a response."""
+        if method == "POST" or (method == "GET" and self.gets):
+            self.status = status if status >= HTTPStatus.MULTIPLE_CHOICES else None
+
+    @property
+    def reason(self) -> str:
+        """The words of the status."""
+        try:
+            return HTTPStatus(self.status or 0).phrase
+        except ValueError:
+            return "unknown status"
+
+
+def http_client(
+    guard: Callable[[httpx2.AsyncHTTPTransport], httpx2.AsyncHTTPTransport],
+    exchange: Exchange,
+    headers: dict[str, str] | None,
+    timeout: httpx2.Timeout | None,
+) -> httpx2.AsyncClient:
+    """A client for one server. It reads no environment variables, and follows no redirects.
+
+    guard: lets a transport connect to what this server may be. The SDK follows redirects within the
+    origin itself.
+    """
+    transport = httpx2.AsyncHTTPTransport(verify=_ssl_context(), trust_env=False, limits=_LIMITS)
+    return httpx2.AsyncClient(
+        transport=_LimitedTransport(guard(transport), exchange),
+        headers=headers,
+        timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=None),
+        trust_env=False,
+        follow_redirects=False,
+        max_redirects=5,
+    )
+
+
+_contexts: list[ssl.SSLContext] = []
+
+
+def _ssl_context() -> ssl.SSLContext:
+    """The one context of the process: it takes 20 ms to read the certificates.
+
+    `SSL_CERT_FILE` and `SSL_CERT_DIR` name the operator's own authorities.
+    """
+    if not _contexts:
+        _contexts.append(httpx2.create_ssl_context())
+    return _contexts[0]
+
+
+class _LimitedTransport(httpx2.AsyncBaseTransport):
+    """Limits the size of responses, takes no compressed ones, and records failures."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, exchange: Exchange) -> None:
+        self._inner = inner
+        self._exchange = exchange
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        # A small compressed response may be large.
+        request.headers["accept-encoding"] = "identity"
+        response = await self._inner.handle_async_request(request)
+        self._exchange.record(request.method, response.status_code)
+        limit = MAX_STREAM if request.method == "GET" else MAX_RESPONSE
+        kind = response.headers.get("content-type", "").lower()
+        is_stream = kind.startswith("text/event-stream")
+        stream = response.stream
+        assert isinstance(stream, httpx2.AsyncByteStream)
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await stream.aclose()
+            raise httpx2.DecodingError("the server compressed its response", request=request)
+        return httpx2.Response(
+            status_code=response.status_code,
+            headers=response.headers,
+            stream=_LimitedStream(stream, self._exchange, limit, is_stream=is_stream),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _LimitedStream(httpx2.AsyncByteStream):
+    """The body of a response, up to a limit of bytes, and of lines: each event costs some work."""
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, exchange: Exchange, limit: int, *, is_stream: bool
+    ) -> None:
+        self._limit = limit
+        self._is_stream = is_stream
+        self._inner = inner
+        self._exchange = exchange
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = lines = 0
+        async for chunk in self._inner:
+            size += len(chunk)
+            lines += chunk.count(b"\n") if self._is_stream else 0
+            if size > self._limit or lines > self._limit // BYTES_PER_LINE:
+                self._exchange.too_large = True
+                # The SDK ends the request, and keeps the connection.
+                raise httpx2.StreamError(f"the response has more than {self._limit:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

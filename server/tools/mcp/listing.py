@@ -1,0 +1,193 @@
+"""Lists the tools of servers, and caches the lists. It needs the extra `mcp`.
+
+Cached lists belong to a server, the headers sent to it, and an owner. While a list is fetched, all
+who need it wait for the same fetch.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+import orjson
+from cachetools import TTLCache
+
+from harmony.names import is_name
+from server.threads import is_small, run
+from server.tools.mcp.connection import Connection, Negotiated, within
+from server.tools.mcp.failures import protocol_error, timed_out
+from server.tools.mcp.flatten import TooLarge, flatten
+from server.tools.mcp.limits import CACHE_SECONDS, LIST_SECONDS, MAX_RESPONSE
+from server.tools.mcp.servers import Server
+
+MAX_LISTED = 4096
+"""Tools of one server, before the request's filter."""
+
+_CACHE_BYTES = 64 << 20
+_MAX_PAGES = 64
+_MAX_NAME = 128
+_MAX_DESCRIPTION = 16_384
+# One level in a schema is at most two of JSON, and orjson writes 254.
+_MAX_NESTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """A tool that a server lists.
+
+    item: its entry in an item `mcp_list_tools`. parameters: its flattened schema. size: bytes of
+    the item's JSON.
+    """
+
+    name: str
+    item: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    read_only: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tools of a server, in its order, and how to connect to it."""
+
+    tools: tuple[ListedTool, ...]
+    negotiated: Negotiated
+
+    @property
+    def size(self) -> int:
+        """Bytes that the cache counts."""
+        return 1024 + sum(tool.size for tool in self.tools)
+
+
+class Listings:
+    """Lists of tools, from the cache or from the servers.
+
+    connect: an open connection, which `release` closes or keeps. background: gets tasks, which
+    have to be kept until they end.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[Server], Any],
+        release: Callable[[Server, Connection], None],
+        background: Callable[[asyncio.Task[Any]], None],
+    ) -> None:
+        self._connect = connect
+        self._release = release
+        self._background = background
+        self._cache: TTLCache[tuple[str, str], Listing] = TTLCache(
+            _CACHE_BYTES, CACHE_SECONDS, getsizeof=lambda listing: listing.size
+        )
+        self._fetches: dict[tuple[str, str], asyncio.Task[Listing]] = {}
+
+    async def get(self, server: Server, owner: str) -> Listing:
+        """The tools of a server. Raises Failure."""
+        key = (server.identity, owner)
+        if (cached := self._cache.get(key)) is not None:
+            return cached
+        fetch = self._fetches.get(key)
+        if fetch is None:
+            fetch = asyncio.create_task(self._fetch(server, key))
+            self._fetches[key] = fetch
+            self._background(fetch)
+        return await asyncio.shield(fetch)
+
+    def forget(self, server: Server, owner: str) -> None:
+        """Drop a list that turned out to be wrong."""
+        self._cache.pop((server.identity, owner), None)
+
+    def stop(self) -> None:
+        """End all fetches."""
+        for fetch in self._fetches.values():
+            fetch.cancel()
+
+    async def _fetch(self, server: Server, key: tuple[str, str]) -> Listing:
+        try:
+            failure = timed_out(LIST_SECONDS, "To list the server's tools")
+            listing = await within(LIST_SECONDS, self._list(server), failure)
+            if listing.size <= _CACHE_BYTES:
+                self._cache[key] = listing
+            return listing
+        finally:
+            del self._fetches[key]
+
+    async def _list(self, server: Server) -> Listing:
+        connection: Connection = await self._connect(server)
+        try:
+            tools = await _all_tools(connection)
+            listed = await run(lambda: tuple(_listed(server, tools)), small=_is_small(tools))
+            return Listing(listed, connection.negotiated)
+        finally:
+            self._release(server, connection)
+
+
+async def _all_tools(connection: Connection) -> list[types.Tool]:
+    tools: list[types.Tool] = []
+    cursor: str | None = None
+    for _ in range(_MAX_PAGES):
+        params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
+        page = await connection.send(
+            types.ListToolsRequest(params=params), types.ListToolsResult, lambda: None
+        )
+        tools += page.tools
+        cursor = page.next_cursor
+        if len(tools) > MAX_LISTED:
+            break
+        if cursor is None:
+            return tools
+    raise protocol_error(f"The server lists more than {MAX_LISTED:,} tools or {_MAX_PAGES} pages.")
+
+
+def _is_small(tools: list[types.Tool]) -> bool:
+    return is_small([tool.input_schema for tool in tools])
+
+
+def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
+    """The tools that can be declared. Others are left out: their names cannot stand in a header."""
+    redactor = server.redactor
+    seen: set[str] = set()
+    total = 0
+    for tool in tools:
+        name = tool.name
+        if name in seen or len(name) > _MAX_NAME or not (name.isascii() and is_name(name)):
+            continue
+        seen.add(name)
+        if _nests(tool.input_schema) > _MAX_NESTED:
+            continue
+        hints = tool.annotations
+        annotations = hints and hints.model_dump(mode="json", by_alias=True, exclude_none=True)
+        item = {
+            "name": name,
+            "description": tool.description and tool.description[:_MAX_DESCRIPTION],
+            "input_schema": tool.input_schema,
+            "annotations": annotations,
+        }
+        cleaned = redactor.clean_json(item)
+        assert isinstance(cleaned, dict)
+        try:
+            size = len(orjson.dumps(cleaned))
+            parameters = flatten(cleaned["input_schema"])
+        except TooLarge:
+            parameters = {"type": "object"}
+        except TypeError:  # what JSON cannot write, such as integers of more than 64 bits
+            continue
+        total += size
+        if total > MAX_RESPONSE:
+            raise protocol_error(f"The server's tools have more than {MAX_RESPONSE:,} bytes.")
+        read_only = hints is not None and hints.read_only_hint is True
+        yield ListedTool(name, cleaned, parameters, read_only, size)
+
+
+def _nests(value: Any) -> int:
+    """How deep a JSON value is nested; counted up to just over the limit."""
+    depth, level = 0, [value]
+    while level and depth <= _MAX_NESTED:
+        depth += 1
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+    return depth

@@ -1,0 +1,93 @@
+"""The hosted tool `mcp`: the tools of MCP servers, each as a function `LABEL__TOOL`.
+
+Source: https://platform.openai.com/docs/guides/tools-connectors-mcp
+"""
+
+import asyncio
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from server.errors import InvalidRequest
+from server.tools.base import ToolContext
+from server.tools.mcp.approvals import Approvals
+from server.tools.mcp.entry import read_server
+from server.tools.mcp.servers import Server
+
+if TYPE_CHECKING:
+    from server.tools.mcp.http import GuardTransport
+    from server.tools.mcp.runtime import Runtime
+    from server.tools.mcp.session import McpSession
+
+NAME = "mcp"
+_STOPPED = "it is not running"
+_MISSING = "the extra 'mcp' is not installed (pip install 'gpt-oss-server[mcp]')"
+
+
+class McpTool:
+    """Implements `HostedTool`.
+
+    servers: those of the operator's file, by label. guard: limits the addresses of HTTP
+    connections. approvals: makes and checks requests for
+    approval.
+    """
+
+    def __init__(
+        self, servers: Mapping[str, Server], guard: "GuardTransport", approvals: Approvals
+    ) -> None:
+        self._servers = servers
+        self._guard = guard
+        self._approvals = approvals
+        self._runtime: Runtime | None = None
+        self._problem: str | None = None
+
+    @property
+    def name(self) -> str:
+        """See `HostedTool`."""
+        return NAME
+
+    @property
+    def types(self) -> frozenset[str]:
+        """See `HostedTool`."""
+        return frozenset({"mcp"})
+
+    @property
+    def problem(self) -> str | None:
+        """See `HostedTool`."""
+        return self._problem
+
+    async def start(self) -> None:
+        """Import the SDK, which takes about a second. See `HostedTool`."""
+        try:
+            await asyncio.to_thread(importlib.import_module, "server.tools.mcp.session")
+        except ImportError as error:
+            if (error.name or "").startswith("server"):
+                raise
+            self._problem = _MISSING
+            return
+        from server.tools.mcp.runtime import Runtime
+
+        self._runtime = Runtime(self._guard)
+
+    async def stop(self) -> None:
+        """See `HostedTool`."""
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            await runtime.stop()
+
+    async def open(self, config: Mapping[str, Any], context: ToolContext) -> "McpSession":
+        """A session with one server, whose tools are listed. See `HostedTool`.
+
+        A server whose tools cannot be listed has no functions. An item of the session's declaration
+        says why. Raises InvalidRequest for an invalid entry.
+        """
+        server = read_server(config, self._servers, context.param)
+        if self._runtime is None:
+            raise InvalidRequest(
+                f"The tool '{NAME}' cannot be used on this server: {self._problem or _STOPPED}",
+                param=context.param,
+                code="tool_unavailable",
+            )
+        from server.tools.mcp.session import McpSession
+
+        return await McpSession.open(self._runtime, self._approvals, server, config, context)

@@ -1,0 +1,203 @@
+"""MCP servers as processes, and the tool with what it needs."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harmony.messages import Channel
+from server.tools.base import ToolCall, ToolContext, ToolEvent, ToolResult
+from server.tools.mcp.approvals import Approvals
+from server.tools.mcp.rules import NEVER
+from server.tools.mcp.servers import Server
+from server.tools.mcp.tool import McpTool
+
+SERVERS = Path(__file__).parent / "servers"
+OWNER = "owner"
+START_SECONDS = 60.0
+
+StartProcess = Callable[..., str]
+
+
+@dataclass
+class AnsweredInMemory:
+    """Implements `AnsweredRequests`."""
+
+    claimed: set[tuple[str, str]] = field(default_factory=set)
+
+    async def answered(self, owner: str, request_id: str) -> bool:
+        return (owner, request_id) in self.claimed
+
+    async def claim(self, owner: str, request_id: str) -> bool:
+        if (owner, request_id) in self.claimed:
+            return False
+        self.claimed.add((owner, request_id))
+        return True
+
+
+def seal(owner: str, text: str) -> str:
+    return f"sealed-{owner}-{text}"
+
+
+def unseal(owner: str, sealed: str) -> str:
+    if not sealed.startswith(f"sealed-{owner}-"):
+        raise ValueError("another owner")
+    return sealed.removeprefix(f"sealed-{owner}-")
+
+
+class BlockedAddress(Exception):
+    """The address is not public."""
+
+
+def guard(transport: Any, allow_private: bool) -> Any:
+    """A guard for the tests' addresses, which are literal."""
+    inner = transport._pool._network_backend
+
+    class Backend:
+        async def connect_tcp(self, host: str, *rest: Any, **options: Any) -> Any:
+            if not allow_private and not ip_address(host).is_global:
+                raise BlockedAddress(host)
+            return await inner.connect_tcp(host, *rest, **options)
+
+        async def sleep(self, seconds: float) -> None:
+            await inner.sleep(seconds)
+
+    transport._pool._network_backend = Backend()
+    return transport
+
+
+@pytest.fixture
+def approvals() -> Approvals:
+    return Approvals(AnsweredInMemory(), seal, unseal)
+
+
+@pytest.fixture
+async def make_tool(approvals: Approvals) -> AsyncIterator[Callable[..., Any]]:
+    """Starts a tool with the operator's servers."""
+    started: list[McpTool] = []
+
+    async def make(*servers: Server) -> McpTool:
+        tool = McpTool({server.label: server for server in servers}, guard, approvals)
+        await tool.start()
+        assert tool.problem is None
+        started.append(tool)
+        return tool
+
+    yield make
+    for tool in started:
+        await tool.stop()
+
+
+def context(**changes: Any) -> ToolContext:
+    given: dict[str, Any] = {"owner": OWNER, "timeout": 30.0, "stored": True, **changes}
+    return ToolContext(answer_id="resp_1", param="tools.0", **given)
+
+
+def call(name: str, content: str = "{}", **changes: Any) -> ToolCall:
+    return ToolCall("mcp_1", f"functions.{name}", Channel.COMMENTARY, content, **changes)
+
+
+async def events(session: Any, made: ToolCall) -> list[ToolEvent]:
+    return [event async for event in session.run(made)]
+
+
+async def result(session: Any, made: ToolCall) -> ToolResult:
+    last = (await events(session, made))[-1]
+    assert isinstance(last, ToolResult)
+    return last
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process accepts connections."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            assert process.poll() is None, "the server ended"
+            time.sleep(0.05)
+    raise TimeoutError("the server does not listen")
+
+
+class Processes:
+    """The servers of one test module."""
+
+    def __init__(self) -> None:
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def start(
+        self, command: list[str], port: int, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a server, and wait until it listens."""
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.running.append(process)
+        wait_for(port, process)
+        return process
+
+    def stop(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    started = Processes()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module")
+def http_url(processes: Processes) -> str:
+    """The SDK's server over streamable HTTP."""
+    port = free_port()
+    processes.start([sys.executable, str(SERVERS / "tools.py"), "http", str(port)], port)
+    return f"http://127.0.0.1:{port}/mcp"
+
+
+@pytest.fixture(scope="module")
+def sse_url(processes: Processes) -> str:
+    """The SDK's server over SSE, as old servers have it."""
+    port = free_port()
+    processes.start([sys.executable, str(SERVERS / "tools.py"), "sse", str(port)], port)
+    return f"http://127.0.0.1:{port}/sse"
+
+
+@pytest.fixture(scope="module")
+def program() -> tuple[str, ...]:
+    """The command of the SDK's server over stdio."""
+    return (sys.executable, str(SERVERS / "tools.py"), "stdio")
+
+
+@pytest.fixture(scope="module")
+def hostile(processes: Processes) -> Callable[[str], Server]:
+    """The hostile server that misbehaves as the path says."""
+    port = free_port()
+    processes.start([sys.executable, str(SERVERS / "hostile.py"), str(port)], port)
+
+    def at(path: str, **changes: Any) -> Server:
+        given = {"allow_private": True, "configured": True, "approvals": (NEVER,), **changes}
+        return Server("h", url=f"http://127.0.0.1:{port}{path}", **given)
+
+    return at

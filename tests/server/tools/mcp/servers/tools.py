@@ -1,0 +1,93 @@
+"""An MCP server of the SDK: `python tools.py stdio`, or `python tools.py http|sse PORT`."""
+
+import asyncio
+import os
+import sys
+from typing import Annotated
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.utilities.types import Image
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+server = MCPServer("tools")
+calls = 0
+
+
+class Place(BaseModel):
+    city: str
+    country: str | None = None
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: Annotated[int, Field(description="The second number")] = 1) -> int:
+    """Add two numbers."""
+    global calls
+    calls += 1
+    return a + b
+
+
+@server.tool()
+def count() -> str:
+    """How many times `add` ran."""
+    return str(calls)
+
+
+@server.tool()
+def weather(place: Place, unit: str | None = None) -> str:
+    """The weather of a place."""
+    return f"Sunny in {place.city}"
+
+
+@server.tool()
+def fail() -> str:
+    """Fail."""
+    raise ValueError("it did not work")
+
+
+@server.tool()
+def picture() -> Image:
+    """A picture."""
+    return Image(data=b"\x89PNG" * 10, format="png")
+
+
+@server.tool()
+def secret() -> str:
+    """The environment variable TOKEN."""
+    return f"the token is {os.environ.get('TOKEN')}"
+
+
+@server.tool()
+async def slow(steps: int, context: Context) -> str:
+    """Report progress, then return."""
+    for step in range(steps):
+        await context.report_progress(step, steps)
+        await asyncio.sleep(0.01)
+    return "done"
+
+
+@server.tool()
+async def hang() -> str:
+    """Never return."""
+    await asyncio.sleep(3600)
+    return "late"
+
+
+@server.tool()
+def region(name: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+    """A tool of whose argument the client has to repeat a value in a header."""
+    return f"in {name}"
+
+
+@server.tool()
+def die() -> str:
+    """End the process."""
+    os._exit(1)
+
+
+if sys.argv[1] == "stdio":
+    server.run("stdio")
+elif sys.argv[1] == "http":
+    server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
+else:
+    server.run("sse", host="127.0.0.1", port=int(sys.argv[2]))

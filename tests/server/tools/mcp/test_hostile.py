@@ -1,0 +1,314 @@
+"""What comes of a server that hangs, dies, floods or lies."""
+
+import json
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from harmony.grammar import AnyObject
+from server.tools.base import ToolProgress
+from server.tools.mcp import listing as listing_module
+from server.tools.mcp.limits import MAX_OUTPUT
+from server.tools.mcp.servers import Server
+from tests.server.tools.mcp.conftest import call, context, events, result
+
+MakeTool = Callable[..., Any]
+Hostile = Callable[..., Server]
+ENTRY = {"type": "mcp", "server_label": "h", "require_approval": "never"}
+
+
+def counted(server: Server) -> dict[str, int]:
+    origin = server.origin
+    assert origin is not None
+    with urllib.request.urlopen(f"{origin}/count") as response:
+        return dict(json.load(response))
+
+
+HANGS = "took more than"
+FAULTS = {
+    "/wrong-id": ("mcp_protocol_error", HANGS),
+    "/hang": ("mcp_protocol_error", HANGS),
+    "/endless": ("mcp_protocol_error", HANGS),
+    "/flood": ("mcp_protocol_error", "sent more than it may"),
+    "/large": ("mcp_protocol_error", "sent more than it may"),
+    "/large-event": ("mcp_protocol_error", ""),
+    "/gzip": ("mcp_protocol_error", ""),
+    "/redirect": ("http_error", "HTTP 307"),
+    "/not-json": ("mcp_protocol_error", ""),
+    "/not-mcp": ("mcp_protocol_error", ""),
+    "/html": ("mcp_protocol_error", "content type"),
+    "/refuses": ("http_error", "HTTP 401"),
+    "/fails": ("http_error", "HTTP 503"),
+    "/strange": ("http_error", "HTTP 799 (unknown status)"),
+    "/cut": ("mcp_protocol_error", ""),
+}
+
+
+@pytest.mark.parametrize("path", FAULTS)
+async def test_a_faulty_call_costs_only_itself(
+    path: str, hostile: Hostile, make_tool: MakeTool
+) -> None:
+    kind, words = FAULTS[path]
+    tool = await make_tool(hostile(path))
+    timeout = 1.0 if words == HANGS else 30.0
+    session = await tool.open(ENTRY, context(timeout=timeout))
+
+    failed = await result(session, call("h__add"))
+
+    assert failed.failed
+    assert failed.fields["output"] is None
+    assert failed.fields["error"]["type"] == kind
+    assert words in failed.fields["error"]["message"]
+    assert "169.254" not in failed.text
+    await session.close()
+
+
+async def test_only_the_loop_of_one_call_reads_a_flood(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/endless"))
+    session = await tool.open(ENTRY, context(timeout=1.0))
+
+    made = await events(session, call("h__add"))
+
+    assert {type(event) for event in made[:-1]} == {ToolProgress}
+    await session.close()
+
+
+async def test_closing_a_call_ends_it(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/endless"))
+    session = await tool.open(ENTRY, context())
+    running = session.run(call("h__add"))
+    await anext(running)
+
+    await running.aclose()
+
+    with pytest.raises(StopAsyncIteration):
+        await anext(running)
+    await session.close()
+
+
+async def test_a_server_may_not_ask_the_client(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/asks"))
+    session = await tool.open(ENTRY, context())
+
+    assert (await result(session, call("h__add"))).text == "5"
+    await session.close()
+
+
+async def test_the_next_call_works_after_a_fault(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/flood"))
+    session = await tool.open(ENTRY, context())
+
+    first = await result(session, call("h__add"))
+    second = await result(session, call("h__add"))
+
+    assert first.text == second.text
+    await session.close()
+
+
+async def test_a_private_address_is_not_connected_to(hostile: Hostile, make_tool: MakeTool) -> None:
+    server = hostile("/private", allow_private=False)
+    tool = await make_tool(server)
+
+    session = await tool.open(ENTRY, context())
+
+    (item,) = session.declaration.opening
+    assert "not permitted" in item["error"]
+    assert not [path for path in counted(server) if path.startswith("/private")]
+
+
+LISTS = {
+    "/list-hang": "took more than",
+    "/list-fails": "HTTP 500",
+    "/deaf": "took more than",
+    "/pages": "64 pages",
+    "/too-many": "4,096 tools",
+    "/many": "128 tools",
+    "/big": "more than it may",
+    "/deeper": "not valid",
+    "/no-schema": "not valid",
+    "/not-tools": "not valid",
+}
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_list_that_fails_gives_an_item_and_no_functions(
+    path: str, hostile: Hostile, make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if LISTS[path] == HANGS:
+        monkeypatch.setattr(listing_module, "LIST_SECONDS", 0.5)
+    tool = await make_tool(hostile(path))
+
+    session = await tool.open(ENTRY, context())
+
+    assert (session.declaration.functions, session.declaration.calls) == ((), ())
+    (item,) = session.declaration.opening
+    assert item["type"] == "mcp_list_tools"
+    assert item["tools"] == []
+    assert LISTS[path] in item["error"]
+    assert "hunter2222" not in item["error"]
+
+
+async def test_tools_of_several_pages_are_listed(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/two-pages"))
+
+    session = await tool.open(ENTRY, context())
+
+    assert [each.name for each in session.declaration.functions] == ["h__add", "h__second"]
+
+
+async def test_names_that_no_header_can_have_are_left_out(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/names"))
+
+    session = await tool.open(ENTRY, context())
+
+    assert [each.name for each in session.declaration.functions] == ["h__add"]
+    assert [each["name"] for each in session.declaration.opening[0]["tools"]] == ["add"]
+
+
+async def test_a_schema_bomb_permits_any_object(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/bomb"))
+
+    session = await tool.open(ENTRY, context())
+
+    assert session.declaration.calls[0].body == AnyObject()
+    assert session.declaration.functions[0].parameters == {"type": "object"}
+
+
+async def test_a_schema_nested_too_deep_is_left_out(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/deep"))
+
+    session = await tool.open(ENTRY, context())
+
+    assert [each.name for each in session.declaration.functions] == ["h__plain"]
+
+
+@pytest.mark.parametrize("path", ["/odd", "/regex"])
+async def test_a_hostile_schema_does_not_stop_a_call(
+    path: str, hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile(path))
+    session = await tool.open(ENTRY, context())
+
+    arguments = json.dumps({"a": "a" * 40 + "!"})
+
+    assert (await result(session, call("h__add", arguments))).text == "5"
+    await session.close()
+
+
+async def test_a_tool_that_is_gone_fails_and_the_list_is_made_anew(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/changing"))
+    first = await tool.open(ENTRY, context())
+
+    failed = await result(first, call("h__add"))
+    second = await tool.open(ENTRY, context())
+
+    assert failed.fields["error"]["code"] == -32602
+    assert [each.name for each in second.declaration.functions] == ["h__other"]
+    await first.close()
+
+
+async def test_a_list_of_a_server_that_cannot_be_reached_any_more_is_dropped(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/moved"))
+    first = await tool.open(ENTRY, context())
+
+    failed = await result(first, call("h__add"))
+    second = await tool.open(ENTRY, context())
+
+    assert failed.fields["error"]["code"] == 502
+    assert "HTTP 502" in second.declaration.opening[0]["error"]
+
+
+async def test_a_list_is_fetched_once_for_each_owner(hostile: Hostile, make_tool: MakeTool) -> None:
+    server = hostile("/cached")
+    tool = await make_tool(server)
+
+    for owner in ("a", "a", "b"):
+        await tool.open(ENTRY, context(owner=owner))
+
+    assert counted(server)["/cached tools/list "] == 2
+
+
+async def test_a_list_is_fetched_again_with_other_headers(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    server = hostile("/headers")
+    tool = await make_tool(server)
+
+    for token in ("one", "two"):
+        await tool.open({**ENTRY, "authorization": token}, context())
+
+    assert counted(server)["/headers tools/list Bearer one"] == 1
+    assert counted(server)["/headers tools/list Bearer two"] == 1
+
+
+async def test_a_long_result_is_truncated(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/long"))
+    session = await tool.open(ENTRY, context())
+
+    text = (await result(session, call("h__add"))).text
+
+    assert len(text.encode()) <= MAX_OUTPUT
+    assert text.endswith("[The rest of the result is left out.]")
+    await session.close()
+
+
+async def test_a_result_of_many_bytes_is_not_truncated_below_the_limit(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/wide"))
+    session = await tool.open(ENTRY, context())
+
+    assert (await result(session, call("h__add"))).text == "é" * 300_000
+    await session.close()
+
+
+async def test_secrets_that_a_server_repeats_are_redacted(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/echo"))
+    session = await tool.open({**ENTRY, "authorization": "secret-token"}, context())
+
+    assert (await result(session, call("h__add"))).text == "got [redacted]"
+    await session.close()
+
+
+async def test_the_sdk_logs_nothing_of_a_server(
+    hostile: Hostile, make_tool: MakeTool, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool = await make_tool(hostile("/not-json?key=hunter2222"))
+    session = await tool.open({**ENTRY, "authorization": "secret-token"}, context())
+
+    await result(session, call("h__add", '{"text": "private words"}'))
+    await session.close()
+
+    for word in ("hunter2222", "secret-token", "private words", "{]"):
+        assert word not in caplog.text
+
+
+KINDS = {
+    "/kinds": "5\n[audio of type audio/wav, 3 bytes, left out]\n[resource: f at file:///f]\n"
+    "[resource: file:///t]\ninside\n[resource of type binary, 3 bytes, left out]",
+    "/structured": '{"sum":5}',
+    "/empty": "[The tool returned nothing.]",
+}
+
+
+@pytest.mark.parametrize("path", KINDS)
+async def test_content_that_is_no_text_becomes_a_note(
+    path: str, hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile(path))
+    session = await tool.open(ENTRY, context())
+
+    assert (await result(session, call("h__add"))).text == KINDS[path]
+    await session.close()

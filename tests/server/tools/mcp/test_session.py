@@ -1,0 +1,452 @@
+"""Sessions with servers of the SDK, over each transport."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from harmony.grammar import SchemaJson
+from server.errors import InvalidRequest
+from server.tools.base import ApprovalRequested, ToolProgress
+from server.tools.mcp.rules import NEVER
+from server.tools.mcp.servers import Server
+from tests.server.tools.mcp.conftest import AnsweredInMemory, call, context, events, result
+
+MakeTool = Callable[..., Any]
+ASK = {"type": "mcp", "server_label": "t"}
+NEVER_ASK = {**ASK, "require_approval": "never"}
+
+
+@pytest.fixture(params=["http", "sse", "stdio"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """The SDK's server, over each transport."""
+    if request.param == "stdio":
+        command = request.getfixturevalue("program")
+        return Server("t", command=command, env={"TOKEN": "hunter2222"}, configured=True)
+    url = request.getfixturevalue(f"{request.param}_url")
+    return Server("t", url=url, allow_private=True, configured=True)
+
+
+@pytest.fixture
+def over_http(http_url: str) -> Server:
+    """The SDK's server, over streamable HTTP."""
+    return Server("t", url=http_url, allow_private=True, configured=True)
+
+
+async def test_tools_become_functions(server: Server, make_tool: MakeTool) -> None:
+    tool = await make_tool(server)
+
+    declaration = (await tool.open(NEVER_ASK, context())).declaration
+
+    assert [each.name for each in declaration.functions][:2] == ["t__add", "t__count"]
+    assert declaration.calls[0].recipient == "functions.t__add"
+    assert declaration.call_fields["functions.t__add"] == {"name": "add"}
+    assert declaration.fields == {"server_label": "t"}
+
+
+async def test_a_call_has_a_result(server: Server, make_tool: MakeTool) -> None:
+    tool = await make_tool(server)
+    session = await tool.open(NEVER_ASK, context())
+
+    added = await result(session, call("t__add", '{"a": 2, "b": 3}'))
+
+    assert (added.text, added.failed) == ("5", False)
+    assert added.fields == {"output": "5", "error": None}
+    await session.close()
+
+
+async def test_a_tool_that_fails_has_an_execution_error(
+    server: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(server)
+    session = await tool.open(NEVER_ASK, context())
+
+    failed = await result(session, call("t__fail"))
+
+    error = failed.fields["error"]
+    assert (failed.failed, failed.fields["output"]) == (True, None)
+    assert error["type"] == "mcp_tool_execution_error"
+    assert error["content"][0]["text"] in failed.text
+    await session.close()
+
+
+async def test_progress_is_reported(server: Server, make_tool: MakeTool) -> None:
+    tool = await make_tool(server)
+    session = await tool.open(NEVER_ASK, context())
+
+    *steps, last = await events(session, call("t__slow", '{"steps": 5}'))
+
+    assert {type(step) for step in steps} == {ToolProgress}
+    assert last.text == "done"
+    await session.close()
+
+
+async def test_a_call_that_hangs_times_out_and_the_next_one_works(
+    server: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(server)
+    session = await tool.open(NEVER_ASK, context(timeout=0.5))
+
+    hung = await result(session, call("t__hang"))
+    session = await tool.open(NEVER_ASK, context())
+    added = await result(session, call("t__add", '{"a": 1}'))
+
+    assert hung.fields["error"]["code"] == -32001
+    assert added.text == "2"
+    await session.close()
+
+
+async def test_a_call_is_cancelled_when_it_is_closed(server: Server, make_tool: MakeTool) -> None:
+    tool = await make_tool(server)
+    session = await tool.open(NEVER_ASK, context())
+    running = session.run(call("t__slow", '{"steps": 100000}'))
+    await anext(running)
+
+    await running.aclose()
+
+    assert (await result(session, call("t__add", '{"a": 1}'))).text == "2"
+    await session.close()
+
+
+async def test_arguments_are_repeated_in_headers_where_the_server_demands_it(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(NEVER_ASK, context())
+
+    assert (await result(session, call("t__region", '{"name": "here"}'))).text == "in here"
+    await session.close()
+
+
+async def test_a_program_that_dies_is_started_again(
+    program: tuple[str, ...], make_tool: MakeTool
+) -> None:
+    tool = await make_tool(Server("t", command=program, configured=True))
+    session = await tool.open(NEVER_ASK, context())
+
+    died = await result(session, call("t__die"))
+    added = await result(session, call("t__add", '{"a": 1}'))
+
+    assert died.failed
+    assert added.text == "2"
+
+
+async def test_a_program_is_shared_by_all_answers(
+    program: tuple[str, ...], make_tool: MakeTool
+) -> None:
+    tool = await make_tool(Server("t", command=program, configured=True))
+    sessions = [await tool.open(NEVER_ASK, context(owner=name)) for name in ("a", "b", "c")]
+
+    await asyncio.gather(*(result(each, call("t__add", '{"a": 1}')) for each in sessions))
+
+    assert (await result(sessions[0], call("t__count"))).text == "3"
+
+
+async def test_a_program_that_is_missing_gives_an_error(make_tool: MakeTool) -> None:
+    tool = await make_tool(Server("t", command=("/nowhere/program",), configured=True))
+
+    session = await tool.open(NEVER_ASK, context())
+
+    assert session.declaration.opening[0]["error"] == "The server's program could not be started."
+
+
+async def test_a_server_that_is_down_gives_an_error(make_tool: MakeTool) -> None:
+    url = "http://127.0.0.1:9/mcp"
+    tool = await make_tool(Server("t", url=url, allow_private=True, configured=True))
+
+    session = await tool.open(NEVER_ASK, context())
+
+    assert session.declaration.opening[0]["error"].startswith("The server could not be reached")
+
+
+async def test_the_environment_of_a_program_is_redacted(
+    program: tuple[str, ...], make_tool: MakeTool
+) -> None:
+    server = Server("t", command=program, env={"TOKEN": "hunter2222"}, configured=True)
+    tool = await make_tool(server)
+    session = await tool.open(NEVER_ASK, context())
+
+    assert (await result(session, call("t__secret"))).text == "the token is [redacted]"
+
+
+async def test_an_image_becomes_a_note(over_http: Server, make_tool: MakeTool) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(NEVER_ASK, context())
+
+    text = (await result(session, call("t__picture"))).text
+
+    assert text == "[image of type image/png, 42 bytes, left out]"
+    await session.close()
+
+
+async def test_the_list_is_an_item_at_the_beginning(over_http: Server, make_tool: MakeTool) -> None:
+    tool = await make_tool(over_http)
+
+    (item,) = (await tool.open(NEVER_ASK, context())).declaration.opening
+
+    assert item["id"].startswith("mcpl_")
+    assert (item["type"], item["server_label"]) == ("mcp_list_tools", "t")
+    assert item["tools"][0]["name"] == "add"
+    assert item["tools"][0]["annotations"] == {"readOnlyHint": True}
+    assert "error" not in item
+
+
+async def test_a_list_that_the_context_has_is_not_repeated(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    (item,) = (await tool.open(NEVER_ASK, context())).declaration.opening
+
+    again = await tool.open(NEVER_ASK, context(history=(item,)))
+    other = await tool.open(NEVER_ASK, context(history=({**item, "tools": []},)))
+
+    assert again.declaration.opening == ()
+    assert len(other.declaration.opening) == 1
+    assert len(again.declaration.functions) == len(item["tools"])
+
+
+@pytest.mark.parametrize("allowed", [["add", "no"], {"tool_names": ["add"]}, {"read_only": True}])
+async def test_only_allowed_tools_are_declared_and_run(
+    allowed: Any, over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+
+    session = await tool.open({**NEVER_ASK, "allowed_tools": allowed}, context())
+
+    assert [each.name for each in session.declaration.functions] == ["t__add"]
+    assert [each["name"] for each in session.declaration.opening[0]["tools"]] == ["add"]
+    assert (await result(session, call("t__count"))).fields["error"]["code"] == -32601
+
+
+async def test_the_grammar_constrains_arguments_by_the_flattened_schema(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+
+    session = await tool.open(NEVER_ASK, context())
+
+    bodies = {each.recipient: each.body for each in session.declaration.calls}
+    body = bodies["functions.t__weather"]
+    assert isinstance(body, SchemaJson)
+    assert "$ref" not in json.dumps(body.schema)
+    jsonschema.Draft202012Validator.check_schema(body.schema)
+
+
+@pytest.mark.parametrize("content", ['{"a": "x"}', "{}", "[1]", "{", '{"a": 1, "b": {}}'])
+async def test_arguments_that_do_not_fit_are_explained_to_the_model(
+    content: str, over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(NEVER_ASK, context())
+
+    failed = await result(session, call("t__add", content))
+
+    assert failed.fields["error"]["code"] == -32602
+    assert "the arguments" in failed.text
+
+
+async def test_the_description_of_a_server_stands_at_its_first_tool(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+
+    session = await tool.open({**NEVER_ASK, "server_description": "Sums."}, context())
+
+    first, second, *_ = session.declaration.functions
+    assert first.description == "Add two numbers.\nAbout all tools t__*: Sums."
+    assert second.description == "How many times `add` ran."
+
+
+async def test_a_call_needs_approval_unless_the_request_says_otherwise(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(ASK, context())
+
+    made = await events(session, call("t__add", '{"a": 1}'))
+
+    (asked,) = made
+    assert isinstance(asked, ApprovalRequested)
+    assert asked.item["type"] == "mcp_approval_request"
+    assert asked.item["id"].startswith("mcpr_")
+    assert (asked.item["name"], asked.item["arguments"]) == ("add", '{"a": 1}')
+    assert "functions.t__add" in session.declaration.approvals
+
+
+async def test_arguments_are_checked_before_approval_is_requested(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(ASK, context())
+
+    assert (await result(session, call("t__add", "{}"))).failed
+
+
+async def test_an_operator_requires_approval_whatever_a_request_says(
+    http_url: str, make_tool: MakeTool
+) -> None:
+    from server.tools.mcp.rules import ALWAYS
+
+    rules = (ALWAYS,)
+    server = Server("t", url=http_url, allow_private=True, approvals=rules, configured=True)
+    tool = await make_tool(server)
+
+    session = await tool.open(NEVER_ASK, context())
+
+    assert isinstance((await events(session, call("t__count")))[-1], ApprovalRequested)
+
+
+async def test_an_operator_may_permit_calls_of_requests_that_say_nothing(
+    http_url: str, make_tool: MakeTool
+) -> None:
+    rules = (NEVER,)
+    server = Server("t", url=http_url, allow_private=True, approvals=rules, configured=True)
+    tool = await make_tool(server)
+
+    session = await tool.open(ASK, context())
+
+    assert not session.declaration.approvals
+    assert not (await result(session, call("t__count"))).failed
+    await session.close()
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_an_approved_call_runs_once(
+    stored: bool, over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    first = await tool.open(ASK, context(stored=stored))
+    (asked,) = await events(first, call("t__add", '{"a": 1}'))
+    assert (first.state is not None) == stored
+    approved = call("t__add", '{"a": 1}', approval_request_id=asked.item["id"])
+
+    second = await tool.open(ASK, context(stored=stored, state=first.state))
+    await second.check(approved, "input.1")
+    added = await result(second, approved)
+    again = await result(second, approved)
+
+    assert added.text == "2"
+    assert again.failed
+    assert "only once" in again.text
+    assert second.state is None
+    await second.close()
+
+
+async def test_a_refused_call_does_not_run_later(over_http: Server, make_tool: MakeTool) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(ASK, context())
+    (asked,) = await events(session, call("t__count"))
+    answered = call("t__count", approval_request_id=asked.item["id"])
+
+    refused = await session.refuse(answered)
+    again = await session.refuse(answered)
+    ran = await result(session, answered)
+
+    assert (refused, again, ran.failed) == (True, False, True)
+    assert session.state is None
+
+
+async def test_an_approval_is_checked_while_the_server_is_down(
+    hostile: Callable[..., Server], make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/list-fails", approvals=()))
+    session = await tool.open({**ASK, "server_label": "h"}, context(stored=False))
+    approvals = session._approvals
+    request_id = approvals.request_id(session._proposed("add", "{}"), stored=False)
+    approved = call("h__add", approval_request_id=request_id)
+
+    await session.check(approved, "input.1")
+
+    assert "no such tool" in (await result(session, approved)).text
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_an_approval_holds_for_the_same_call_only(
+    stored: bool, over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(ASK, context(stored=stored))
+    (asked,) = await events(session, call("t__add", '{"a": 1}'))
+    approved = asked.item["id"]
+
+    with pytest.raises(InvalidRequest) as changed:
+        await session.check(call("t__add", '{"a": 2}', approval_request_id=approved), "input.1")
+    with pytest.raises(InvalidRequest) as other:
+        await session.check(call("t__count", '{"a": 1}', approval_request_id=approved), "input.1")
+    with pytest.raises(InvalidRequest) as made_up:
+        await session.check(call("t__add", '{"a": 1}', approval_request_id="mcpr_1"), "input.1")
+
+    assert (changed.value.code, changed.value.param) == ("approval_request_mismatch", "input.1")
+    assert other.value.code == "approval_request_mismatch"
+    assert made_up.value.code == "approval_request_not_found"
+
+
+async def test_an_approval_of_another_owner_is_not_found(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    first = await tool.open(ASK, context(stored=False, owner="a"))
+    (asked,) = await events(first, call("t__add", '{"a": 1}'))
+    second = await tool.open(ASK, context(stored=False, owner="b"))
+
+    approved = call("t__add", '{"a": 1}', approval_request_id=asked.item["id"])
+
+    with pytest.raises(InvalidRequest) as error:
+        await second.check(approved, "input.1")
+
+    assert error.value.code == "approval_request_not_found"
+
+
+async def test_requests_for_approval_without_an_answer_are_limited(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    session = await tool.open(ASK, context())
+
+    asked = [(await events(session, call("t__count")))[-1].item["id"] for _ in range(70)]
+
+    assert list(session.state["approvals"]) == asked[-64:]
+
+
+async def test_an_operator_limits_the_time_of_calls(http_url: str, make_tool: MakeTool) -> None:
+    server = Server("t", url=http_url, allow_private=True, timeout=0.2, configured=True)
+    tool = await make_tool(server)
+    session = await tool.open(NEVER_ASK, context(timeout=1000.0))
+
+    assert "more than 0.2 seconds" in (await result(session, call("t__hang"))).text
+    await session.close()
+
+
+async def test_the_echo_has_no_secrets(http_url: str, make_tool: MakeTool) -> None:
+    url = f"{http_url}?key=hunter2222"
+    tool = await make_tool(Server("t", url=url, allow_private=True, configured=True))
+    entry = {**NEVER_ASK, "server_url": url, "authorization": "token22", "headers": {"x-a": "b"}}
+
+    echo = (await tool.open(entry, context())).declaration.echo
+
+    assert echo == {
+        "type": "mcp",
+        "server_label": "t",
+        "server_url": http_url.removesuffix("/mcp"),
+        "server_description": None,
+        "allowed_tools": None,
+        "require_approval": "never",
+        "headers": None,
+    }
+
+
+async def test_nothing_is_cited(over_http: Server, make_tool: MakeTool) -> None:
+    session = await (await make_tool(over_http)).open(ASK, context())
+
+    assert session.cite(0) is None
+
+
+def test_an_answered_request_is_claimed_once() -> None:
+    answered = AnsweredInMemory()
+
+    claims = [asyncio.run(answered.claim("a", "mcpr_1")) for _ in range(2)]
+
+    assert claims == [True, False]

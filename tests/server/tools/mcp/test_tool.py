@@ -1,0 +1,155 @@
+"""The tool: its start and stop, and many answers at once."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.errors import InvalidRequest
+from server.tools.base import HostedTool, ToolResult
+from server.tools.mcp.approvals import Approvals
+from server.tools.mcp.rules import NEVER
+from server.tools.mcp.servers import Server
+from server.tools.mcp.tool import McpTool
+from tests.server.tools.mcp.conftest import call, context, guard, result
+
+MakeTool = Callable[..., Any]
+ROOT = Path(__file__).parents[4]
+ENTRY = {"type": "mcp", "require_approval": "never"}
+
+
+async def test_it_is_a_hosted_tool(approvals: Approvals) -> None:
+    tool: HostedTool = McpTool({}, guard, approvals)
+
+    await tool.start()
+
+    assert (tool.name, tool.types, tool.problem) == ("mcp", {"mcp"}, None)
+    await tool.stop()
+    await tool.stop()
+
+
+async def test_without_the_extra_it_has_a_problem(
+    approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith(("server.tools.mcp.", "mcp")) and name != "server.tools.mcp.tool":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    tool = McpTool({}, guard, approvals)
+
+    await tool.start()
+
+    assert "gpt-oss-server[mcp]" in (tool.problem or "")
+    with pytest.raises(Exception, match="cannot be used"):
+        await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
+
+
+def test_the_sdk_is_imported_when_the_tool_starts() -> None:
+    code = "import sys, server.tools.mcp.tool; print({'mcp', 'httpx2'} & sys.modules.keys())"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "set()"
+
+
+async def test_a_tool_that_was_stopped_opens_nothing(approvals: Approvals) -> None:
+    tool = McpTool({}, guard, approvals)
+
+    with pytest.raises(InvalidRequest) as error:
+        await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
+
+    assert (error.value.param, error.value.code) == ("tools.0", "tool_unavailable")
+
+
+async def test_stopping_ends_calls_of_programs(
+    program: tuple[str, ...], approvals: Approvals
+) -> None:
+    tool = McpTool({"t": Server("t", command=program, configured=True)}, guard, approvals)
+    await tool.start()
+    session = await tool.open({**ENTRY, "server_label": "t"}, context())
+    running = session.run(call("t__slow", '{"steps": 100000}'))
+    await anext(running)
+
+    await tool.stop()
+
+    *_, last = [event async for event in running]
+    assert last.failed
+    assert "stopping" in (await result(session, call("t__count"))).text
+
+
+@pytest.mark.parametrize("transport", ["http", "sse", "stdio"])
+async def test_nothing_is_left_after_a_stop(
+    transport: str, approvals: Approvals, request: pytest.FixtureRequest
+) -> None:
+    if transport == "stdio":
+        server = Server("t", command=request.getfixturevalue("program"), configured=True)
+    else:
+        url = request.getfixturevalue(f"{transport}_url")
+        server = Server("t", url=url, allow_private=True, configured=True)
+    before = asyncio.all_tasks()
+    tool = McpTool({"t": server}, guard, approvals)
+    await tool.start()
+    session = await tool.open({**ENTRY, "server_label": "t"}, context(timeout=0.3))
+    await result(session, call("t__add", '{"a": 1}'))
+    await result(session, call("t__hang"))
+
+    await session.close()
+    await session.close()
+    await tool.stop()
+
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_server_that_hangs_delays_no_other(
+    hostile: Callable[..., Server], http_url: str, make_tool: MakeTool
+) -> None:
+    """100 answers over four servers: all calls of three of them end while the fourth hangs."""
+    paths = {"one": "/one", "two": "/two", "three": "/three", "hung": "/hang"}
+    servers = {
+        label: Server(
+            label, url=hostile(path).url, allow_private=True, approvals=(NEVER,), configured=True
+        )
+        for label, path in paths.items()
+    }
+    tool = await make_tool(*servers.values())
+
+    async def answer(label: str) -> ToolResult:
+        session = await tool.open({**ENTRY, "server_label": label}, context(timeout=600.0))
+        try:
+            return await result(session, call(f"{label}__add"))
+        finally:
+            await session.close()
+
+    tasks = {label: [asyncio.create_task(answer(label)) for _ in range(25)] for label in servers}
+    others = [task for label in ("one", "two", "three") for task in tasks[label]]
+
+    texts = {made.text for made in await asyncio.gather(*others)}
+
+    assert texts == {"5"}
+    assert not any(task.done() for task in tasks["hung"])
+    for task in tasks["hung"]:
+        task.cancel()
+    await asyncio.gather(*tasks["hung"], return_exceptions=True)
+
+
+async def test_a_server_that_does_not_list_delays_no_other(
+    hostile: Callable[..., Server], make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/list-hang"))
+    other = await make_tool(hostile("/fine"))
+    entry = {**ENTRY, "server_label": "h"}
+    hung = [asyncio.create_task(tool.open(entry, context(owner=f"{n}"))) for n in range(25)]
+
+    opened = await asyncio.gather(*(other.open(entry, context(owner=f"{n}")) for n in range(25)))
+
+    assert {len(session.declaration.functions) for session in opened} == {1}
+    assert not any(task.done() for task in hung)
+    for task in hung:
+        task.cancel()
+    await asyncio.gather(*hung, return_exceptions=True)
