@@ -359,7 +359,7 @@ async def test_a_conversation_has_the_results_and_the_state_of_its_last_response
     fields: dict[str, Any] = {"conversation": {"id": "conv_1"}}
     await store.begin(running("one", **fields))
     ended = replace(
-        turn("one", given=(), made=(stored,), status="completed", **fields),
+        turn("one", input_items=(), made=(stored,), status="completed", **fields),
         tool_state={"python": {"container": "c"}},
     )
     await store.end(ended, numbered(0))
