@@ -1,7 +1,7 @@
 """Creates the ASGI application from the settings, a backend and a store."""
 
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -19,6 +19,7 @@ from server.context import Context
 from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
+from server.generation.hosted_calls import ToolLimits
 from server.http.access import Access
 from server.http.answers import CLIENT_CLOSED_REQUEST, error_response, json_response
 from server.http.bodies import Bodies
@@ -50,8 +51,30 @@ from server.settings import DEFAULT_MAX_RUNNING, Settings
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
 from server.telemetry.readiness import Readiness
+from server.tools import registry
+from server.tools.base import HostedTool
+from server.tools.registry import ToolSetup
+from server.tools.toolbox import Toolbox
 
 SECONDS_A_DAY = 86_400
+
+ROUTES = (
+    responses,
+    chat,
+    responses_socket,
+    stored_responses,
+    input_tokens,
+    compact,
+    conversations,
+    legacy_completions,
+    render,
+    stored_chat,
+    tokens,
+    models,
+    health,
+    openapi,
+)
+"""The router searches them in this order: frequent ones come first."""
 
 PUBLIC_ENDPOINTS = frozenset(
     route.endpoint
@@ -62,13 +85,20 @@ PUBLIC_ENDPOINTS = frozenset(
 """The endpoints that need no key: load balancers have none, and the API's description is public."""
 
 
-def create_app(settings: Settings, backend: Backend, store: Store | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    backend: Backend,
+    store: Store | None = None,
+    tools: Sequence[HostedTool] | None = None,
+) -> FastAPI:
     """The application for `backend` and `store`, which the caller starts and stops.
 
-    Without a store, responses are stored in memory.
+    Without a store, responses are stored in memory. tools: the hosted tools, which the application
+    starts and stops; None for those that the settings name.
     """
     gateway = _gateway(settings, backend)
     store = MemoryStore() if store is None else store
+    toolbox = Toolbox(_tools(settings, store) if tools is None else tools)
     store_keys = (store.sealing_key,) if store.sealing_key else ()
     context = Context(
         settings,
@@ -77,12 +107,13 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         store=store,
         sealer=Sealer((*settings.encryption_key, *store_keys)),
         body_budget=Budget(settings.max_body_memory),
+        tools=toolbox.by_type,
     )
     maintenance = Maintenance(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
-        async with maintenance.running():
+        async with maintenance.running(), toolbox.running():
             yield
             if context.draining.is_set():
                 # Background runs may finish too, within the time of the drain.
@@ -101,24 +132,9 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     )
     app.state.context = context
     app.state.readiness = Readiness(backend, store)
+    app.state.toolbox = toolbox
     app.state.published = Published()
-    # The router searches them in this order: frequent ones come first.
-    for routes in (
-        responses,
-        chat,
-        responses_socket,
-        stored_responses,
-        input_tokens,
-        compact,
-        conversations,
-        legacy_completions,
-        render,
-        stored_chat,
-        tokens,
-        models,
-        health,
-        openapi,
-    ):
+    for routes in ROUTES:
         app.include_router(routes.router)
     return app
 
@@ -129,7 +145,23 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
         Admission(_max_running(settings, backend), settings.max_waiting),
         max_tokens=settings.max_output_tokens,
         guard=settings.repetition_guard == "analysis",
+        tool_limits=ToolLimits(
+            settings.max_tool_rounds, settings.tool_timeouts, settings.answer_timeout
+        ),
     )
+
+
+def _tools(settings: Settings, store: Store) -> tuple[HostedTool, ...]:
+    def setup(name: str) -> ToolSetup:
+        prefix = f"{name}_"
+        options = {
+            option.removeprefix(prefix): getattr(settings, option)
+            for option in Settings.model_fields
+            if option.startswith(prefix)
+        }
+        return ToolSetup(store, options)
+
+    return registry.create(settings.hosted_tool_names, setup)
 
 
 def _max_running(settings: Settings, backend: Backend) -> int:

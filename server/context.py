@@ -78,6 +78,7 @@ class Context:
             may_be_empty,
             answer_id,
             self.tools,
+            self.settings.tool_timeouts,
         )
 
     def model(self, name: str | None) -> str:

@@ -6,6 +6,7 @@ JSON array of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,6 +22,10 @@ DEMO_MAX_OUTPUT_TOKENS = 1024
 """The demo checkpoint writes short answers, or loops."""
 MEMORY = "memory"
 """The value of `store` for a store in this process's memory."""
+NO_TOOLS = "none"
+"""The value of `hosted_tools` for no tools."""
+TOOL_TIMEOUTS = {"python": 120.0}
+"""Seconds for one call. gpt-oss was trained with this time limit for Python."""
 REMOTE_NAME = "gpt-oss"
 DEFAULT_MAX_RUNNING = 64
 """Where an engine does not say how many requests it computes at once."""
@@ -100,6 +105,29 @@ class Settings(BaseSettings):
         False,
         description="whether a turn may make several calls; gpt-oss was trained to end its turn "
         "with the first one",
+    )
+    hosted_tools: str | None = Field(
+        None,
+        description="tools that the server runs for requests that name them: their names, "
+        "separated by commas, or none; default: all that this machine can run",
+    )
+    max_tool_rounds: int = Field(
+        32,
+        ge=1,
+        description="most calls of hosted tools in one answer; a further call is refused, and the "
+        "model has to answer",
+    )
+    tool_timeout: str = Field(
+        "",
+        description="seconds for one call of a hosted tool: NAME=SECONDS, separated by commas; "
+        "default: python=120, 60 for others",
+    )
+    answer_timeout: float = Field(
+        3600,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds after the start of an answer in which hosted tools may run; after "
+        "that the model has to answer",
     )
     search: Several = Field(
         (),
@@ -275,6 +303,23 @@ class Settings(BaseSettings):
                 raise ValueError(f"{option!r} is not NAME=VALUE")
         return value
 
+    @field_validator("hosted_tools")
+    @classmethod
+    def _known_tools(cls, value: str | None) -> str | None:
+        names = _tool_names(value)
+        if names:
+            # Imported here, because it loads the store.
+            from server.tools.registry import check
+
+            check(names)
+        return value
+
+    @field_validator("tool_timeout")
+    @classmethod
+    def _seconds(cls, value: str) -> str:
+        _timeouts(value)
+        return value
+
     @model_validator(mode="after")
     def _script_belongs_to_scripted(self) -> "Settings":
         if (self.backend == "scripted") != (self.script is not None):
@@ -287,6 +332,16 @@ class Settings(BaseSettings):
         if self.max_body_memory < 3 * self.max_body_bytes:
             raise ValueError("--max-body-memory is at least three times --max-body-bytes")
         return self
+
+    @property
+    def hosted_tool_names(self) -> tuple[str, ...] | None:
+        """The names of the hosted tools; None for all that this machine can run."""
+        return _tool_names(self.hosted_tools)
+
+    @property
+    def tool_timeouts(self) -> dict[str, float]:
+        """Seconds for one call, by the tool's name; tools without an entry have a default."""
+        return TOOL_TIMEOUTS | _timeouts(self.tool_timeout)
 
     @property
     def is_demo(self) -> bool:
@@ -335,6 +390,27 @@ class Settings(BaseSettings):
         if self.backend_url:
             options["url"] = ",".join(self.backend_url)
         return options if self.script is None else {**options, "script": self.script}
+
+
+def _tool_names(value: str | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    names = tuple(dict.fromkeys(_items(value)))
+    return () if names == (NO_TOOLS,) else names
+
+
+def _timeouts(text: str) -> dict[str, float]:
+    """The values of `tool_timeout`. Raises ValueError for one that is not NAME=SECONDS."""
+    timeouts: dict[str, float] = {}
+    for item in _items(text):
+        name, _, seconds = item.partition("=")
+        try:
+            timeouts[name] = float(seconds)
+        except ValueError:
+            raise ValueError(f"{item!r} is not NAME=SECONDS") from None
+        if not 0 < timeouts[name] < math.inf:
+            raise ValueError(f"{item!r} is not NAME=SECONDS with more than 0 seconds")
+    return timeouts
 
 
 def _items(text: str) -> tuple[str, ...]:

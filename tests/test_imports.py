@@ -36,7 +36,7 @@ LAYERS: dict[str, set[str]] = {
     "schemas": {"errors"},
     "store": {"errors", "ids", "threads"},
     "tools": {"errors", "ids", "schemas", "store", "threads"},
-    "generation": {"errors", "schemas", "threads", "tools"},
+    "generation": {"errors", "ids", "schemas", "threads", "tools"},
     "http": {"context", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
     "inbound": {"errors", "generation", "replay", "schemas", "store", "threads", "tools"},
@@ -44,6 +44,7 @@ LAYERS: dict[str, set[str]] = {
     "persistence": {"errors", "generation", "outbound", "store"},
     "telemetry": {"store"},
     "responses": {
+        "tools",
         "context",
         "errors",
         "generation",
@@ -74,6 +75,7 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "telemetry",
         "threads",
+        "tools",
     },
     "commands": {
         "app",
@@ -87,6 +89,7 @@ LAYERS: dict[str, set[str]] = {
         "settings",
         "store",
         "threads",
+        "tools",
     },
 }
 MOST_ROOT_FILES = 8

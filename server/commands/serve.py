@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from ipaddress import ip_address
@@ -26,6 +27,7 @@ from server.http.protocol import Config
 from server.inbound.grammar_sandbox import shared
 from server.settings import Settings
 from server.store.responses.base import Store, StoreDamaged, StoreUnavailable
+from server.tools.toolbox import Toolbox
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +123,7 @@ def _listen(
     )
     # sse-starlette would end streams at the first signal; this server drains them.
     AppStatus.disable_automatic_graceful_drain()
-    server = Server(config, app.state.context, runner.get_loop())
+    server = Server(config, app.state.context, app.state.toolbox, runner.get_loop())
     shared().start()
     runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS, "server"))
     try:
@@ -154,10 +156,15 @@ class Server(uvicorn.Server):
     """uvicorn's server: prints its address, drains answers, and ends with the engine."""
 
     def __init__(
-        self, config: uvicorn.Config, context: Context, loop: asyncio.AbstractEventLoop
+        self,
+        config: uvicorn.Config,
+        context: Context,
+        toolbox: Toolbox,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(config)
         self._context = context
+        self._toolbox = toolbox
         self._gateway = context.gateway
         self._loop = loop
         self._exiting = asyncio.Event()
@@ -166,10 +173,15 @@ class Server(uvicorn.Server):
         """The error of the engine, if that ended the server."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Print the address once connections are accepted, and start to watch the engine."""
+        """Print the address once connections are accepted, and start to watch the engine.
+
+        The hosted tools are logged: programs read the address from the output.
+        """
         await super().startup(sockets)
         for listener in sockets or ():
             print(f"Serving {', '.join(self._context.models)} on {_url(listener)}", flush=True)
+        for line in tool_lines(self._toolbox.problems):
+            logger.info("%s", line)
         self._watch = self._loop.create_task(self._end_with_the_engine())
 
     async def _end_with_the_engine(self) -> None:
@@ -228,6 +240,13 @@ class Server(uvicorn.Server):
     def _close_connections(self) -> None:
         for connection in self.server_state.connections:
             connection.transport.abort()
+
+
+def tool_lines(problems: Mapping[str, str | None]) -> list[str]:
+    """What `serve` logs about hosted tools. problems: as `Toolbox.problems` has them."""
+    on = [name for name, problem in problems.items() if problem is None]
+    off = [f"{name} is off: {problem}" for name, problem in problems.items() if problem]
+    return [*([f"hosted tools: {', '.join(on)}"] if on else []), *off]
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -13,8 +13,9 @@ from server.errors import RateLimited
 class Admission:
     """A bounded priority queue in front of the engine.
 
-    The request with the lowest priority value is next; among equals, the one that waits longest.
-    If the queue is full, a request evicts the last one that waits with a higher value.
+    The request with the lowest priority value is next; among equals, one that had a slot before,
+    and then the one that waits longest. If the queue is full, a request evicts the last one that
+    waits with a higher value and had no slot before.
     running: requests that sample at once, >= 1. waiting: requests that may wait for a slot, >= 0.
     """
 
@@ -49,12 +50,14 @@ class Ticket:
         self._release = release
         self._left = False
 
-    def slot(self) -> AbstractAsyncContextManager[None]:
+    def slot(self, *, returning: bool = False) -> AbstractAsyncContextManager[None]:
         """Wait for a slot, and hold it for the block.
 
+        returning: the request had a slot before. It then precedes the other requests of its
+        priority, and cannot be evicted.
         Raises RateLimited if another request evicts this one; the ticket is left then.
         """
-        return self._slots.hold(self._priority, self.leave)
+        return self._slots.hold(self._priority, self.leave, returning=returning)
 
     def leave(self) -> None:
         """Give the place back; safe to call twice."""
@@ -65,9 +68,14 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Waiter:
-    """A request that waits. arrival: a unique, increasing number. leave: releases its place."""
+    """A request that waits.
+
+    is_new: whether it had no slot before. arrival: a unique, increasing number. leave: releases its
+    place.
+    """
 
     priority: int
+    is_new: bool
     arrival: int
     turn: asyncio.Future[None] = field(compare=False)
     leave: Callable[[], None] = field(compare=False)
@@ -83,12 +91,14 @@ class _Slots:
         self._arrivals = count()
 
     @asynccontextmanager
-    async def hold(self, priority: int, leave: Callable[[], None]) -> AsyncIterator[None]:
+    async def hold(
+        self, priority: int, leave: Callable[[], None], *, returning: bool = False
+    ) -> AsyncIterator[None]:
         """Wait for a slot, and hold it for the block. Raises RateLimited if evicted."""
         if self._free:
             self._free -= 1
         else:
-            await self._wait(priority, leave)
+            await self._wait(priority, leave, is_new=not returning)
         try:
             yield
         finally:
@@ -96,7 +106,8 @@ class _Slots:
 
     def evict(self, priority: int) -> bool:
         """Evict the last request if it waits with a higher priority; whether there was one."""
-        last = next((each for each in reversed(self._waiting) if not each.turn.done()), None)
+        new = (each for each in reversed(self._waiting) if each.is_new and not each.turn.done())
+        last = next(new, None)
         if last is None or last.priority <= priority:
             return False
         self._waiting.remove(last)
@@ -104,9 +115,9 @@ class _Slots:
         last.leave()
         return True
 
-    async def _wait(self, priority: int, leave: Callable[[], None]) -> None:
+    async def _wait(self, priority: int, leave: Callable[[], None], *, is_new: bool) -> None:
         turn = asyncio.get_running_loop().create_future()
-        waiter = _Waiter(priority, next(self._arrivals), turn, leave)
+        waiter = _Waiter(priority, is_new, next(self._arrivals), turn, leave)
         insort(self._waiting, waiter)
         try:
             await turn

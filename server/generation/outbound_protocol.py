@@ -14,6 +14,11 @@ class Outbound(Protocol):
     `TurnFinished`, `fail` or `cancel` is called once. Folding all events gives the final object.
     """
 
+    @property
+    def open_item_id(self) -> str | None:
+        """The id of the item that is open; None if none is, or if the API has no items."""
+        ...
+
     def start(self) -> list[WireEvent]:
         """The events before the first token."""
         ...

@@ -6,14 +6,19 @@ Each is admitted, sampled and cancelled like any other request. A single answer 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from itertools import chain
 from typing import NoReturn
 
 from server.errors import APIError
-from server.generation.gateway import Gateway, LastEvents, Reason, stopped
+from server.generation.answer import Reason, stopped
+from server.generation.gateway import Gateway
+from server.generation.hosted_calls import close_sessions
+from server.generation.loop import LastEvents
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, WireEvent
 from server.schemas.fields import invalid
+from server.tools.base import ToolSession
 
 Followers = list[AsyncGenerator[Sequence[WireEvent], None]]
 
@@ -27,29 +32,41 @@ async def start(
     *,
     param: str = "n",
     journal: Journal | None = None,
+    sessions: Sequence[Sequence[ToolSession]] = (),
 ) -> Run:
     """Admit and start all choices: a plan and an outbound for each, at least one.
 
     last_events: called when all choices have finished; its events are the last. The run fails with
-    the first choice that fails. param: the request field with the number of choices. Raises
-    APIError for errors that can be found before sampling.
+    the first choice that fails. param: the request field with the number of choices. sessions: for
+    each plan, those of its hosted tools, as in `Gateway.start`; empty for none. Raises APIError for
+    errors that can be found before sampling.
     """
+    opened = list(sessions) or [()] * len(plans)
     if len(plans) > gateway.admission.limit:
+        await close_sessions([*chain.from_iterable(opened)], request_id)
         # Not a 429: a retry would not help.
         at_most = f"expected at most {gateway.admission.limit} choices in all"
         raise invalid(param, f"{at_most}, which is what the server can hold")
     if len(plans) == 1:
         return await gateway.start(
-            plans[0], outbounds[0], request_id, journal=journal, last_events=last_events
+            plans[0],
+            outbounds[0],
+            request_id,
+            journal=journal,
+            last_events=last_events,
+            sessions=opened[0],
         )
     runs: list[Run] = []
     try:
         for index, (plan, outbound) in enumerate(zip(plans, outbounds, strict=True)):
-            runs.append(await gateway.start(plan, outbound, f"{request_id}-{index}"))
+            name = f"{request_id}-{index}"
+            # Popped: a run closes its own sessions, whether it starts or not.
+            runs.append(await gateway.start(plan, outbound, name, sessions=opened.pop(0)))
         if journal is not None:
             await journal.begin()
     except BaseException:
         _cancel(runs)
+        await close_sessions([*chain.from_iterable(opened)], request_id)
         raise
     merged = _Merged(
         runs,

@@ -39,6 +39,10 @@ class RepetitionGuard:
         self._report = report
         self._reported: Header | None = None
 
+    def anew(self) -> "RepetitionGuard":
+        """A guard for another turn, with the same report."""
+        return RepetitionGuard(self._report)
+
     def closes(self, tokens: Sequence[int], header: Header | None) -> bool:
         """Whether the turn's tokens, `look` of them, end in reasoning that must be closed.
 

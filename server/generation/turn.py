@@ -3,6 +3,8 @@
 `prepare` raises all errors that can be found before sampling. A turn is one sampling, unless its
 reasoning loops: then the server ends that sampling, inserts tokens after the sampled ones, and
 starts another sampling from there.
+
+An answer has one turn, and one more after each hosted call (`server.generation.loop`).
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -40,14 +42,15 @@ LEAST_ROOM = 8
 
 _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
 _NEXT_MESSAGE = (END, *ASSISTANT)
+_OTHER_ENDS = STOP_TOKENS - {CALL} | {END}
 
 
 class Turn:
     """A prepared turn: the engine's request, and the events of its chunks.
 
-    request: that of the current sampling. ended: the reason, once `read` has seen the last chunk;
-    None before. resumes: whether another sampling follows; the rest of the current one must be
-    dropped, and `chunks` called again.
+    plan: what the turn was prepared from. request: that of the current sampling. ended: the reason,
+    once `read` has seen the last chunk; None before. resumes: whether another sampling follows; the
+    rest of the current one must be dropped, and `chunks` called again.
     guard: closes reasoning that loops; None disables that.
     """
 
@@ -62,7 +65,7 @@ class Turn:
         self.request = request
         self.ended: FinishReason | None = None
         self.resumes = False
-        self._plan = plan
+        self.plan = plan
         self._backend = backend
         self._guard = guard
         self._first = request
@@ -74,6 +77,40 @@ class Turn:
         """Sample, once. Closing the generator frees the engine's slot. Raises BackendError."""
         self.resumes = False
         return self._backend.generate(self.request)
+
+    @property
+    def history(self) -> tuple[int, ...]:
+        """The prompt and the tokens after it, up to the end of the last message.
+
+        A call that another token ended than `<|call|>` gets that token.
+        """
+        prompt = self._first.prompt_token_ids
+        if not self._tokens:
+            prefill = self.plan.prefill if isinstance(self.plan, TurnPlan) else ()
+            return prompt[: len(prompt) - len(ASSISTANT) - len(prefill)]
+        *others, last = self._tokens
+        return (*prompt, *others, CALL if last in _OTHER_ENDS else last)
+
+    def room(self, count: int) -> int:
+        """How many tokens the context has room for after `count` of them."""
+        return self._backend.info.context_length - count
+
+    def following(self, plan: TurnPlan, ids: tuple[int, ...], most: int | None) -> "Turn | None":
+        """The answer's next turn; None if there is no room for a token.
+
+        plan: that of the next turn. ids: the history that it continues, which ends with a message.
+        most: the tokens that may still be sampled, None for no limit.
+        """
+        prompt = (*ids, *ASSISTANT, *plan.prefill)
+        room = self.room(len(prompt))
+        max_tokens = room if most is None else min(most, room)
+        if max_tokens < 1:
+            return None
+        sampling, phases = _scoped(plan, self._backend.info)
+        first = replace(self._first, prompt_token_ids=()).after(prompt, max_tokens=max_tokens)
+        request = replace(first, grammar=plan.grammar, sampling=sampling, phases=phases)
+        guard = None if self._guard is None else self._guard.anew()
+        return Turn(plan, _parser(plan), self._backend, request, guard)
 
     def read(self, chunk: GenerationChunk) -> list[TurnEvent]:
         """The events that the next chunk completes."""
@@ -105,7 +142,7 @@ class Turn:
 
         Otherwise change nothing.
         """
-        first, plan = self._first, self._plan
+        first, plan = self._first, self.plan
         grammar = plan.reasoned_grammar if isinstance(plan, TurnPlan) else None
         tokens = (*self._tokens, *_NEXT_MESSAGE)
         room = self._backend.info.context_length - len(first.prompt_token_ids) - len(tokens)
@@ -130,7 +167,7 @@ class Turn:
 
     def api_error(self, error: BackendError) -> APIError:
         """The client's error for an error of the engine."""
-        plan = self._plan
+        plan = self.plan
         return from_backend(
             error,
             prompt_param=plan.prompt_param,
@@ -151,19 +188,15 @@ async def prepare(
     Raises ContextLengthExceeded if the prompt leaves no room for a token, InvalidRequest if the
     engine lacks a feature that the plan needs.
     """
-    features = backend.info.features
-    leaky = plan.answer_grammar is not None and "structure" not in features
-    sampling, phases = _scope_to_final(plan, split=leaky and "phases" in features)
+    sampling, phases = _scoped(plan, backend.info)
     work = partial(_fitting_prompt, plan, backend.info.context_length)
     ids = await threads.run(work, small=_is_short(plan))
-    recipients = [tool.recipient for tool in plan.tools]
-    parser = Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
     request = _fit(plan, ids, backend.info, request_id, phases)
-    stops = STOP_TOKENS - {CALL} if plan.parallel_calls else STOP_TOKENS
+    stops = STOP_TOKENS if _ends_with_calls(plan) else STOP_TOKENS - {CALL}
     affinity = plan.affinity or conversation_key(ids)
     request = replace(request, sampling=sampling, stop_token_ids=stops, affinity=affinity)
     guard = None if report_loop is None else RepetitionGuard(report_loop)
-    return Turn(plan, parser, backend, request, guard)
+    return Turn(plan, _parser(plan), backend, request, guard)
 
 
 async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:
@@ -180,6 +213,16 @@ def prompt(plan: TurnPlan) -> tuple[int, ...]:
 def prompt_length(plan: TurnPlan) -> int:
     """The length of the plan's prompt in tokens, even if it exceeds the context."""
     return length(plan.conversation) + len(plan.prefill)
+
+
+def _parser(plan: TurnPlan) -> Parser:
+    recipients = [tool.recipient for tool in plan.tools]
+    return Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
+
+
+def _ends_with_calls(plan: TurnPlan) -> bool:
+    """Whether the first call ends the sampling; a hosted one has to, as its result comes next."""
+    return not plan.parallel_calls or any(tool.kind == "hosted" for tool in plan.tools)
 
 
 def _is_short(plan: TurnPlan) -> bool:
@@ -235,6 +278,12 @@ def _fit(
         affinity=plan.affinity,
         priority=plan.priority,
     )
+
+
+def _scoped(plan: TurnPlan, info: BackendInfo) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
+    """As `_scope_to_final`, for an engine with these properties."""
+    leaky = plan.answer_grammar is not None and "structure" not in info.features
+    return _scope_to_final(plan, split=leaky and "phases" in info.features)
 
 
 def _scope_to_final(

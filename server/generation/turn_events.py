@@ -7,17 +7,25 @@ from typing import Protocol
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
 from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageStarted, Repair
 from harmony.messages import Author, Channel, Message, Role
+from server.generation.plan import DeclaredTool
 from server.generation.stop_strings import StopStrings
+from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one sampling; `cached` is part of `input`, `reasoning` of `output`."""
+    """Tokens of one answer; `cached` is part of `input`, `reasoning` of `output`.
+
+    Each turn of the answer counts its whole prompt. later_input, later_cached: the parts of `input`
+    and `cached` that the turns after the first one counted.
+    """
 
     input: int
     cached: int = 0
     output: int = 0
     reasoning: int = 0
+    later_input: int = 0
+    later_cached: int = 0
 
 
 # Not frozen: one is made for each token, and freezing takes three times as long.
@@ -46,11 +54,38 @@ class MessageClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnFinished:
-    """The last event of a turn. The reason `length` means that the token limit cut it off.
+class CallStarted:
+    """The server begins to run a hosted call.
 
-    prompt_token_ids: the rendered prompt. token_ids: the tokens after it, both sampled by the
-    engine and inserted by the server.
+    Its message was closed before, unless the call comes from an earlier answer. tool: the tool as
+    the request declares it.
+    """
+
+    call: ToolCall
+    tool: DeclaredTool
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """A hosted call has its result, and the next turn follows.
+
+    message: the result as the model reads it. ran: False if a limit refused the call; no
+    `CallStarted` came before then.
+    """
+
+    call: ToolCall
+    tool: DeclaredTool
+    result: ToolResult
+    message: Message
+    ran: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The last event of an answer. The reason `length` means that the token limit cut it off.
+
+    prompt_token_ids: the first prompt. token_ids: the tokens after it, both sampled by the
+    engine and inserted by the server: results of hosted calls are among them.
     """
 
     reason: FinishReason
@@ -59,7 +94,10 @@ class TurnFinished:
     token_ids: tuple[int, ...] = ()
 
 
-TurnEvent = MessageStarted | TextDelta | MessageClosed | TurnFinished
+CallEvent = CallStarted | ToolProgress | CallEnded | ApprovalRequested
+"""The events of a hosted call, between the turn that ends with the call and the next turn."""
+
+TurnEvent = MessageStarted | TextDelta | MessageClosed | CallEvent | TurnFinished
 
 
 class TokenParser(Protocol):

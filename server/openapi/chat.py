@@ -114,6 +114,10 @@ class CompletionUsage(TypedDict):
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails
+    server_tool_use: NotRequired[dict[str, int]]
+    """Extension, as OpenRouter has it: the calls of hosted tools, where the request names any."""
+    server_tool_use_details: NotRequired[dict[str, int]]
+    """Equal to `server_tool_use`."""
 
 
 @described

@@ -61,6 +61,8 @@ class Readiness(TypedDict):
     status: Literal["ready", "not ready"]
     reasons: list[str]
     """Why it does not."""
+    tools: dict[str, str]
+    """Each hosted tool: `on`, or `off: ` and the reason. It concerns only requests that name it."""
 
 
 @described

@@ -298,7 +298,7 @@ ANSWERS: Mapping[str, Any] = {
     },
     "detokenize": {"prompt": "Hello, world!"},
     "retrieveHealth": {"status": "ok"},
-    "retrieveReadiness": {"status": "ready", "reasons": []},
+    "retrieveReadiness": {"status": "ready", "reasons": [], "tools": {"python": "on"}},
 }
 
 STREAMS: Mapping[str, str] = {

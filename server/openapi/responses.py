@@ -210,6 +210,8 @@ class Response(TypedDict):
     prompt_cache_key: str | None
     conversation: NotRequired[ConversationId]
     user: NotRequired[str]
+    tool_usage: NotRequired[dict[str, Any]]
+    """The calls of hosted tools by type, once the response has ended; only with such tools."""
     unserved_tools: NotRequired[UnservedTools]
     """Extension: the kinds of the request's tools that this server does not have."""
     prompt_token_ids: NotRequired[list[int]]

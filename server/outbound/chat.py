@@ -13,9 +13,10 @@ from typing import Any
 from harmony.events import Header, MessageStarted
 from harmony.messages import Channel, Message
 from server.errors import APIError
-from server.generation.plan import TurnPlan
+from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
+    CallEnded,
     MessageClosed,
     TextDelta,
     TurnEvent,
@@ -31,6 +32,7 @@ from server.outbound.deltas import (
     ToolCall,
     seal_detail,
 )
+from server.outbound.hosted.usage import CallCounter
 from server.outbound.logprobs import logprob_entries
 
 
@@ -79,9 +81,14 @@ class ChatOutbound:
         first_chunk_fields: Mapping[str, Any] = NO_FIELDS,
     ) -> None:
         self.usage: Usage
-        """The turn's usage; set by the `TurnFinished` event."""
+        """The answer's usage; set by the `TurnFinished` event."""
+        self.call_counter = CallCounter(plan)
+        """The calls that the server ran in this answer."""
         self.output_up_to_call: dict[str, tuple[Message, ...]] = {}
-        """The model's messages up to and including each call, by the call's id."""
+        """The messages up to and including each call of the client's, by the call's id.
+
+        Calls that the server ran are among them, each followed by its result.
+        """
         self._messages: list[Message] = []
         self._shared = shared
         self._plan = plan
@@ -94,6 +101,11 @@ class ChatOutbound:
         self._calls = 0
         self._field: Field | None = None
         self._shows_logprobs = False
+
+    @property
+    def open_item_id(self) -> str | None:
+        """None: the API has no items."""
+        return None
 
     def start(self) -> list[WireEvent]:
         """The chunk with the role. `content` stays null if the model only calls tools."""
@@ -111,6 +123,11 @@ class ChatOutbound:
                 return self._close_message(event.header, event.message)
             case TurnFinished():
                 return self._finish(event)
+            case CallEnded():
+                self.call_counter.add(event)
+                self._messages.append(event.message)
+        # Calls that the server runs are not shown, but for their number in the usage.
+        return []
 
     def fail(self, error: APIError) -> list[WireEvent]:
         """The error in OpenAI's form."""
@@ -131,7 +148,7 @@ class ChatOutbound:
     def _open_message(self, header: Header) -> list[WireEvent]:
         self._shows_logprobs = False
         if header.recipient is not None:
-            return [self._chunk(self._open_call(header.recipient))]
+            return self._open_call(self._plan.tool(header.recipient))
         if self._is_reasoning(header):
             self._reasoning.next_message()
             self._field = None if self._render_options.hide_reasoning else self._reasoning
@@ -161,15 +178,17 @@ class ChatOutbound:
         is_json_preamble = self._render_options.json and header.channel is Channel.COMMENTARY
         return header.channel is Channel.ANALYSIS or is_json_preamble
 
-    def _open_call(self, recipient: str) -> Delta:
-        tool = self._plan.tool(recipient)
+    def _open_call(self, tool: DeclaredTool) -> list[WireEvent]:
+        if tool.kind == "hosted":
+            self._field = None
+            return []
         # Chat has no field for a namespace, so the name includes it.
         name = tool.recipient.removeprefix("functions.")
         legacy = self._render_options.legacy and self._calls == 0
         call = LegacyCall() if legacy else ToolCall(self._calls, tool.kind)
         self._calls += 1
         self._field = call
-        return call.first_delta(name)
+        return [self._chunk(call.first_delta(name))]
 
     def _finish(self, event: TurnFinished) -> list[WireEvent]:
         self.usage = event.usage

@@ -4,13 +4,15 @@ The last chunk has the usage and no choices. `encoder` leaves it out of a stream
 not request it; a fold always reads it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server.generation.runs import Encode, WireEvent
 from server.generation.turn_events import Usage
 from server.outbound.encoding import unnamed
 from server.outbound.usage import usage_object
+
+NO_FIELDS: Mapping[str, Any] = {}
 
 
 def chunk_fields(
@@ -28,12 +30,20 @@ def chunk_fields(
     return {**shared, "usage": None} if include_usage else shared
 
 
-def usage_chunk(shared: dict[str, Any], usages: Sequence[Usage], *, per_prompt: int) -> WireEvent:
+def usage_chunk(
+    shared: dict[str, Any],
+    usages: Sequence[Usage],
+    *,
+    per_prompt: int,
+    more: Mapping[str, Any] = NO_FIELDS,
+) -> WireEvent:
     """The last chunk, with the usage of all prompts and of all choices.
 
-    usages: one for each choice. per_prompt: how many consecutive choices share a prompt.
+    usages: one for each choice. per_prompt: how many consecutive choices share a prompt. more:
+    additional fields of the usage.
     """
-    return {**shared, "choices": [], "usage": usage_object(usages[::per_prompt], usages)}
+    usage = usage_object(usages[::per_prompt], usages)
+    return {**shared, "choices": [], "usage": {**usage, **more}}
 
 
 def encoder(*, include_usage: bool) -> Encode:

@@ -7,6 +7,7 @@ from server.errors import ServerFailed
 from server.generation.runs import WireEvent
 from server.outbound.failure import error_event
 from server.outbound.fold import fold
+from server.outbound.hosted.kinds import ITEMS, interrupted
 from server.outbound.items import closing_events
 
 REASON = "The server that made this response stopped before it was finished."
@@ -51,7 +52,11 @@ def _close_open_item(events: Sequence[WireEvent]) -> list[WireEvent]:
         for event in events
         if event.get("item_id") == item["id"] and event["type"].endswith(".delta")
     ]
-    return closing_events(index, {**item, **_body(item, deltas), "status": "incomplete"})
+    ended = {**item, **_body(item, deltas), "status": "incomplete"}
+    closing = closing_events(index, ended)
+    shown = {event["type"] for event in events if event.get("item_id") == item["id"]}
+    # The text of a hosted call may have been complete before its tool ran.
+    return [event for event in closing if event["type"] not in shown]
 
 
 def _body(item: dict[str, Any], deltas: Sequence[WireEvent]) -> dict[str, Any]:
@@ -61,6 +66,8 @@ def _body(item: dict[str, Any], deltas: Sequence[WireEvent]) -> dict[str, Any]:
             return {"arguments": text}
         case "custom_tool_call":
             return {"input": text}
+        case kind if kind in ITEMS:
+            return interrupted(item, deltas)
         case "reasoning":
             return {"content": [{"type": "reasoning_text", "text": text}] if text else []}
         case _:

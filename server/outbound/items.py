@@ -13,7 +13,9 @@ from harmony.messages import Channel
 from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.ids import new_id
+from server.outbound.file_citations import file_citations
 from server.outbound.logprobs import logprob_entries
+from server.tools.base import CreatedFile
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
@@ -40,10 +42,11 @@ class OutputItem(Protocol):
 
 
 class TextItem:
-    """A message with one `output_text` part, whose text may be empty."""
+    """A message with one `output_text` part, whose text may be empty. It cites `files`."""
 
-    def __init__(self, index: int, phase: str) -> None:
+    def __init__(self, index: int, phase: str, files: Sequence[CreatedFile] = ()) -> None:
         self.id = new_id("msg")
+        self._files = files
         self._index = index
         self._phase = phase
         self._position = {"item_id": self.id, "output_index": index, "content_index": 0}
@@ -72,14 +75,24 @@ class TextItem:
         ]
 
     def close(self, status: Status) -> list[WireEvent]:
-        """The events with the whole text, part and message."""
-        return closing_events(self._index, self._item(status, [self._part()]))
+        """The events with the citations, and those with the whole text, part and message."""
+        annotations = file_citations("".join(self._text), self._files)
+        events: list[WireEvent] = [
+            {
+                "type": "response.output_text.annotation.added",
+                **self._position,
+                "annotation_index": index,
+                "annotation": annotation,
+            }
+            for index, annotation in enumerate(annotations)
+        ]
+        part = {**self._part(), "annotations": annotations}
+        return [*events, *closing_events(self._index, self._item(status, [part]))]
 
     def _part(self) -> dict[str, Any]:
-        text = "".join(self._text)
         return {
             "type": "output_text",
-            "text": text,
+            "text": "".join(self._text),
             "annotations": [],
             "logprobs": list(self._logprobs),
         }
@@ -182,7 +195,12 @@ class CallItem:
 
 
 def output_item(
-    index: int, header: Header, tool: DeclaredTool | None, *, hide_reasoning: bool
+    index: int,
+    header: Header,
+    tool: DeclaredTool | None,
+    *,
+    hide_reasoning: bool,
+    files: Sequence[CreatedFile] = (),
 ) -> OutputItem:
     """The item for a message with this header.
 
@@ -192,12 +210,15 @@ def output_item(
     header: the message's header.
     tool: the recipient's tool; None for a message without recipient.
     hide_reasoning: leave out the text of reasoning.
+    files: the files that hosted calls wrote, which a final message cites.
     """
     if tool is not None:
         return CallItem(index, tool)
     if header.channel is Channel.ANALYSIS:
         return HiddenReasoningItem(index) if hide_reasoning else ReasoningItem(index)
-    return TextItem(index, "final_answer" if header.channel is Channel.FINAL else "commentary")
+    if header.channel is Channel.FINAL:
+        return TextItem(index, "final_answer", files)
+    return TextItem(index, "commentary")
 
 
 def closing_events(index: int, item: dict[str, Any]) -> list[WireEvent]:
@@ -211,6 +232,13 @@ def closing_events(index: int, item: dict[str, Any]) -> list[WireEvent]:
         case {"type": "custom_tool_call", "input": text}:
             events.append(
                 {"type": "response.custom_tool_call_input.done", **position, "input": text}
+            )
+        case {"type": "code_interpreter_call", "code": text}:
+            kind = "response.code_interpreter_call_code.done"
+            events.append({"type": kind, **position, "code": text})
+        case {"type": "mcp_call", "arguments": text}:
+            events.append(
+                {"type": "response.mcp_call_arguments.done", **position, "arguments": text}
             )
         case {"content": parts}:
             for content_index, part in enumerate(parts):

@@ -7,17 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from adapters.base import TokenLogprobs
-from harmony.events import MessageStarted
 from harmony.vocab import token_bytes
 from server.errors import APIError
 from server.generation.runs import WireEvent
-from server.generation.turn_events import (
-    MessageClosed,
-    TextDelta,
-    TurnEvent,
-    TurnFinished,
-    Usage,
-)
+from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Usage
 
 _LOGPROB_LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
@@ -42,6 +35,11 @@ class LegacyCompletionOutbound:
         self._show_ids = show_ids
         self._offset = len(echo)
 
+    @property
+    def open_item_id(self) -> str | None:
+        """None: the API has no items."""
+        return None
+
     def start(self) -> list[WireEvent]:
         """One chunk with the echo, which may be empty."""
         return [self._chunk(self._echo)]
@@ -51,10 +49,9 @@ class LegacyCompletionOutbound:
         match event:
             case TextDelta():
                 return [self._text_chunk(event)]
-            case MessageStarted() | MessageClosed():
-                return []
             case TurnFinished():
                 return [self._finish(event)]
+        return []
 
     def fail(self, error: APIError) -> list[WireEvent]:
         """The error in OpenAI's form."""

@@ -5,15 +5,18 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from harmony.events import MessageStarted
 from harmony.messages import Message
 from server.errors import APIError, InvalidRequest, RateLimited
-from server.generation.plan import TurnPlan
+from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
+    CallEnded,
+    CallEvent,
+    CallStarted,
     MessageClosed,
     TextDelta,
     TurnEvent,
@@ -22,7 +25,12 @@ from server.generation.turn_events import (
 )
 from server.outbound.failure import error_event
 from server.outbound.fold import fold
+from server.outbound.hosted.item import HostedItem, Include
+from server.outbound.hosted.kinds import hosted_item
+from server.outbound.hosted.mcp import UnapprovedItem, approval_events, opening_events
+from server.outbound.hosted.usage import CallCounter
 from server.outbound.items import OutputItem, Status, output_item
+from server.tools.base import ApprovalRequested, CreatedFile, ToolCall, ToolProgress
 
 
 class ResponsesOutbound:
@@ -35,6 +43,7 @@ class ResponsesOutbound:
     show_ids: add the prompt's token ids and the sampled ones to the last event (`prompt_token_ids`
     and `token_ids`, an extension of the API).
     seal: encrypts a reasoning message for `encrypted_content`. With None, items have no such field.
+    include: the request's `include` values, which hosted calls need.
     now: the current Unix time in seconds.
     """
 
@@ -46,35 +55,49 @@ class ResponsesOutbound:
         hide_reasoning: bool = False,
         show_ids: bool = False,
         seal: Callable[[Message], str] | None = None,
+        include: Include = frozenset(),
         now: Callable[[], float] = time.time,
     ) -> None:
         self.messages_by_item_id: dict[str, Message] = {}
         """The model's messages, by the id of the item that shows each."""
+        self.results_by_item_id: dict[str, Message] = {}
+        """The results of hosted calls, by the id of the item that shows each."""
         self._created = created
         self._plan = plan
         self._hide_reasoning = hide_reasoning
         self._show_ids = show_ids
         self._seal = seal
+        self._include = include
         self._now = now
-        self._open_item: OutputItem | None = None
+        self._open_item: OutputItem | HostedItem | None = None
+        self._files: list[CreatedFile] = []
+        self._calls = CallCounter(plan)
         self._done_events: list[WireEvent] = []
         self._sequence_number = 0
 
+    @property
+    def open_item_id(self) -> str | None:
+        """The id of the item that is open; None if none is."""
+        return None if self._open_item is None else self._open_item.id
+
     def start(self) -> list[WireEvent]:
-        """`response.created`, then `response.in_progress` or `response.queued`."""
-        return self._number(
-            [
-                {"type": "response.created", "response": self._created},
-                {"type": f"response.{self._created['status']}", "response": self._created},
-            ]
-        )
+        """`response.created`, then `response.in_progress` or `response.queued`.
+
+        Items that the answer begins with follow `response.in_progress`.
+        """
+        status = self._created["status"]
+        events: list[WireEvent] = [
+            {"type": "response.created", "response": self._created},
+            {"type": f"response.{status}", "response": self._created},
+        ]
+        return self._number(events if status == "queued" else [*events, *self._opening()])
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
         """An item's events, or the response's last event. The first call ends `queued`."""
-        events = self._events(event)
+        first: list[WireEvent] = []
         if self._created["status"] == "queued":
-            events = [self._leave_queue(), *events]
-        return self._number(events)
+            first = [self._leave_queue(), *self._opening()]
+        return self._number([*first, *self._events(event)])
 
     def fail(self, error: APIError) -> list[WireEvent]:
         """End the open item as incomplete, then send `error` and `response.failed`."""
@@ -103,6 +126,16 @@ class ResponsesOutbound:
         self._created = {**self._created, "status": "in_progress"}
         return {"type": "response.in_progress", "response": self._created}
 
+    def _opening(self) -> list[WireEvent]:
+        """The events of the items that the answer begins with."""
+        hosted = {id(tool.hosted): tool.hosted for tool in self._plan.tools if tool.hosted}
+        events: list[WireEvent] = []
+        for declaration in hosted.values():
+            for item in declaration.opening:
+                events += opening_events(len(self._done_events), item)
+                self._done_events.append(events[-1])
+        return events
+
     def _events(self, event: TurnEvent) -> list[WireEvent]:
         match event:
             case TextDelta():
@@ -113,19 +146,69 @@ class ResponsesOutbound:
             case MessageClosed():
                 return self._close_message(event)
             case TurnFinished():
-                return self._finish(event)
+                return [*self._close_item("incomplete"), *self._finish(event)]
+            case _:
+                return self._call_events(event)
 
     def _begin_item(self, event: MessageStarted) -> list[WireEvent]:
+        # A hosted call that was not the last message of its turn does not run.
+        ended = self._close_item("incomplete")
         header = event.header
+        index = len(self._done_events)
         tool = None if header.recipient is None else self._plan.tool(header.recipient)
-        self._open_item = output_item(
-            len(self._done_events), header, tool, hide_reasoning=self._hide_reasoning
-        )
-        return self._open_item.open()
+        if tool is not None and tool.hosted is not None:
+            self._open_item = hosted_item(index, tool, self._include)
+        else:
+            hide = self._hide_reasoning
+            self._open_item = output_item(
+                index, header, tool, hide_reasoning=hide, files=self._files
+            )
+        return [*ended, *self._open_item.open()]
+
+    def _call_events(self, event: CallEvent) -> list[WireEvent]:
+        match event:
+            case CallStarted(call, tool):
+                return self._start_call(call, tool)
+            case ToolProgress(fields):
+                return self._hosted_item.progress(fields)
+            case CallEnded():
+                return self._end_call(event)
+            case ApprovalRequested(item):
+                return self._request_approval(item)
+
+    def _start_call(self, call: ToolCall, tool: DeclaredTool) -> list[WireEvent]:
+        if self._open_item is not None:
+            return self._hosted_item.begin()
+        item = hosted_item(len(self._done_events), tool, self._include, call)
+        self._open_item = item
+        return [*item.open(), *item.delta(call.content, ()), *item.sampled(), *item.begin()]
+
+    def _end_call(self, event: CallEnded) -> list[WireEvent]:
+        item = self._hosted_item
+        self._calls.add(event)
+        self._files += event.result.files
+        self.results_by_item_id[item.id] = event.message
+        return self._done(item.end(event.result, ran=event.ran))
+
+    def _request_approval(self, item: Mapping[str, Any]) -> list[WireEvent]:
+        call = self._hosted_item
+        # The call is in the history as what the model sampled for the request.
+        if (message := self.messages_by_item_id.pop(call.id, None)) is not None:
+            self.messages_by_item_id[item["id"]] = message
+        replaced = [] if isinstance(call, UnapprovedItem) else self._close_item("incomplete")
+        return [*replaced, *self._done(approval_events(len(self._done_events), item))]
+
+    @property
+    def _hosted_item(self) -> HostedItem:
+        """The open item, of a hosted call."""
+        assert isinstance(self._open_item, HostedItem)
+        return self._open_item
 
     def _close_message(self, event: MessageClosed) -> list[WireEvent]:
         assert self._open_item is not None
         self.messages_by_item_id[self._open_item.id] = event.message
+        if isinstance(self._open_item, HostedItem) and event.complete:
+            return self._open_item.sampled()
         events = self._close_item("completed" if event.complete else "incomplete")
         if self._seal is not None and events[-1]["item"]["type"] == "reasoning":
             events[-1]["item"]["encrypted_content"] = self._seal(event.message)
@@ -134,13 +217,16 @@ class ResponsesOutbound:
     def _close_item(self, status: Status) -> list[WireEvent]:
         if self._open_item is None:
             return []
-        events = self._open_item.close(status)
+        return self._done(self._open_item.close(status))
+
+    def _done(self, events: list[WireEvent]) -> list[WireEvent]:
+        """The events that end the open item, the last of which has the whole item."""
         self._open_item = None
         self._done_events.append(events[-1])
         return events
 
     def _finish(self, event: TurnFinished) -> list[WireEvent]:
-        fields: dict[str, Any] = {"usage": _usage(event.usage)}
+        fields: dict[str, Any] = {"usage": _usage(event.usage), **self._calls.tool_usage()}
         if self._show_ids:
             fields |= {"prompt_token_ids": event.prompt_token_ids, "token_ids": event.token_ids}
         if event.reason == "length":

@@ -9,17 +9,22 @@ from server.generation.turn_events import Usage
 def usage_object(prompts: Iterable[Usage], samples: Iterable[Usage]) -> dict[str, Any]:
     """The sum of the prompts' tokens and of all samples' tokens.
 
+    Samples share a prompt, but not the prompts of the turns that follow their hosted calls.
+
     prompts: the usage of one sample for each prompt. samples: the usage of each sample.
     """
     prompt_usages, usages = list(prompts), list(samples)
-    prompt_tokens = sum(usage.input for usage in prompt_usages)
+    prompt_tokens = sum(usage.input - usage.later_input for usage in prompt_usages)
+    prompt_tokens += sum(usage.later_input for usage in usages)
+    cached_tokens = sum(usage.cached - usage.later_cached for usage in prompt_usages)
+    cached_tokens += sum(usage.later_cached for usage in usages)
     completion_tokens = sum(usage.output for usage in usages)
     return {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
         "prompt_tokens_details": {
-            "cached_tokens": sum(usage.cached for usage in prompt_usages),
+            "cached_tokens": cached_tokens,
             "audio_tokens": 0,
         },
         "completion_tokens_details": {

@@ -1,11 +1,10 @@
 """Writes a response to the store while it is made: its start, its events and its end."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harmony.messages import Message
 from server.generation.runs import Show, WireEvent
 from server.outbound.fold import TERMINAL_EVENTS
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
@@ -21,13 +20,16 @@ MOST_WAITING = 8192
 """The most events of a run that may wait for the store. With more, `ResponseJournal.write` blocks,
 and with it the run and the engine's stream."""
 
+Ended = Callable[[dict[str, Any]], StoredResponse]
+"""The stored form of a response, from its object as the terminal event has it."""
+
 
 class ResponseJournal:
     """Stores one response. Its terminal event is stored before it is shown.
 
-    started: the response before the first token. messages_by_item_id: the sampled messages by the
-    id of their output item; the caller fills it while the response is made. store_first: every
-    event is stored before it is shown, so that no client sees an event that a crash can lose.
+    started: the response before the first token. ended: called with the object of the terminal
+    event; returns what is stored then. store_first: every event is stored before it is shown, so
+    that no client sees an event that a crash can lose.
     retry: how long a failed write is repeated. delay: seconds for which events are collected
     before they are written together.
     """
@@ -36,7 +38,7 @@ class ResponseJournal:
         self,
         store: Store,
         started: StoredResponse,
-        messages_by_item_id: Mapping[str, Message],
+        ended: Ended,
         *,
         store_first: bool = False,
         retry: RetryPolicy = NO_RETRY,
@@ -44,7 +46,7 @@ class ResponseJournal:
     ) -> None:
         self._store = store
         self._started = started
-        writer = _Writer(store, started, messages_by_item_id, Retries(retry), delay)
+        writer = _Writer(store, started, ended, Retries(retry), delay)
         self._state: _Recording | _Failed = _Recording(writer, store_first=store_first)
 
     async def begin(self) -> None:
@@ -118,7 +120,7 @@ class _Writer:
 
     store: Store
     started: StoredResponse
-    messages_by_item_id: Mapping[str, Message]
+    ended: Ended
     retries: Retries
     delay: float
 
@@ -126,7 +128,7 @@ class _Writer:
         await self.store.append(self.started.id, batch)
 
     async def end(self, response: dict[str, Any], events: Sequence[WireEvent]) -> None:
-        ended = self.started.ended(response, self.messages_by_item_id)
+        ended = self.ended(response)
         await self.retries.until_written(lambda: self.store.end(ended, events))
 
 

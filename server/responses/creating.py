@@ -1,25 +1,26 @@
 """Create a response from a request, for HTTP and WebSocket."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from harmony.messages import Message
 from server.context import Context
 from server.errors import InvalidRequest
+from server.generation.plan import TurnPlan
 from server.generation.runs import Run
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.responses import ResponsesOutbound
-from server.persistence.response_journal import ResponseJournal
+from server.persistence.response_journal import Ended, ResponseJournal
 from server.replay.sealed_items import INCLUDE
 from server.responses.response_object import response_object
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import StoredResponse
+from server.tools.base import ToolSession, tool_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,13 @@ class StartedResponse:
     response: the response object, as the API shows it.
     run: the task that makes the response.
     started: the response as it is stored.
-    messages_by_item_id: the model's messages, by the id of the item that shows each. The run adds
-    to it.
+    ended: the response as it is stored with its terminal event, from the object of that event.
     """
 
     response: dict[str, Any]
     run: Run
     started: StoredResponse
-    messages_by_item_id: Mapping[str, Message]
+    ended: Ended
 
 
 def _check(request: CreateResponse, context: Context) -> None:
@@ -78,28 +78,59 @@ async def create(
     response = response_object(
         request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
-    hide = context.settings.raw_reasoning == "hide"
-    outbound = ResponsesOutbound(
-        response,
-        plan,
-        hide_reasoning=hide,
-        show_ids=bool(request.return_token_ids),
-        seal=partial(context.sealer.seal, owner) if INCLUDE in (request.include or ()) else None,
-    )
+    outbound = _outbound(context, owner, request, response, plan)
     started = compiled.started(owner, response)
+    sessions = compiled.sessions[0] if compiled.sessions else ()
+    ended = _ending(started, outbound, sessions)
     journal = ResponseJournal(
         context.store,
         started,
-        outbound.messages_by_item_id,
+        ended,
         store_first=background,
         retry=context.retry,
     )
     journal_if_stored = journal if response["store"] else None
     if generate:
         run = await context.gateway.start(
-            plan, outbound, response["id"], journal=journal_if_stored, background=background
+            plan,
+            outbound,
+            response["id"],
+            journal=journal_if_stored,
+            background=background,
+            sessions=sessions,
         )
     else:
         await compiled.close()
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
-    return StartedResponse(response, run, started, outbound.messages_by_item_id)
+    return StartedResponse(response, run, started, ended)
+
+
+def _outbound(
+    context: Context,
+    owner: str,
+    request: CreateResponse,
+    response: dict[str, Any],
+    plan: TurnPlan,
+) -> ResponsesOutbound:
+    """What makes the events of the response. response: the object before its first token."""
+    include = frozenset(request.include or ())
+    return ResponsesOutbound(
+        response,
+        plan,
+        hide_reasoning=context.settings.raw_reasoning == "hide",
+        show_ids=bool(request.return_token_ids),
+        seal=partial(context.sealer.seal, owner) if INCLUDE in include else None,
+        include=include,
+    )
+
+
+def _ending(
+    started: StoredResponse, outbound: ResponsesOutbound, sessions: Sequence[ToolSession]
+) -> Ended:
+    """What makes the stored form of the response from its last object."""
+
+    def ended(response: dict[str, Any]) -> StoredResponse:
+        messages, results = outbound.messages_by_item_id, outbound.results_by_item_id
+        return started.ended(response, messages, results, tool_state(sessions))
+
+    return ended

@@ -232,7 +232,7 @@ class Connection:
         if response["status"] == "failed":
             self._forget(previous_id)
         elif started.started.detached or not response["store"]:
-            self._remembered = started.started.ended(response, started.messages_by_item_id)
+            self._remembered = started.ended(response)
 
     def _forget(self, response_id: Any) -> None:
         if self._remembered is not None and self._remembered.id == response_id:

@@ -26,6 +26,7 @@ from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import chunk_fields, encoder, usage_chunk
+from server.outbound.hosted.usage import server_tool_use
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.stored_chat import stored_chat_completion
 from server.persistence.completion_journal import ChatCompletionJournal
@@ -73,7 +74,8 @@ async def create_chat_completion(request: Request) -> Response:
             for call_id, messages in _output_up_to_call(outbounds).items():
                 context.recall.remember(owner, call_id, messages)
         usages = [outbound.usage for outbound in outbounds]
-        return [usage_chunk(shared, usages, per_prompt=len(usages))]
+        more = server_tool_use([outbound.call_counter for outbound in outbounds])
+        return [usage_chunk(shared, usages, per_prompt=len(usages), more=more)]
 
     def stored_form(completion: dict[str, Any]) -> StoredChatCompletion:
         return stored_chat_completion(body, completion, _output_up_to_call(outbounds), owner)
@@ -88,6 +90,7 @@ async def create_chat_completion(request: Request) -> Response:
         shared["id"],
         last_events,
         journal=journal if body.store else None,
+        sessions=compiled.sessions,
     )
     encode = encoder(include_usage=body.include_usage)
     return await respond(

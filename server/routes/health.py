@@ -11,6 +11,7 @@ from server.context import context_of
 from server.errors import EngineDown
 from server.http.answers import json_response
 from server.telemetry.readiness import Readiness
+from server.tools.toolbox import Toolbox
 
 router = APIRouter()
 
@@ -27,14 +28,22 @@ async def health(request: Request) -> Response:
 
 @router.api_route("/ready", methods=["GET", "HEAD"])
 async def ready(request: Request) -> Response:
-    """200 if the engine and the store can serve a request; else 503 with the reasons."""
+    """200 if the engine and the store can serve a request; else 503 with the reasons.
+
+    `tools` has each hosted tool: `on`, or why it is off, which concerns only requests that name it.
+    """
     readiness: Readiness = request.app.state.readiness
     reasons = list(await readiness.reasons())
     if context_of(request).draining.is_set():
         reasons.append("server: it is stopping")
+    toolbox: Toolbox = request.app.state.toolbox
+    tools = {
+        name: "on" if problem is None else f"off: {problem}"
+        for name, problem in toolbox.problems.items()
+    }
     if reasons:
-        return json_response({"status": "not ready", "reasons": reasons}, 503)
-    return json_response({"status": "ready", "reasons": []})
+        return json_response({"status": "not ready", "reasons": reasons, "tools": tools}, 503)
+    return json_response({"status": "ready", "reasons": [], "tools": tools})
 
 
 @router.api_route("/version", methods=["GET", "HEAD"])

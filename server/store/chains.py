@@ -30,6 +30,7 @@ async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
         output=tuple(outputs),
         read_position=row.seen,
         detached=row.previous_id is None and body.get("previous_response_id") is not None,
+        tool_state=rows.load_tool_state(row.tool_state),
     )
 
 

@@ -82,8 +82,9 @@ class _Large(Exception):
 def _size_of(part: Part, most: int = sys.maxsize) -> int:
     """Return a part's size in bytes. Raises _Large if its JSON has more than `most` values."""
     match part:
-        case StoredItem(item, message):
-            return _size_of(item, most) + (0 if message is None else _size_of(message))
+        case StoredItem(item, message, result):
+            messages = [each for each in (message, result) if each is not None]
+            return _size_of(item, most) + sum(map(_size_of, messages))
         case Message(content=content, tokens=tokens):
             return _OBJECT_BYTES + getsizeof(str(content)) + _TOKEN_BYTES * len(tokens or ())
         case bytes():

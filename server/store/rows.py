@@ -7,6 +7,7 @@ from typing import Any
 
 from server import threads
 from server.store import codec
+from server.store.items import ToolState
 from server.store.responses.base import Event, Item, StoredItem, StoredResponse
 
 _LONGEST_KEY = 64
@@ -45,7 +46,18 @@ def response(stored: StoredResponse) -> dict[str, Any]:
         "seen": stored.read_position,
         "start_date": stored.start_date,
         "body": codec.dump(body(stored)),
+        "tool_state": tool_state(stored.tool_state),
     }
+
+
+def tool_state(state: ToolState) -> str | None:
+    """Return the column with the state of hosted tools; None where there is none."""
+    return codec.dump(dict(state)) if state else None
+
+
+def load_tool_state(column: str | None) -> ToolState:
+    """Return the state that `tool_state` received."""
+    return {} if column is None else codec.load(column)
 
 
 async def items(
@@ -66,7 +78,7 @@ async def items(
 
     tokens = (each.message.tokens or () for each in stored_items if each.message is not None)
     is_small = sum(map(len, tokens)) <= _MOST_TOKENS and threads.is_small(
-        [each.item for each in stored_items], _MOST_JSON
+        [[each.item, each.result and each.result.content] for each in stored_items], _MOST_JSON
     )
     return await threads.run(build, small=is_small)
 
@@ -79,12 +91,14 @@ def item(stored: StoredItem) -> dict[str, Any]:
         "item": codec.dump(stored.item),
         "message": codec.dump_message(message),
         "tokens": None if message is None else codec.pack_tokens(message.tokens),
+        "result": codec.dump_message(stored.result),
     }
 
 
 def stored_item(row: Any) -> StoredItem:
     """Return the item of a row."""
-    return StoredItem(codec.load(row.item), codec.load_message(row.message, row.tokens))
+    message = codec.load_message(row.message, row.tokens)
+    return StoredItem(codec.load(row.item), message, codec.load_message(row.result, None))
 
 
 async def batch(response_id: str, events: Sequence[Event]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ conversations = Table(
     Column("touched_at", Double, nullable=False, index=True, server_default=text("0")),
     Column("start_date", String(10), nullable=False),
     Column("metadata", Text, nullable=False),
+    Column("tool_state", Text),
 )
 
 conversation_items = Table(
@@ -60,6 +61,7 @@ conversation_items = Table(
     Column("item", Text, nullable=False),
     Column("message", Text),
     Column("tokens", LargeBinary),
+    Column("result", Text),
     Index("ix_conversation_items_conversation_id_place", "conversation_id", "place"),
     # A place is never reused: responses store how far they have read.
     sqlite_autoincrement=True,
@@ -79,6 +81,7 @@ responses = Table(
     Column("deleted", Boolean, nullable=False, server_default=false()),
     Column("start_date", String(10), nullable=False),
     Column("body", Text, nullable=False),
+    Column("tool_state", Text),
 )
 Index(
     "ix_responses_deleted",
@@ -104,6 +107,7 @@ items = Table(
     Column("item", Text, nullable=False),
     Column("message", Text),
     Column("tokens", LargeBinary),
+    Column("result", Text),
 )
 
 events = Table(

@@ -5,7 +5,7 @@ loop (`server.generation.loop`) runs the model's calls in it; outbound makes ite
 Tools of third parties are registered under the entry-point group `gpt_oss_server.tools`.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -166,6 +166,12 @@ class ToolSession(Protocol):
     async def close(self) -> None:
         """Free what the session uses for this answer alone. Safe to call twice."""
         ...
+
+
+def tool_state(sessions: Iterable[ToolSession]) -> dict[str, Mapping[str, Any]]:
+    """The states of sessions, by the tool's name; without those that have none."""
+    states = {session.declaration.name: session.state for session in sessions}
+    return {name: state for name, state in states.items() if state is not None}
 
 
 class HostedTool(Protocol):

@@ -41,6 +41,10 @@ def test_the_backends_that_an_option_names_are_those_that_there_are() -> None:
 KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LTMyISE="
 
 VARIABLES = {
+    "hosted_tools": ("none", "none"),
+    "max_tool_rounds": ("3", 3),
+    "tool_timeout": ("python=3", "python=3"),
+    "answer_timeout": ("2.5", 2.5),
     "model": ("m", "m"),
     "served_model_name": ("a, b,", ("a", "b")),
     "backend": ("plug-in", "plug-in"),
@@ -250,3 +254,26 @@ def test_only_the_demo_checkpoint_has_a_limit_of_its_own(
 
 def test_a_default_limit_is_at_least_one() -> None:
     assert problem(default_max_output_tokens=0).startswith("default_max_output_tokens")
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [(None, None), ("none", ()), ("", ()), ("python, python", ("python",))],
+)
+def test_hosted_tools_are_names(value: str | None, names: tuple[str, ...] | None) -> None:
+    assert Settings(hosted_tools=value).hosted_tool_names == names
+
+
+def test_an_unknown_hosted_tool_is_refused() -> None:
+    assert "unknown hosted tool 'a'; there are python" in problem(hosted_tools="python,a")
+
+
+def test_time_limits_of_tools_have_names() -> None:
+    assert Settings().tool_timeouts["python"] == 120
+    limits = Settings(tool_timeout="mcp=5, python=1.5").tool_timeouts
+    assert (limits["mcp"], limits["python"]) == (5, 1.5)
+
+
+@pytest.mark.parametrize("value", ["python", "python=x", "python=0", "python=inf", "python=nan"])
+def test_a_time_limit_is_a_name_and_seconds(value: str) -> None:
+    assert "is not NAME=SECONDS" in problem(tool_timeout=value)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from server.store.conversations.base import Conversation, ConversationSnapshot
-from server.store.items import StoredItem
+from server.store.items import StoredItem, ToolState
 from server.store.memory_size import MOST_BYTES, MemorySizes
 
 CAPACITY = 10_000
@@ -56,14 +56,22 @@ class MemoryConversations:
         self._conversations[(owner, conversation_id)] = replace(snapshot, conversation=changed)
         return changed
 
-    async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
-        """Append the items."""
+    async def add(
+        self,
+        owner: str,
+        conversation_id: str,
+        items: Sequence[StoredItem],
+        tool_state: ToolState | None = None,
+    ) -> bool:
+        """Append the items. tool_state: replaces the conversation's, unless it is None."""
         await self._sizes.measure(items)
         snapshot = await self.read(owner, conversation_id)
         if snapshot is None:
             return False
         self._conversations[(owner, conversation_id)] = replace(
-            snapshot, items=(*snapshot.items, *items)
+            snapshot,
+            items=(*snapshot.items, *items),
+            tool_state=snapshot.tool_state if tool_state is None else tool_state,
         )
         self._sizes.add(items)
         self._make_room()

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from server.store import codec, rows
 from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.database import Database
-from server.store.items import StoredItem
+from server.store.items import StoredItem, ToolState
 from server.store.tables import conversation_items, conversations
 
 
@@ -44,6 +44,10 @@ class SqlConversations:
             conversation = await _one(connection, owner, conversation_id)
             if conversation is None:
                 return None
+            state = await connection.execute(
+                select(conversations.c.tool_state).where(_is(owner, conversation_id))
+            )
+            tool_state = rows.load_tool_state(state.scalar_one())
             result = await connection.execute(
                 select(conversation_items)
                 .where(conversation_items.c.conversation_id == conversation.id)
@@ -51,7 +55,8 @@ class SqlConversations:
             )
             found = result.all()
         position = found[-1].place if found else 0
-        return ConversationSnapshot(conversation, tuple(map(rows.stored_item, found)), position)
+        items = tuple(map(rows.stored_item, found))
+        return ConversationSnapshot(conversation, items, position, tool_state)
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]
@@ -76,16 +81,19 @@ class SqlConversations:
         owner: str,
         conversation_id: str,
         items: Sequence[StoredItem],
+        tool_state: ToolState | None = None,
     ) -> bool:
         """Append the items in the caller's transaction; False if there is no conversation.
 
+        tool_state: replaces the conversation's; None leaves that as it is.
         The conversation's row is locked until the transaction ends, so that the items of one
         transaction have adjacent places.
         """
+        values: dict[str, Any] = {"touched_at": self._database.clock}
+        if tool_state is not None:
+            values["tool_state"] = rows.tool_state(tool_state)
         touched = await connection.execute(
-            update(conversations)
-            .where(_is(owner, conversation_id))
-            .values(touched_at=self._database.clock)
+            update(conversations).where(_is(owner, conversation_id)).values(values)
         )
         if touched.rowcount == 0:
             return False

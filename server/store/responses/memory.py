@@ -99,7 +99,10 @@ class MemoryStore:
             self._put(stored, ledger)
         if stored.conversation_id and stored.conversation_items:
             await self.conversations.add(
-                stored.owner, stored.conversation_id, stored.conversation_items
+                stored.owner,
+                stored.conversation_id,
+                stored.conversation_items,
+                stored.tool_state,
             )
         self._signals.notify(stored.id)
 

@@ -163,14 +163,19 @@ class SqlStore:
                 if await self._has_ended(connection, stored.id, body):
                     return
                 raise _lost(stored.id)
+            values = {"body": body, "tool_state": rows.tool_state(stored.tool_state)}
             await connection.execute(
-                update(responses).where(responses.c.id == stored.id).values(body=body)
+                update(responses).where(responses.c.id == stored.id).values(values)
             )
             await connection.execute(delete(events).where(events.c.response_id == stored.id))
             await self._finish(connection, last)
             if (conversation := stored.conversation_id) and stored.conversation_items:
                 await self.conversations.add_within(
-                    connection, stored.owner, conversation, stored.conversation_items
+                    connection,
+                    stored.owner,
+                    conversation,
+                    stored.conversation_items,
+                    stored.tool_state,
                 )
             await self._notify(connection, stored.id)
         self._signals.notify(stored.id)

@@ -32,9 +32,11 @@ from server.commands.serve import (
     _raise_open_file_limit,
     _url,
     serve,
+    tool_lines,
 )
 from server.settings import Settings
 from server.store.responses.memory import MemoryStore
+from server.tools.toolbox import Toolbox
 
 ROOT = Path(__file__).parents[3]
 WORDS = "one two three four five six seven eight nine ten"
@@ -571,7 +573,7 @@ async def idle(monkeypatch: pytest.MonkeyPatch) -> Server:
     engine = Mortal()
     engine.looks = 1
     context: Any = SimpleNamespace(gateway=SimpleNamespace(backend=engine))
-    return Server(config, context, asyncio.get_running_loop())
+    return Server(config, context, Toolbox(()), asyncio.get_running_loop())
 
 
 async def test_a_signal_is_not_left_for_the_next_tick(idle: Server) -> None:
@@ -676,3 +678,11 @@ def test_a_damaged_store_is_reported_with_advice(tmp_path: Path) -> None:
     *_, last = log.splitlines()
     assert last.startswith(f"gpt-oss-server serve: cannot open the store: the file {store} is")
     assert "restore a backup" in last
+
+
+def test_hosted_tools_are_listed_with_those_that_are_off() -> None:
+    assert tool_lines({"python": None, "browser": None, "mcp": "no mcp"}) == [
+        "hosted tools: python, browser",
+        "mcp is off: no mcp",
+    ]
+    assert tool_lines({}) == []

@@ -10,14 +10,14 @@ from server.generation.admission import Admission, Ticket
 class Guest:
     """A request that keeps its slot until the test releases it."""
 
-    def __init__(self, ticket: Ticket) -> None:
+    def __init__(self, ticket: Ticket, *, returning: bool = False) -> None:
         self.inside = False
         self.go = asyncio.Event()
-        self.task = asyncio.create_task(self._stay(ticket))
+        self.task = asyncio.create_task(self._stay(ticket, returning))
 
-    async def _stay(self, ticket: Ticket) -> None:
+    async def _stay(self, ticket: Ticket, returning: bool) -> None:
         try:
-            async with ticket.slot():
+            async with ticket.slot(returning=returning):
                 self.inside = True
                 await self.go.wait()
         finally:
@@ -197,3 +197,28 @@ async def test_one_who_is_cancelled_at_the_same_time_is_neither_next_nor_sent_aw
     assert again.inside
     again.go.set()
     await again.task
+
+
+async def test_who_had_a_slot_is_next_among_its_priority() -> None:
+    admission = Admission(running=1, waiting=4)
+    first = Guest(admission.enter())
+    await settle()
+    waiting, urgent = Guest(admission.enter()), Guest(admission.enter(-1))
+    back = [Guest(admission.enter(), returning=True) for _ in range(2)]
+    await settle()
+    order = [first, urgent, *back, waiting]
+    for position, guest in enumerate(order):
+        assert [other.inside for other in order] == [n <= position for n in range(5)]
+        guest.go.set()
+        await settle()
+
+
+async def test_who_had_a_slot_is_not_evicted() -> None:
+    admission = Admission(running=1, waiting=1)
+    guests = [Guest(admission.enter()), Guest(admission.enter(5), returning=True)]
+    await settle()
+    with pytest.raises(RateLimited):
+        admission.enter(0)
+    for guest in guests:
+        guest.go.set()
+    await asyncio.gather(*(guest.task for guest in guests))

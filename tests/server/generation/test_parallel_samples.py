@@ -9,7 +9,7 @@ import pytest
 from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, ServerFailed
 from server.generation import parallel_samples
 from server.generation.admission import Admission
-from server.generation.gateway import LastEvents
+from server.generation.loop import LastEvents
 from server.generation.plan import TurnPlan
 from server.generation.runs import Emit, Journal, Run, Runs, Show, WireEvent
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Usage
@@ -68,6 +68,7 @@ class Gateway:
         *,
         journal: Journal | None = None,
         last_events: LastEvents = tuple,
+        sessions: Sequence[Any] = (),
     ) -> Run:
         if len(self.turns) == self._room:
             raise RateLimited("full")

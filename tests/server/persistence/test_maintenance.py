@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,10 @@ from server.store.change_signal import ChangeSignal
 from server.store.responses.base import StoredResponse, StoreUnavailable
 from server.store.responses.memory import MemoryStore
 from tests.server.store.test_contract import running
+
+
+def ended(response: dict[str, Any]) -> StoredResponse:
+    return running(response["id"]).ended(response, {})
 
 
 class Flaky(MemoryStore):
@@ -99,7 +104,7 @@ async def test_a_run_that_is_cancelled_through_the_store_ends() -> None:
     store, runs = MemoryStore(), Runs()
     started = []
     for name in ("one", "two"):
-        journal = ResponseJournal(store, running(name), {})
+        journal = ResponseJournal(store, running(name), ended)
         await journal.begin()
         started.append(runs.start(forever, name, journal=journal))
     cancelled, other = started
@@ -136,7 +141,7 @@ async def test_a_gateway_without_runs_does_not_check_for_cancellations() -> None
             await asyncio.sleep(0)
         assert not waited.is_set()
         assert store.heartbeats == 1
-        runs.start(forever, "one", journal=ResponseJournal(store, running("one"), {}))
+        runs.start(forever, "one", journal=ResponseJournal(store, running("one"), ended))
         await waited.wait()
     await runs.close()
 
@@ -152,7 +157,7 @@ async def test_a_check_for_cancellations_does_not_write() -> None:
     store, runs = Counting(), Runs()
     async with Maintenance(store, runs, 60.0).running():
         for name in ("one", "two", "three"):
-            journal = ResponseJournal(store, running(name), {})
+            journal = ResponseJournal(store, running(name), ended)
             await journal.begin()
             run = runs.start(forever, name, journal=journal)
             await store.cancel(name)

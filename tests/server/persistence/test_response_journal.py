@@ -44,9 +44,12 @@ async def journal(
     store: MemoryStore, *, store_first: bool = False, delay: float = 0.0, retry_seconds: float = 0.0
 ) -> Any:
     retry = RetryPolicy(retry_seconds)
-    made = ResponseJournal(
-        store, running("one"), {"out": THOUGHT}, store_first=store_first, retry=retry, delay=delay
-    )
+    started = running("one")
+
+    def ended(response: dict[str, Any]) -> StoredResponse:
+        return started.ended(response, {"out": THOUGHT})
+
+    made = ResponseJournal(store, started, ended, store_first=store_first, retry=retry, delay=delay)
     await made.begin()
     return made
 

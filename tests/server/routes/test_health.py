@@ -9,6 +9,7 @@ from adapters.base import BackendConfig
 from adapters.scripted import ScriptedBackend
 from server.app import create_app
 from server.settings import Settings
+from tests.server.tools.hosted import SEARCH, Tool
 
 
 @pytest.fixture
@@ -22,7 +23,8 @@ def backend(tmp_path: Path) -> ScriptedBackend:
 @pytest.fixture
 async def http(backend: ScriptedBackend) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(backend="scripted", script="unused")
-    transport = httpx.ASGITransport(create_app(settings, backend))
+    app = create_app(settings, backend, tools=[Tool(), Tool(SEARCH, "no network")])
+    transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 
@@ -51,7 +53,9 @@ async def test_a_server_whose_engine_and_store_run_is_ready(
 ) -> None:
     await backend.start()
     answer = await http.get("/ready")
-    assert (answer.status_code, answer.json()) == (200, {"status": "ready", "reasons": []})
+    tools = {"python": "on", "browser.search": "off: no network"}
+    ready = {"status": "ready", "reasons": [], "tools": tools}
+    assert (answer.status_code, answer.json()) == (200, ready)
     assert (await http.head("/ready")).status_code == 200
 
 

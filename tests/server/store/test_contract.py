@@ -322,3 +322,52 @@ async def test_many_runs_at_once_are_independent(store: Store) -> None:
     for name in names:
         assert await store.get("a", name) == turn(name)
         assert await store.ledger("a", name) == Ledger(tuple(numbered(0, 1, 2, 3)), ended=True)
+
+
+RESULT = Message(Author(Role.TOOL, "python"), "2 \u0000", Channel.ANALYSIS, "assistant")
+
+
+async def test_the_result_of_a_hosted_call_is_stored_beside_its_item(store: Store) -> None:
+    stored = StoredItem({"id": "out", "type": "code_interpreter_call"}, CALL, RESULT)
+    await store.put(turn("one", made=(stored,)))
+    assert (await store.items("a", ["out"]))["out"] == stored
+    continued = await store.get("a", "one")
+    assert continued is not None
+    assert continued.output == (stored,)
+
+
+async def test_the_state_of_tools_is_stored_with_the_end_of_a_response(store: Store) -> None:
+    earlier = {"browser": {"pages": 1}, "python": {"container": "old"}}
+    started = replace(running("one"), tool_state=earlier)
+    await store.begin(started)
+    begun = await store.get("a", "one")
+    assert begun is not None
+    assert begun.tool_state == earlier
+    state = {"python": {"container": "new"}}
+    ended = started.ended({**started.response, "status": "completed"}, {}, {}, state)
+    await store.end(ended, numbered(0))
+    got = await store.get("a", "one")
+    assert got is not None
+    assert got.tool_state == {"browser": {"pages": 1}, "python": {"container": "new"}}
+
+
+async def test_a_conversation_has_the_results_and_the_state_of_its_last_response(
+    store: Store,
+) -> None:
+    await store.conversations.create(Conversation("a", "conv_1", 1, "2026-01-31"), ())
+    stored = StoredItem({"id": "out", "type": "code_interpreter_call"}, CALL, RESULT)
+    fields: dict[str, Any] = {"conversation": {"id": "conv_1"}}
+    await store.begin(running("one", **fields))
+    ended = replace(
+        turn("one", input_items=(), made=(stored,), status="completed", **fields),
+        tool_state={"python": {"container": "c"}},
+    )
+    await store.end(ended, numbered(0))
+    read = await store.conversations.read("a", "conv_1")
+    assert read is not None
+    assert read.items == (stored,)
+    assert read.tool_state == {"python": {"container": "c"}}
+    assert await store.conversations.add("a", "conv_1", (item("more"),))
+    again = await store.conversations.read("a", "conv_1")
+    assert again is not None
+    assert again.tool_state == read.tool_state

@@ -1,0 +1,194 @@
+"""Runs the hosted calls of one answer, within its limits.
+
+A tool's exception, its time limit and the limits of the answer all become results for the model.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from server.tools.base import ApprovalRequested, ToolCall, ToolEvent, ToolResult, ToolSession
+
+logger = logging.getLogger(__name__)
+
+LAST_EVENTS = (ToolResult, ApprovalRequested)
+"""The types of the event that ends a call."""
+
+DEFAULT_TIMEOUT = 60.0
+"""Seconds for one call of a tool without a time limit of its own."""
+
+GRACE_SECONDS = 5.0
+"""How much longer than its time limit a tool may take to return a result."""
+
+STOP_SECONDS = 1.0
+"""How long a tool may take to end a call, or to close a session."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """The server's limits on the hosted calls of one answer.
+
+    rounds: the most calls that run, >= 1. timeouts: seconds for one call, by the tool's name; tools
+    without an entry have `DEFAULT_TIMEOUT`. answer: seconds after the start of the answer in which
+    calls may run. grace: as `GRACE_SECONDS`.
+    """
+
+    rounds: int = 32
+    timeouts: Mapping[str, float] = field(default_factory=dict)
+    answer: float = math.inf
+    grace: float = GRACE_SECONDS
+
+    def timeout(self, tool: str) -> float:
+        """Seconds for one call of a declared tool; `mcp.LABEL` has the time limit of `mcp`."""
+        general = self.timeouts.get(tool.partition(".")[0], DEFAULT_TIMEOUT)
+        return self.timeouts.get(tool, general)
+
+
+DEFAULT_LIMITS = ToolLimits()
+
+
+class HostedCalls:
+    """The sessions of one answer, and how many calls may still run in them.
+
+    sessions: closed by `close`. most: the request's limit on calls, None for none. request_id: for
+    the log.
+    """
+
+    def __init__(
+        self,
+        sessions: Sequence[ToolSession],
+        limits: ToolLimits = DEFAULT_LIMITS,
+        most: int | None = None,
+        request_id: str = "",
+    ) -> None:
+        self._sessions = tuple(sessions)
+        self._by_recipient = {
+            each.recipient: session for session in sessions for each in session.declaration.calls
+        }
+        self._limits = limits
+        self._most = limits.rounds if most is None else min(most, limits.rounds)
+        self._ran = 0
+        self._deadline = asyncio.get_running_loop().time() + limits.answer
+        self._request_id = request_id
+        self._running: _RunningCall | None = None
+        self.is_closed = not sessions
+        """Whether there is nothing left to close."""
+
+    def runs(self, recipient: str | None) -> bool:
+        """Whether a session runs calls of this recipient."""
+        return recipient in self._by_recipient
+
+    def refusal(self) -> str | None:
+        """What the model is told where no further call may run; None where one may."""
+        if self._ran >= self._most:
+            limit = f"The limit of {self._most} tool calls is reached."
+        elif asyncio.get_running_loop().time() >= self._deadline:
+            limit = "The time for tool calls is used up."
+        else:
+            return None
+        return f"{limit} This call did not run. Answer now, with what is known."
+
+    async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
+        """Run a call. The last event is a `ToolResult`, or the only one `ApprovalRequested`.
+
+        Closing the generator cancels the call; `close` waits for its end.
+        """
+        session = self._by_recipient[call.recipient]
+        name = session.declaration.name
+        limit = self._limits.timeout(name)
+        deadline = asyncio.get_running_loop().time() + limit + self._limits.grace
+        self._ran += 1
+        self._running = running = _RunningCall(session, call)
+        try:
+            while True:
+                async with asyncio.timeout_at(min(deadline, self._deadline)):
+                    event = await running.events.get()
+                if isinstance(event, Exception):
+                    # Without its words, which may quote the call or what the tool read.
+                    kind = type(event).__name__
+                    logger.error("request %s: %s failed with %s", self._request_id, name, kind)
+                    event = ToolResult(f"The tool failed: {kind}.", failed=True)
+                yield event
+                if isinstance(event, LAST_EVENTS):
+                    return
+        except TimeoutError:
+            logger.warning("request %s: %s took too long", self._request_id, name)
+            running.cancel()
+            yield ToolResult(f"The call was stopped: {self._overtime(limit)}.", failed=True)
+        except BaseException:
+            running.cancel()
+            raise
+
+    def _overtime(self, limit: float) -> str:
+        if asyncio.get_running_loop().time() >= self._deadline:
+            return "the time for tool calls is used up"
+        return f"it took more than {limit:g} seconds"
+
+    async def settled(self) -> None:
+        """Return when the last call has ended; cancel it after `STOP_SECONDS`."""
+        if self._running is not None:
+            await self._running.settled(self._request_id)
+            self._running = None
+
+    async def close(self) -> None:
+        """End the call that runs, and close all sessions. Never raises a tool's error."""
+        if self._running is not None:
+            self._running.cancel()
+        await self.settled()
+        await close_sessions(self._sessions, self._request_id)
+        self.is_closed = True
+
+
+async def close_sessions(sessions: Sequence[ToolSession], request_id: str) -> None:
+    """Close sessions, each within `STOP_SECONDS`. Errors are logged."""
+    if not sessions:
+        return
+    closing = {asyncio.ensure_future(session.close()): session for session in sessions}
+    done, late = await asyncio.wait(closing, timeout=STOP_SECONDS)
+    for task in late:
+        task.cancel()
+        name = closing[task].declaration.name
+        logger.error("request %s: the session of %s does not close", request_id, name)
+    for task in done:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            name, kind = closing[task].declaration.name, type(error).__name__
+            logger.error("request %s: closing %s failed with %s", request_id, name, kind)
+
+
+class _RunningCall:
+    """A call in a task of its own, so that a tool that ignores its cancellation blocks no answer.
+
+    events: those of the tool, or the exception that it ended with. It has room for one, so that a
+    tool waits for slow readers.
+    """
+
+    def __init__(self, session: ToolSession, call: ToolCall) -> None:
+        self.events: asyncio.Queue[ToolEvent | Exception] = asyncio.Queue(1)
+        self._name = session.declaration.name
+        self._task = asyncio.create_task(self._run(session, call))
+
+    async def _run(self, session: ToolSession, call: ToolCall) -> None:
+        try:
+            async with aclosing(session.run(call)) as events:
+                async for event in events:
+                    await self.events.put(event)
+                    if isinstance(event, LAST_EVENTS):
+                        return
+            ended: Exception = RuntimeError("the tool ended without a result")
+        except Exception as error:
+            ended = error
+        await self.events.put(ended)
+
+    def cancel(self) -> None:
+        """Close the tool's generator soon. Safe to call twice."""
+        self._task.cancel()
+
+    async def settled(self, request_id: str) -> None:
+        """Wait for the end of the call; cancel it after `STOP_SECONDS`."""
+        done, _ = await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+        if not done:
+            self._task.cancel()
+            logger.error("request %s: a call of %s does not end", request_id, self._name)

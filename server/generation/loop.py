@@ -1,0 +1,270 @@
+"""The turns of one answer, and the hosted calls between them.
+
+A turn that ends in a call of a hosted tool is followed by the call's result and another turn. Its
+prompt is exactly the tokens so far and the rendered result, so that the engine's prefix cache
+applies. Where a limit refuses a call, the model gets a result that says so, and the next turn is
+held to the final channel by its prompt, which ends with the header of a final message.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+
+from adapters.base import FinishReason
+from adapters.errors import BackendError, BackendFailed
+from harmony.grammar import GrammarSpec, after_hosted_call, final_headers, turn_grammar
+from server import threads
+from server.generation.admission import Ticket
+from server.generation.call_results import render_result
+from server.generation.hosted_calls import HostedCalls
+from server.generation.outbound_protocol import Outbound
+from server.generation.plan import TurnPlan
+from server.generation.runs import Emit, WireEvent
+from server.generation.turn import Turn
+from server.generation.turn_events import (
+    CallEnded,
+    CallStarted,
+    MessageClosed,
+    TurnEvent,
+    TurnFinished,
+    Usage,
+)
+from server.ids import new_id
+from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
+
+LastEvents = Callable[[], Sequence[WireEvent]]
+
+
+class Loop:
+    """Makes the events of one answer between `Outbound.start` and its last events.
+
+    finished: whether the last events were emitted; later errors do not matter then.
+    last_events: called when the answer is complete; its events follow those of the last turn.
+    """
+
+    def __init__(
+        self,
+        turn: Turn,
+        outbound: Outbound,
+        ticket: Ticket,
+        calls: HostedCalls,
+        last_events: LastEvents,
+    ) -> None:
+        self.finished = False
+        self._turn = turn
+        self._outbound = outbound
+        self._ticket = ticket
+        self._calls = calls
+        self._last_events = last_events
+        self._earlier: list[TurnFinished] = []
+        self._forced = False
+
+    async def run(self, emit: Emit, pending: ToolCall | None) -> None:
+        """Run until the answer is complete. pending: a call that runs before the first turn.
+
+        Raises APIError, and BackendFailed if the engine broke off.
+        """
+        call = pending
+        if call is None:
+            async with self._ticket.slot():
+                call = await self._sample(emit)
+        while call is not None:
+            turn = await self._turn_after(call, emit)
+            if turn is None:
+                return
+            self._turn = turn
+            async with self._ticket.slot(returning=True):
+                call = await self._sample(emit)
+
+    async def _sample(self, emit: Emit) -> ToolCall | None:
+        """All samplings of the turn, each after the one before is closed.
+
+        Returns the hosted call that the turn ends in; None if the answer is complete.
+        """
+        call = None
+        try:
+            while not self._turn.ended:
+                call = await self._sample_once(emit)
+        except BackendError as error:
+            raise self._turn.api_error(error) from error
+        return call
+
+    async def _sample_once(self, emit: Emit) -> ToolCall | None:
+        turn = self._turn
+        async with aclosing(turn.chunks()) as chunks:
+            async for chunk in chunks:
+                read = turn.read(chunk)
+                if events := self._wire_events(read):
+                    await emit(events)
+                if turn.ended:
+                    *closing, finished = turn.finish()
+                    assert isinstance(finished, TurnFinished)
+                    return await self._end_turn(read, closing, finished, emit)
+                if turn.resumes:
+                    return None
+        raise BackendFailed("the engine ended without a finish reason")
+
+    async def _end_turn(
+        self,
+        read: Sequence[TurnEvent],
+        closing: Sequence[TurnEvent],
+        finished: TurnFinished,
+        emit: Emit,
+    ) -> ToolCall | None:
+        """Emit the turn's last events. read: those of its last chunk, which were emitted.
+
+        Returns the hosted call that the turn ends in, unless a turn that was held to the final
+        channel made it.
+        """
+        call = None if self._forced else self._hosted_call([*read, *closing], finished)
+        events = self._wire_events(closing)
+        if call is not None:
+            await _emit(emit, events)
+            self._earlier.append(finished)
+            return call
+        await self._finish(self._whole(finished), emit, events)
+        return None
+
+    def _hosted_call(self, events: Sequence[TurnEvent], finished: TurnFinished) -> ToolCall | None:
+        """The complete hosted call that the turn ends in.
+
+        events: the turn's last ones. The token that ends the turn ends its last message, too.
+        """
+        closed = next((each for each in reversed(events) if isinstance(each, MessageClosed)), None)
+        if finished.reason != "stop" or closed is None or not closed.complete:
+            return None
+        recipient, channel = closed.header.recipient, closed.header.channel
+        if recipient is None or not self._calls.runs(recipient):
+            return None
+        item_id = self._outbound.open_item_id or new_id("call")
+        return ToolCall(item_id, recipient, channel, str(closed.message.content))
+
+    async def _turn_after(self, call: ToolCall, emit: Emit) -> Turn | None:
+        """Run the call, and prepare the next turn; None if the answer is complete."""
+        if self._earlier and self._tokens_left() == 0:
+            # The result could not be read.
+            await self._finish(self._whole_so_far("length"), emit)
+            return None
+        refusal = self._calls.refusal()
+        if refusal is None:
+            result = await self._run_call(call, emit)
+        else:
+            self._forced = True
+            result = ToolResult(refusal, failed=True)
+        if isinstance(result, ApprovalRequested):
+            await self._finish(self._whole_so_far("stop"), emit, self._push(result))
+            return None
+        return await self._turn_with(call, result, emit, ran=refusal is None)
+
+    async def _run_call(self, call: ToolCall, emit: Emit) -> ToolResult | ApprovalRequested:
+        await _emit(emit, self._push(CallStarted(call, self._plan.tool(call.recipient))))
+        async with aclosing(self._calls.run(call)) as events:
+            async for event in events:
+                if isinstance(event, ToolProgress):
+                    await _emit(emit, self._push(event))
+                else:
+                    await self._calls.settled()
+                    return event
+        raise AssertionError("the last event of a call is its result")
+
+    async def _turn_with(
+        self, call: ToolCall, result: ToolResult, emit: Emit, *, ran: bool
+    ) -> Turn | None:
+        """The turn that begins with the result of the call, which is emitted."""
+        ids = self._turn.history
+        message, added = await render_result(call, result.text, self._turn.room(len(ids)))
+        tool = self._plan.tool(call.recipient)
+        await _emit(emit, self._push(CallEnded(call, tool, result, message, ran)))
+        plan = await self._next_plan()
+        turn = self._turn.following(plan, (*ids, *added), self._tokens_left())
+        if turn is None:
+            await self._finish(self._whole_so_far("length"), emit)
+        return turn
+
+    async def _next_plan(self) -> TurnPlan:
+        """The plan of the next turn, with the grammar of what it may sample."""
+        plan = self._plan
+        if self._forced:
+            grammar = None if plan.grammar is None else plan.answer_grammar
+            return replace(plan, grammar=grammar, reasoned_grammar=None, prefill=final_headers()[0])
+        if plan.spec is None or plan.grammar is None:
+            return replace(plan, prefill=())
+        reasoned = self._earlier[-1].usage.reasoning if self._earlier else 0
+        spec = after_hosted_call(plan.spec, reasoned)
+        if spec == plan.spec:
+            return replace(plan, prefill=())
+        is_small = len(plan.grammar) <= threads.MOST_SMALL
+        return await threads.run(partial(_with_spec, plan, spec), small=is_small)
+
+    @property
+    def _plan(self) -> TurnPlan:
+        plan = self._turn.plan
+        assert isinstance(plan, TurnPlan)
+        return plan
+
+    def _tokens_left(self) -> int | None:
+        """How many tokens the answer may still sample; None for no limit."""
+        if self._plan.max_tokens is None:
+            return None
+        return self._plan.max_tokens - sum(each.usage.output for each in self._earlier)
+
+    async def _finish(
+        self, finished: TurnFinished, emit: Emit, events: Sequence[WireEvent] = ()
+    ) -> None:
+        """Emit `events` and the answer's last ones."""
+        await emit([*events, *self._push(finished), *self._last_events()])
+        # The answer is complete: later errors of the engine do not matter.
+        self.finished = True
+
+    def _whole_so_far(self, reason: FinishReason) -> TurnFinished:
+        """The last event of an answer that ends between two turns."""
+        if not self._earlier:
+            return TurnFinished(reason, Usage(0))
+        *self._earlier, last = self._earlier
+        return self._whole(replace(last, reason=reason))
+
+    def _whole(self, finished: TurnFinished) -> TurnFinished:
+        """The last event of the answer, from that of its last turn."""
+        if not self._earlier:
+            return finished
+        prompt = self._earlier[0].prompt_token_ids
+        usages = [each.usage for each in (*self._earlier, finished)]
+        later = usages[1:]
+        usage = Usage(
+            input=sum(each.input for each in usages),
+            cached=sum(each.cached for each in usages),
+            output=sum(each.output for each in usages),
+            reasoning=sum(each.reasoning for each in usages),
+            later_input=sum(each.input for each in later),
+            later_cached=sum(each.cached for each in later),
+        )
+        tokens = (*finished.prompt_token_ids[len(prompt) :], *finished.token_ids)
+        return TurnFinished(finished.reason, usage, prompt, tokens)
+
+    def _push(self, event: TurnEvent) -> list[WireEvent]:
+        return self._outbound.push(event)
+
+    def _wire_events(self, batch: Sequence[TurnEvent]) -> list[WireEvent]:
+        events: list[WireEvent] = []
+        for event in batch:
+            events += self._outbound.push(event)
+        return events
+
+
+async def _emit(emit: Emit, events: Sequence[WireEvent]) -> None:
+    """Emit events; an API may have none for what happened."""
+    if events:
+        await emit(events)
+
+
+def _with_spec(plan: TurnPlan, spec: GrammarSpec) -> TurnPlan:
+    """The plan of a later turn whose grammars are written from `spec`."""
+    without = replace(spec, reasoning=False)
+    return replace(
+        plan,
+        spec=spec,
+        grammar=turn_grammar(spec),
+        reasoned_grammar=turn_grammar(without) if spec.reasoning else None,
+        prefill=(),
+    )

@@ -1,0 +1,34 @@
+"""The item `code_interpreter_call`: its code is streamed while the model samples it."""
+
+from typing import Any
+
+from server.generation.runs import WireEvent
+from server.outbound.hosted.item import HostedItem, HostedStatus
+
+OUTPUTS = "code_interpreter_call.outputs"
+"""The `include` value that shows what the code printed and displayed."""
+
+
+class CodeInterpreterItem(HostedItem):
+    """A call of `python`. Its fields are `container_id` and `outputs`."""
+
+    type = "code_interpreter_call"
+
+    def sampled(self) -> list[WireEvent]:
+        """The event with the whole code."""
+        return [self._event("done", "_code", code=self._whole_text)]
+
+    def begin(self) -> list[WireEvent]:
+        """The event that the code runs."""
+        return [self._event("interpreting")]
+
+    def _text_events(self, text: str) -> list[WireEvent]:
+        return [self._event("delta", "_code", delta=text)]
+
+    def _body(self, status: HostedStatus) -> dict[str, Any]:
+        shown = status != "in_progress" and OUTPUTS in self._include
+        return {
+            "code": self._whole_text,
+            "container_id": self._fields.get("container_id", ""),
+            "outputs": self._fields.get("outputs", []) if shown else None,
+        }

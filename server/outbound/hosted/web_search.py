@@ -1,0 +1,33 @@
+"""The item `web_search_call`: what it does is known once the tool has read the call."""
+
+from typing import Any
+
+from server.generation.runs import WireEvent
+from server.outbound.hosted.item import HostedItem, HostedStatus
+
+SOURCES = "web_search_call.action.sources"
+RESULTS = "web_search_call.results"
+"""The `include` values that show the sources of a search, and its results."""
+
+_UNKNOWN_ACTION = {"type": "search"}
+
+
+class WebSearchItem(HostedItem):
+    """A call of the browser. Its fields are `action` and `results`. Its JSON is not streamed."""
+
+    type = "web_search_call"
+
+    def begin(self) -> list[WireEvent]:
+        """The event that the tool searches, or opens a page."""
+        return [self._event("searching")]
+
+    def _body(self, status: HostedStatus) -> dict[str, Any]:
+        if status == "in_progress":
+            # OpenAI leaves the action out until the item is done.
+            return {}
+        action = dict(self._fields.get("action", _UNKNOWN_ACTION))
+        if SOURCES not in self._include:
+            action.pop("sources", None)
+        if RESULTS in self._include and "results" in self._fields:
+            return {"action": action, "results": self._fields["results"]}
+        return {"action": action}
