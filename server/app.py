@@ -1,8 +1,10 @@
 """Creates the ASGI application from the settings, a backend and a store."""
 
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -33,7 +35,9 @@ from server.replay.sealing import Sealer
 from server.routes import (
     chat,
     compact,
+    containers,
     conversations,
+    files,
     health,
     input_tokens,
     legacy_completions,
@@ -47,11 +51,35 @@ from server.routes import (
     tokens,
 )
 from server.settings import DEFAULT_MAX_RUNNING, Settings
+from server.store.files.folder import FileFolder
+from server.store.files.library import FileLibrary, FileLimits
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
 from server.telemetry.readiness import Readiness
+from server.tools.python.containers import ContainerLimits, ContainerService
+from server.tools.python.sandbox import PythonSandbox
 
 SECONDS_A_DAY = 86_400
+
+ROUTES = (
+    responses,
+    chat,
+    responses_socket,
+    stored_responses,
+    input_tokens,
+    compact,
+    conversations,
+    containers,
+    files,
+    legacy_completions,
+    render,
+    stored_chat,
+    tokens,
+    models,
+    health,
+    openapi,
+)
+"""The router searches them in this order: frequent ones come first."""
 
 PUBLIC_ENDPOINTS = frozenset(
     route.endpoint
@@ -61,15 +89,29 @@ PUBLIC_ENDPOINTS = frozenset(
 )
 """The endpoints that need no key: load balancers have none, and the API's description is public."""
 
+UPLOAD_ENDPOINTS: frozenset[Callable[..., Any]] = frozenset(
+    {files.create_file, containers.create_container_file}
+)
+"""The endpoints that read forms with files themselves, piece by piece."""
 
-def create_app(settings: Settings, backend: Backend, store: Store | None = None) -> FastAPI:
+
+def create_app(
+    settings: Settings,
+    backend: Backend,
+    store: Store | None = None,
+    sandbox: PythonSandbox | None = None,
+) -> FastAPI:
     """The application for `backend` and `store`, which the caller starts and stops.
 
-    Without a store, responses are stored in memory.
+    Without a store, responses are stored in memory. Without a sandbox, there are no containers.
     """
     gateway = _gateway(settings, backend)
+    files_folder = None if store is None else settings.files_folder
     store = MemoryStore() if store is None else store
+    library = _library(settings, store, files_folder)
     store_keys = (store.sealing_key,) if store.sealing_key else ()
+    container_limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
+    container_service = ContainerService(store.containers, library, sandbox, container_limits)
     context = Context(
         settings,
         gateway,
@@ -77,17 +119,24 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         store=store,
         sealer=Sealer((*settings.encryption_key, *store_keys)),
         body_budget=Budget(settings.max_body_memory),
+        files=library,
+        containers=container_service,
     )
-    maintenance = Maintenance(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
+    maintenance = Maintenance(
+        context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY, (library.sweep,)
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
         async with maintenance.running():
+            await container_service.start()
             yield
             if context.draining.is_set():
                 # Background runs may finish too, within the time of the drain.
                 await gateway.runs.wait()
             await gateway.runs.close()
+            await container_service.stop()
+        library.close()
 
     app = Application(
         title="gpt-oss-server",
@@ -102,25 +151,14 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
     app.state.context = context
     app.state.readiness = Readiness(backend, store)
     app.state.published = Published()
-    # The router searches them in this order: frequent ones come first.
-    for routes in (
-        responses,
-        chat,
-        responses_socket,
-        stored_responses,
-        input_tokens,
-        compact,
-        conversations,
-        legacy_completions,
-        render,
-        stored_chat,
-        tokens,
-        models,
-        health,
-        openapi,
-    ):
+    for routes in ROUTES:
         app.include_router(routes.router)
     return app
+
+
+def _library(settings: Settings, store: Store, folder: Path | None) -> FileLibrary:
+    limits = FileLimits(settings.max_file_bytes, settings.max_owner_file_bytes)
+    return FileLibrary(store.files, FileFolder(folder), limits)
 
 
 def _gateway(settings: Settings, backend: Backend) -> Gateway:
@@ -172,7 +210,12 @@ def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
         ),
         *([cors] if settings.cors_origin else []),
         Middleware(Access, public_endpoints=PUBLIC_ENDPOINTS),
-        Middleware(Bodies, limit=settings.max_body_bytes, budget=context.body_budget),
+        Middleware(
+            Bodies,
+            limit=settings.max_body_bytes,
+            budget=context.body_budget,
+            upload_endpoints=UPLOAD_ENDPOINTS,
+        ),
         Middleware(Idempotency),
     ]
 

@@ -35,7 +35,7 @@ KNOWS_BACKENDS = {
 LAYERS: dict[str, set[str]] = {
     "schemas": {"errors"},
     "store": {"errors", "ids", "threads"},
-    "tools": {"errors", "ids", "store", "threads"},
+    "tools": {"errors", "ids", "schemas", "store", "threads"},
     "generation": {"errors", "schemas", "threads", "tools"},
     "http": {"context", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
@@ -74,6 +74,7 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "telemetry",
         "threads",
+        "tools",
     },
     "commands": {
         "app",

@@ -1,6 +1,8 @@
 """Reads request bodies on demand: whole, decompressed and within limits."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -8,9 +10,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import APIError, BodyTooLarge
 from server.http import decompression
+from server.http.access import ENDPOINT
 from server.http.budget import Budget, Lease
 from server.http.decompression import Decoder
 from server.http.freed import MemoryTrimmer, malloc_trim
+from server.http.multipart import is_multipart
 
 SLICE = 1024 * 1024
 """Bytes that are decoded at a time."""
@@ -21,6 +25,9 @@ DECODERS = 2
 LEASE = "body_lease"
 """The key of the body's Lease in the request's state."""
 
+STREAMED = "streamed"
+"""The key in the state of a request whose body its endpoint reads piece by piece."""
+
 
 class Bodies:
     """Middleware that gives the application each body in one message, decoded.
@@ -29,12 +36,22 @@ class Bodies:
     and as they are decoded, until the request is answered: parsed values live that long. `limit`
     is the most bytes of a body, both encoded and decoded.
 
+    upload_endpoints: endpoints that read forms with files themselves, within limits of their own.
+    Such forms pass unchanged.
+
     `receive` raises BodyTooLarge, BodyMemoryExhausted, UnsupportedEncoding, or InvalidRequest for
     a body that cannot be decoded. After an error it returns a disconnect.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, budget: Budget) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit: int,
+        budget: Budget,
+        upload_endpoints: frozenset[Callable[..., Any]] = frozenset(),
+    ) -> None:
         self._app = app
+        self._upload_endpoints = upload_endpoints
         self._limit = limit
         self._budget = budget
         self._decoders = asyncio.Semaphore(DECODERS)
@@ -45,9 +62,15 @@ class Bodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        headers = Headers(scope=scope)
+        state = scope.setdefault("state", {})
+        if state.get(ENDPOINT) in self._upload_endpoints and is_multipart(headers):
+            state[STREAMED] = True
+            await self._app(scope, receive, send)
+            return
         lease = Lease(self._budget)
-        scope.setdefault("state", {})[LEASE] = lease
-        body = _Body(Headers(scope=scope), receive, lease, self._limit, self._decoders)
+        state[LEASE] = lease
+        body = _Body(headers, receive, lease, self._limit, self._decoders)
         try:
             await self._app(scope, body.receive, send)
         finally:

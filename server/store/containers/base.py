@@ -4,6 +4,7 @@ A container is a Python session with a folder. The session is the sandbox's; the
 API shows of it.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -114,6 +115,11 @@ class ContainerStore(Protocol):
     Times are Unix seconds. All methods raise StoreUnavailable.
     """
 
+    @property
+    def outlives_process(self) -> bool:
+        """Whether containers are found after a restart."""
+        ...
+
     async def create(self, container: Container) -> None:
         """Store a new container."""
         ...
@@ -132,6 +138,10 @@ class ContainerStore(Protocol):
 
     async def touch(self, container_id: str, now: float) -> bool:
         """Record activity at `now`; False if the container has expired or there is none."""
+        ...
+
+    async def running(self, container_ids: Collection[str], now: float) -> frozenset[str]:
+        """Return those of the containers that exist and are not over at `now`."""
         ...
 
     async def delete(self, owner: str, container_id: str) -> bool:
@@ -161,13 +171,11 @@ class ContainerStore(Protocol):
         """Return a file of the container; None if there is none."""
         ...
 
-    async def put_file(self, file: ContainerFile) -> None:
-        """Store a file, in place of one with the same container and path.
+    async def change_files(
+        self, container_id: str, put: Sequence[ContainerFile], removed: Collection[str] = ()
+    ) -> None:
+        """Store files, each in place of one with the same path, and delete those with these ids.
 
-        A file of a container that does not exist is dropped.
+        Nothing happens if there is no such container.
         """
-        ...
-
-    async def delete_file(self, container_id: str, file_id: str) -> bool:
-        """Delete a file of the container; False if there is none."""
         ...

@@ -1,5 +1,6 @@
 """Containers in this process's memory."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from server.store.containers.base import (
@@ -12,6 +13,8 @@ from server.store.containers.base import (
 
 class MemoryContainers:
     """Stores containers until the process ends. The container service limits their number."""
+
+    outlives_process = False
 
     def __init__(self) -> None:
         self._containers: dict[str, Container] = {}
@@ -53,6 +56,11 @@ class MemoryContainers:
             return False
         self._containers[container_id] = replace(container, last_active_at=int(now))
         return True
+
+    async def running(self, container_ids: Collection[str], now: float) -> frozenset[str]:
+        """Look them up."""
+        found = (self._containers.get(each) for each in container_ids)
+        return frozenset(each.id for each in found if each is not None and not each.is_over(now))
 
     async def delete(self, owner: str, container_id: str) -> bool:
         """Delete it and its files."""
@@ -97,16 +105,17 @@ class MemoryContainers:
         """Look it up."""
         return self._files.get(container_id, {}).get(file_id)
 
-    async def put_file(self, file: ContainerFile) -> None:
-        """Store it; one that keeps its id keeps its place. Files of no container are dropped."""
-        files = self._files.get(file.container_id)
+    async def change_files(
+        self, container_id: str, put: Sequence[ContainerFile], removed: Collection[str] = ()
+    ) -> None:
+        """Change them; one that keeps its id keeps its place."""
+        files = self._files.get(container_id)
         if files is None:
             return
-        for other in tuple(files.values()):
-            if other.path == file.path and other.id != file.id:
-                del files[other.id]
-        files[file.id] = file
-
-    async def delete_file(self, container_id: str, file_id: str) -> bool:
-        """Delete it."""
-        return self._files.get(container_id, {}).pop(file_id, None) is not None
+        for file_id in removed:
+            files.pop(file_id, None)
+        for file in put:
+            for other in tuple(files.values()):
+                if other.path == file.path and other.id != file.id:
+                    del files[other.id]
+            files[file.id] = file

@@ -1,8 +1,20 @@
 """Containers in a database."""
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, func, insert, not_, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    and_,
+    delete,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    update,
+)
 
 from server.store import rows
 from server.store.containers.base import (
@@ -19,6 +31,8 @@ _AT_ONCE = 100
 
 class SqlContainers:
     """The containers of all gateways that share the database."""
+
+    outlives_process = True
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -78,6 +92,17 @@ class SqlContainers:
         async with self._database.writing() as connection:
             return (await connection.execute(statement)).rowcount > 0
 
+    async def running(self, container_ids: Collection[str], now: float) -> frozenset[str]:
+        """Read their ids."""
+        found: set[str] = set()
+        async with self._database.reading() as connection:
+            for batch in rows.in_batches(container_ids):
+                statement = select(containers.c.id).where(
+                    containers.c.id.in_(batch), not_(_is_over(now))
+                )
+                found.update((await connection.execute(statement)).scalars())
+        return frozenset(found)
+
     async def delete(self, owner: str, container_id: str) -> bool:
         """Delete the container; its files go by cascade."""
         async with self._database.writing() as connection:
@@ -129,8 +154,30 @@ class SqlContainers:
             row = (await connection.execute(statement)).first()
         return None if row is None else _file(row)
 
-    async def put_file(self, file: ContainerFile) -> None:
-        """Insert the row, or replace all columns of the one with the same path."""
+    async def change_files(
+        self, container_id: str, put: Sequence[ContainerFile], removed: Collection[str] = ()
+    ) -> None:
+        """Change the rows in one transaction."""
+        # The lock keeps the container from being deleted before the insert.
+        exists = (
+            select(containers.c.id)
+            .where(containers.c.id == container_id)
+            .with_for_update(key_share=True)
+        )
+        async with self._database.writing() as connection:
+            if (await connection.execute(exists)).first() is None:
+                return
+            for batch in rows.in_batches(removed):
+                columns = container_files.c
+                await connection.execute(
+                    delete(container_files).where(
+                        columns.container_id == container_id, columns.id.in_(batch)
+                    )
+                )
+            for file in put:
+                await connection.execute(self._upsert(file))
+
+    def _upsert(self, file: ContainerFile) -> Executable:
         values = {
             "id": file.id,
             "size": file.size,
@@ -142,24 +189,9 @@ class SqlContainers:
         new = self._database.insert(container_files).values(
             container_id=file.container_id, path=file.path, **values
         )
-        statement = new.on_conflict_do_update(
+        return new.on_conflict_do_update(
             index_elements=[container_files.c.container_id, container_files.c.path], set_=values
         )
-        # The lock keeps the container from being deleted before the insert.
-        exists = (
-            select(containers.c.id)
-            .where(containers.c.id == file.container_id)
-            .with_for_update(key_share=True)
-        )
-        async with self._database.writing() as connection:
-            if (await connection.execute(exists)).first() is not None:
-                await connection.execute(statement)
-
-    async def delete_file(self, container_id: str, file_id: str) -> bool:
-        """Delete the file's row."""
-        statement = delete(container_files).where(_is_file(container_id, file_id))
-        async with self._database.writing() as connection:
-            return (await connection.execute(statement)).rowcount > 0
 
 
 def _is(owner: str, container_id: str) -> ColumnElement[bool]:

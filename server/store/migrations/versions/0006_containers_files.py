@@ -12,6 +12,12 @@ SERIAL = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 def upgrade() -> None:
     """Create the tables."""
+    _create_files()
+    _create_containers()
+    _create_container_files()
+
+
+def _create_files() -> None:
     op.create_table(
         "files",
         sa.Column("place", SERIAL, nullable=False),
@@ -29,6 +35,9 @@ def upgrade() -> None:
     op.create_index("ix_files_created_at", "files", ["created_at"])
     op.create_index("ix_files_expires_at", "files", ["expires_at"])
     op.create_index("ix_files_owner_place", "files", ["owner", "place"])
+
+
+def _create_containers() -> None:
     op.create_table(
         "containers",
         sa.Column("place", SERIAL, nullable=False),
@@ -46,6 +55,9 @@ def upgrade() -> None:
     )
     op.create_index("ix_containers_last_active_at", "containers", ["last_active_at"])
     op.create_index("ix_containers_owner_place", "containers", ["owner", "place"])
+
+
+def _create_container_files() -> None:
     op.create_table(
         "container_files",
         sa.Column("place", SERIAL, nullable=False),

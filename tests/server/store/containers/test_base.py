@@ -47,6 +47,14 @@ async def test_containers_are_listed_page_by_page(store: Store) -> None:
     assert await ids(store, ContainerFilter(9, name="n2")) == (["cntr_2"], False)
 
 
+async def test_the_running_ones_among_many_are_found(store: Store) -> None:
+    await three(store)
+    await store.containers.touch("cntr_2", END - 1)
+    given = ["cntr_1", "cntr_2", "cntr_9"]
+    assert await store.containers.running(given, START) == {"cntr_1", "cntr_2"}
+    assert await store.containers.running(given, END) == {"cntr_2"}
+
+
 async def test_activity_prolongs_the_life(store: Store) -> None:
     await store.containers.create(BOX)
     assert await store.containers.touch("cntr_1", END - 1)
@@ -68,7 +76,7 @@ async def test_a_container_that_is_over_is_listed_nowhere_and_cannot_be_touched(
 
 async def test_an_expired_container_has_no_files_and_is_purged_later(store: Store) -> None:
     await store.containers.create(BOX)
-    await store.containers.put_file(FILE)
+    await store.containers.change_files("cntr_1", [FILE])
     assert not await store.containers.expire("cntr_1", END - 1)
     assert await store.containers.expire("cntr_1", END)
     assert not await store.containers.expire("cntr_9", END)
@@ -82,7 +90,7 @@ async def test_an_expired_container_has_no_files_and_is_purged_later(store: Stor
 
 async def test_a_deleted_container_takes_its_files_with_it(store: Store) -> None:
     await store.containers.create(BOX)
-    await store.containers.put_file(FILE)
+    await store.containers.change_files("cntr_1", [FILE])
     assert await store.containers.delete("a", "cntr_1")
     assert await store.containers.file("cntr_1", "cfile_1") is None
     assert await store.containers.files("cntr_1") == ()
@@ -91,27 +99,26 @@ async def test_a_deleted_container_takes_its_files_with_it(store: Store) -> None
 async def test_files_are_found_and_deleted(store: Store) -> None:
     await store.containers.create(BOX)
     copied = replace(FILE, id="cfile_2", path="y.csv", origin="file-1")
-    await store.containers.put_file(FILE)
-    await store.containers.put_file(copied)
+    await store.containers.change_files("cntr_1", [FILE, copied])
     assert await store.containers.files("cntr_1") == (FILE, copied)
     assert await store.containers.file("cntr_1", "cfile_2") == copied
     assert await store.containers.file("cntr_2", "cfile_2") is None
-    assert await store.containers.delete_file("cntr_1", "cfile_1")
-    assert not await store.containers.delete_file("cntr_1", "cfile_1")
+    await store.containers.change_files("cntr_2", [], ["cfile_1"])
+    await store.containers.change_files("cntr_1", [], ["cfile_1", "cfile_9"])
     assert await store.containers.files("cntr_1") == (copied,)
 
 
 async def test_a_file_replaces_the_one_at_its_path(store: Store) -> None:
     await store.containers.create(BOX)
-    await store.containers.put_file(FILE)
+    await store.containers.change_files("cntr_1", [FILE])
     changed = replace(FILE, size=7, source="assistant")
-    await store.containers.put_file(changed)
+    await store.containers.change_files("cntr_1", [changed])
     assert await store.containers.files("cntr_1") == (changed,)
     other = replace(FILE, id="cfile_9")
-    await store.containers.put_file(other)
+    await store.containers.change_files("cntr_1", [other])
     assert await store.containers.files("cntr_1") == (other,)
 
 
 async def test_a_file_of_no_container_is_dropped(store: Store) -> None:
-    await store.containers.put_file(FILE)
+    await store.containers.change_files("cntr_1", [FILE])
     assert await store.containers.file("cntr_1", "cfile_1") is None
