@@ -107,8 +107,8 @@ class PythonSession:
     """Python in one answer: its cells run one after another in one container.
 
     container_id: of a container that may not exist yet. options: those of a container that the
-    first call makes; None for one that the request names. container: what the response's `tools` show
-    of it. exists: whether it exists.
+    first call makes; None for one that the request names. container: what the response's `tools`
+    show of it. exists: whether it exists.
     """
 
     def __init__(
