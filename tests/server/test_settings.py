@@ -61,6 +61,11 @@ VARIABLES = {
     "store": ("sqlite:///x.db", "sqlite:///x.db"),
     "store_ttl": ("1", 1),
     "store_patience": ("5", 5),
+    "files": ("folder", "folder"),
+    "max_file_bytes": ("1", 1),
+    "max_owner_file_bytes": ("1", 1),
+    "max_containers": ("1", 1),
+    "max_container_memory": ("64g", "64g"),
     "encryption_key": (f"{KEY}, {KEY}", (KEY, KEY)),
     "max_running": ("2", 2),
     "max_waiting": ("0", 0),
@@ -238,3 +243,12 @@ def test_only_the_demo_checkpoint_has_a_limit_of_its_own(
 
 def test_a_default_limit_is_at_least_one() -> None:
     assert problem(default_max_output_tokens=0).startswith("default_max_output_tokens")
+
+
+def test_files_are_found_again_as_their_rows_are(tmp_path: Path) -> None:
+    assert Settings(store="memory").files_folder is None
+    assert Settings(files=str(tmp_path)).files_folder == tmp_path
+    folder = Settings().files_folder
+    assert folder is not None
+    assert folder.parts[-2:] == ("gpt-oss-server", "files")
+    assert "--store memory" in problem(store="memory", files="x")

@@ -132,8 +132,12 @@ class ContainerService:
         """
         await self.check_files(owner, options, param=param)
         container_id = new_id("cntr")
-        container = await self._create(owner, container_id, options)
-        await self._copy_files(owner, container_id, options)
+        self.use(container_id)
+        try:
+            container = await self._create(owner, container_id, options)
+            await self._copy_files(owner, container_id, options)
+        finally:
+            self.release(container_id)
         return container
 
     async def get(self, owner: str, container_id: str, *, param: str = "container_id") -> Container:
@@ -305,8 +309,9 @@ class ContainerService:
             for container in idle:
                 if await self._store.expire(container.id, now):
                     await self._close(container.id)
-        running = await self._store.running(self._opened, now)
-        for container_id in self._opened - running - set(self._uses):
+        # Those that are being created are in use, and have no row yet.
+        opened = self._opened - set(self._uses)
+        for container_id in opened - await self._store.running(opened, now):
             await self._close(container_id)
         await self._store.purge(now - EXPIRED_SECONDS)
 
