@@ -61,13 +61,15 @@ class _Session:
 
 
 class BareSandbox:
-    """Implements PythonSandbox. failure: raised by `create` and `run` while it is set."""
+    """Implements PythonSandbox. failure: raised by `create` and `close` while it is set;
+    run_failure: by `run`."""
 
     layers: Mapping[str, str] = {}
 
     def __init__(self, root: Path, problem: str | None = None) -> None:
         self.problem = problem
         self.failure: SandboxUnavailable | None = None
+        self.run_failure: SandboxUnavailable | None = None
         self.sessions: dict[str, _Session] = {}
         self.closed: list[str] = []
         self._root = root
@@ -92,8 +94,8 @@ class BareSandbox:
         code: str,
         timeout: float,  # noqa: ASYNC109 -- as the protocol has it
     ) -> AsyncGenerator[CellEvent, None]:
-        if self.failure is not None:
-            raise self.failure
+        if self.run_failure is not None:
+            raise self.run_failure
         own = self._session(session)
         async with own.lock:
             process = own.process = own.process or await self._spawn(own)

@@ -37,6 +37,7 @@ from server.tools.python.sandbox import (
     NoSuchSession,
     PythonSandbox,
     SandboxError,
+    SandboxFile,
     SandboxLimits,
 )
 
@@ -137,7 +138,7 @@ class ContainerService:
             container = await self._create(owner, container_id, options)
             await self._copy_files(owner, container_id, options)
         finally:
-            self.release(container_id)
+            self._unuse(container_id)
         return container
 
     async def get(self, owner: str, container_id: str, *, param: str = "container_id") -> Container:
@@ -145,16 +146,10 @@ class ContainerService:
 
         Raises NotFound for `param`, with the code `container_expired` if it has expired.
         """
-        container = await self._store.get(owner, container_id)
-        if container is None:
-            raise NotFound(f"Container with id '{container_id}' not found.", param=param)
         now = self._now()
-        if container.is_over(now) or not await self._store.touch(container.id, now):
-            raise NotFound(
-                f"Container with id '{container_id}' has expired.",
-                param=param,
-                code="container_expired",
-            )
+        container = self._checked(await self._store.get(owner, container_id), container_id, param)
+        if not await self._store.touch(container.id, now):
+            raise _expired(container_id, param)
         return replace(container, last_active_at=int(now))
 
     async def find(self, owner: str, container_id: str) -> Container | None:
@@ -170,7 +165,7 @@ class ContainerService:
     async def delete(self, owner: str, container_id: str) -> None:
         """Delete the owner's container with its files, and end its session. Raises NotFound."""
         if not await self._store.delete(owner, container_id):
-            raise NotFound(f"Container with id '{container_id}' not found.", param="container_id")
+            raise _not_found(container_id, "container_id")
         if self._sandbox is not None:
             await self._close(container_id)
 
@@ -240,8 +235,14 @@ class ContainerService:
         """Keep a container from expiring until `release`. It need not exist yet."""
         self._uses.setdefault(container_id, _Use()).count += 1
 
-    def release(self, container_id: str) -> None:
-        """End one `use`."""
+    async def release(self, container_id: str) -> None:
+        """End one `use`; this counts as activity."""
+        self._unuse(container_id)
+        # A container in use was touched by the last check, if not now.
+        with suppress(Unavailable):
+            await self._store.touch(container_id, self._now())
+
+    def _unuse(self, container_id: str) -> None:
         use = self._uses[container_id]
         use.count -= 1
         if not use.count:
@@ -258,17 +259,26 @@ class ContainerService:
         expired, or a file is gone; and RateLimited.
         """
         async with self._uses[container_id].lock:
-            if options is not None and await self._store.get(owner, container_id) is None:
-                await self._create(owner, container_id, options)
+            container = await self._store.get(owner, container_id)
+            if container is None and options is not None:
+                container = await self._create(owner, container_id, options)
             else:
-                await self._opened_session(await self.get(owner, container_id))
+                container = self._checked(container, container_id, "container_id")
+                await self._opened_session(container)
             if options is not None:
                 await self._copy_files(owner, container_id, options)
             yield
 
     async def written_files(self, container_id: str) -> tuple[ContainerFile, ...]:
-        """Record what a cell changed in the folder; return the new and changed files."""
-        found = {file.path: file for file in await self.sandbox.files(container_id)}
+        """Record what a cell changed in the folder; return the new and changed files.
+
+        The container must be in use.
+        """
+        use = self._uses[container_id]
+        listing = await self.sandbox.files(container_id)
+        if listing == use.listing:
+            return ()
+        found = {file.path: file for file in listing}
         known = {file.path: file for file in await self._store.files(container_id)}
         removed = [file.id for path, file in known.items() if path not in found]
         room = MOST_FILES - len(known) + len(removed)
@@ -296,6 +306,7 @@ class ContainerService:
                 )
         if changed or removed:
             await self._store.change_files(container_id, changed, removed)
+        use.listing = listing
         return tuple(changed)
 
     # Expiry
@@ -327,6 +338,14 @@ class ContainerService:
             await asyncio.sleep(SWEEP_SECONDS)
 
     # Sessions
+
+    def _checked(self, container: Container | None, container_id: str, param: str) -> Container:
+        """The container. Raises NotFound if there is none, or if it has expired."""
+        if container is None:
+            raise _not_found(container_id, param)
+        if container.is_over(self._now()):
+            raise _expired(container_id, param)
+        return container
 
     async def _create(self, owner: str, container_id: str, options: ContainerOptions) -> Container:
         now = self._now()
@@ -406,10 +425,14 @@ class ContainerService:
 
 
 class _Use:
-    """Answers that use a container: their number, and the lock of its cells."""
+    """Answers that use a container: their number, and the lock of its cells.
+
+    listing: the files of its folder as they were last recorded.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.listing: list[SandboxFile] | None = None
         self.lock = asyncio.Lock()
 
 
@@ -433,6 +456,16 @@ def _translated() -> Iterator[None]:
     except SandboxError as error:
         logger.warning("the sandbox failed: %s", error)
         raise Unavailable("The sandbox for Python cannot be used now.") from error
+
+
+def _not_found(container_id: str, param: str) -> NotFound:
+    return NotFound(f"Container with id '{container_id}' not found.", param=param)
+
+
+def _expired(container_id: str, param: str) -> NotFound:
+    return NotFound(
+        f"Container with id '{container_id}' has expired.", param=param, code="container_expired"
+    )
 
 
 def _file_not_found(file_id: str) -> NotFound:

@@ -199,7 +199,7 @@ class PythonSession:
         """Let the container expire."""
         if not self._closed:
             self._closed = True
-            self._containers.release(self._container_id)
+            await self._containers.release(self._container_id)
 
     def _fields(self, output: CellOutput) -> dict[str, Any]:
         outputs = output.outputs() if self._with_outputs else None

@@ -123,8 +123,28 @@ async def test_no_more_than_so_many_files_of_code_are_shown(
     container_id = await created(world)
     for name in "abc":
         await world.sandbox.write(container_id, name, _content(b""))
+    world.service.use(container_id)
     files = await world.service.written_files(container_id)
     assert [file.path for file in files] == ["a", "b"]
+
+
+async def test_uploads_between_cells_are_not_taken_for_files_of_code(world: World) -> None:
+    container_id = await created(world)
+    world.service.use(container_id)
+    assert await world.service.written_files(container_id) == ()
+    await world.service.add_file("a", container_id, "x", _content(b"one"))
+    await world.sandbox.write(container_id, "y", _content(b""))
+    assert [file.path for file in await world.service.written_files(container_id)] == ["y"]
+    assert await world.service.written_files(container_id) == ()
+
+
+async def test_the_end_of_an_answer_counts_as_activity(world: World) -> None:
+    container_id = await created(world)
+    world.service.use(container_id)
+    world.time += 19 * 60
+    await world.service.release(container_id)
+    world.time += 19 * 60
+    assert await world.service.find("a", container_id) is not None
 
 
 async def test_a_lost_session_is_an_expired_container(world: World) -> None:

@@ -166,8 +166,10 @@ async def test_a_sandbox_that_cannot_be_reached_is_a_failed_result(world: World)
     assert session.state is None
     world.sandbox.failure = None
     assert (await result(session, "1")).text == "1"
-    world.sandbox.failure = SandboxUnavailable("http://inner:1234 refused")
-    assert (await result(session, "1")).failed
+    world.sandbox.run_failure = SandboxUnavailable("http://inner:1234 refused")
+    done = await result(session, "1")
+    assert done.failed
+    assert "inner" not in done.text
 
 
 async def test_files_that_a_cell_writes_are_listed_and_cited(world: World) -> None:
@@ -175,6 +177,7 @@ async def test_files_that_a_cell_writes_are_listed_and_cited(world: World) -> No
     code = "import os\nos.mkdir('out')\nopen('out/a.txt', 'w').write('hi')\nopen('.x', 'w').close()"
     done = await result(session, code)
     (file,) = done.files
+    assert session.cite(0) is None
     assert (file.filename, file.path) == ("a.txt", "/mnt/data/out/a.txt")
     assert file.container_id == session.declaration.fields["container_id"]
     assert (await result(session, "1")).files == ()
