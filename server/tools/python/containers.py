@@ -88,6 +88,7 @@ class ContainerService:
         self._now = now
         self._uses: dict[str, _Use] = {}
         self._opened: set[str] = set()
+        self._is_started = False
         self._sweeper: asyncio.Task[None] | None = None
 
     @property
@@ -108,19 +109,21 @@ class ContainerService:
 
     async def start(self) -> None:
         """Start the sandbox, and the checks for idle containers. Safe to call twice."""
-        if self._sandbox is None or self._sweeper is not None:
+        if self._sandbox is None or self._is_started:
             return
-        self._sweeper = asyncio.create_task(self._sweep_periodically())
+        self._is_started = True
         await self._sandbox.start()
+        self._sweeper = asyncio.create_task(self._sweep_periodically())
 
     async def stop(self) -> None:
         """End all sessions. Safe to call twice."""
-        if self._sandbox is None or self._sweeper is None:
+        if self._sandbox is None or not self._is_started:
             return
-        self._sweeper.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._sweeper
-        self._sweeper = None
+        self._is_started = False
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.wait([self._sweeper])
+            self._sweeper = None
         if not self._store.outlives_process:
             for container_id in tuple(self._opened):
                 await self._close(container_id)
@@ -166,8 +169,7 @@ class ContainerService:
         """Delete the owner's container with its files, and end its session. Raises NotFound."""
         if not await self._store.delete(owner, container_id):
             raise _not_found(container_id, "container_id")
-        if self._sandbox is not None:
-            await self._close(container_id)
+        await self._close(container_id)
 
     # Files
 
@@ -377,10 +379,14 @@ class ContainerService:
             await self.sandbox.create(container.id, limits)
 
     async def _close(self, container_id: str) -> None:
+        """End a session. One that cannot be ended now is ended by a later check."""
+        if self._sandbox is None:
+            return
+        self._opened.add(container_id)
         try:
-            await self.sandbox.close(container_id)
+            # Also where the sandbox has a problem: folders may be left of a time when it had none.
+            await self._sandbox.close(container_id)
         except SandboxError as error:
-            self._opened.add(container_id)
             logger.warning("container %s could not be ended: %s", container_id, error)
         else:
             self._opened.discard(container_id)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
 
 from harmony.grammar import CallableTool, FreeText
 from harmony.tools import PYTHON
@@ -41,6 +41,24 @@ PROGRESS_SECONDS = 0.5
 """The least time between two reports of a running cell's output."""
 
 UNAVAILABLE = "[Python cannot be used now. Go on without it, or try again later.]"
+
+
+CONTAINERS = "containers"
+"""The name of the part of the server that the tool needs: its ContainerService."""
+
+
+class Setup(Protocol):
+    """What a tool is made from."""
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """Parts of the server, by name."""
+        ...
+
+
+def open_python(setup: Setup) -> "PythonTool":
+    """The tool on the server's containers: the factory of the registry of tools."""
+    return PythonTool(setup.parts[CONTAINERS])
 
 
 class PythonTool:

@@ -97,6 +97,19 @@ async def test_a_session_that_cannot_be_ended_is_ended_later(world: World) -> No
     assert world.sandbox.closed == [container_id]
 
 
+async def test_what_is_left_of_earlier_processes_is_ended_without_a_layer(
+    world: World, tmp_path: Path
+) -> None:
+    container_id = await created(world)
+    sandbox = BareSandbox(tmp_path / "x", "no layer works")
+    service = ContainerService(
+        world.store, world.library, sandbox, ContainerLimits(), now=lambda: world.time
+    )
+    world.time += 20 * 60
+    await service.sweep()
+    assert sandbox.closed == [container_id]
+
+
 async def test_a_failed_check_is_not_the_last(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

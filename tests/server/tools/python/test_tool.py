@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import aclosing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from server.tools.base import HostedTool, ToolCall, ToolContext, ToolProgress, T
 from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.output import NO_OUTPUT
 from server.tools.python.sandbox import SandboxUnavailable
-from server.tools.python.tool import OUTPUTS, PythonSession, PythonTool
+from server.tools.python.tool import CONTAINERS, OUTPUTS, PythonSession, PythonTool, open_python
 from tests.sandboxes import BareSandbox
 from tests.server.tools.python.conftest import World
 
@@ -51,6 +52,11 @@ async def test_it_is_a_hosted_tool(world: World) -> None:
     assert declaration.calls == (CallableTool("python", FreeText()),)
     assert (declaration.item, declaration.namespace) == ("code_interpreter_call", PYTHON)
     assert declaration.fields["container_id"].startswith("cntr_")
+
+
+async def test_the_factory_takes_the_containers_of_the_server(world: World) -> None:
+    tool = open_python(SimpleNamespace(parts={CONTAINERS: world.service}))
+    assert tool.problem is None
 
 
 async def test_the_tool_is_echoed_as_it_was_given_without_unknown_fields(world: World) -> None:
