@@ -11,10 +11,16 @@ from server.store.containers.memory import MemoryContainers
 from server.tools.python.container_options import ContainerOptions
 from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.sandbox import SandboxLimits, SandboxUnavailable
+from tests.containers import World, new_world
 from tests.sandboxes import BareSandbox
-from tests.server.tools.python.conftest import World
 
 OPTIONS = ContainerOptions("x")
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with new_world(tmp_path) as made:
+        yield made
 
 
 async def created(world: World) -> str:

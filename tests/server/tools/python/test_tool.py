@@ -1,6 +1,7 @@
 """The hosted tool `python`: cells of a real child process, through the tool's own interface."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,11 +18,17 @@ from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.output import NO_OUTPUT
 from server.tools.python.sandbox import SandboxUnavailable
 from server.tools.python.tool import CONTAINERS, OUTPUTS, PythonSession, PythonTool, open_python
+from tests.containers import World, new_world
 from tests.sandboxes import BareSandbox
-from tests.server.tools.python.conftest import World
 
 AUTO: dict[str, Any] = {"type": "code_interpreter", "container": {"type": "auto"}}
 LONG = 60.0
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with new_world(tmp_path) as made:
+        yield made
 
 
 def context(**fields: Any) -> ToolContext:

@@ -1,9 +1,8 @@
 """Containers on a sandbox for tests, with a clock that tests set."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-
-import pytest
 
 from server.store.containers.memory import MemoryContainers
 from server.store.files.folder import FileFolder
@@ -43,9 +42,10 @@ class World:
             return (await self.library.add(staging, FileInfo(name, "user_data"))).id
 
 
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    made = World(tmp_path)
+@asynccontextmanager
+async def new_world(folder: Path) -> AsyncIterator[World]:
+    """A world whose service is started, and stopped after the block."""
+    made = World(folder)
     await made.service.start()
     yield made
     await made.service.stop()
