@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-CHUNK = 1 << 18
-"""Bytes that are read or written at once, on a thread."""
+CHUNK = 1 << 16
+"""Bytes that are read or written at once, on a thread. Each upload has as many in memory."""
 
 _PARTIAL = ".partial-"
 _PARTIAL_SECONDS = 86_400.0
@@ -117,13 +117,15 @@ class StagedFile:
         os.replace(self.path, path)
 
     def _discard(self) -> None:
-        self._close()
+        # On a full disk the last bytes cannot be written, nor need they be.
+        with suppress(OSError):
+            self._close()
         self.path.unlink(missing_ok=True)
 
     def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
 
 async def read(path: Path) -> AsyncIterator[bytes]:

@@ -4,12 +4,12 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from server.errors import BodyTooLarge, NotFound
+from server.errors import BodyTooLarge, NotFound, Unavailable
 from server.ids import new_id
 from server.store.files.base import FileFilter, FilePage, FileStore, StoredFile
 from server.store.files.folder import FileFolder, StagedFile
@@ -41,7 +41,8 @@ class FileInfo:
 class FileLibrary:
     """The files of all owners.
 
-    now: Unix seconds. The store raises StoreUnavailable from every method that uses it.
+    now: Unix seconds. The store raises StoreUnavailable from every method that uses it. Where the
+    disk is full or fails, uploads raise Unavailable.
     """
 
     def __init__(
@@ -71,7 +72,8 @@ class FileLibrary:
                 param="file",
                 code="storage_full",
             )
-        file = await asyncio.to_thread(self._folder.stage)
+        with _disk():
+            file = await asyncio.to_thread(self._folder.stage)
         staging = Staging(owner, file, self.limits, usage.size, self._staged)
         try:
             yield staging
@@ -96,7 +98,8 @@ class FileLibrary:
         )
         # The row comes first: a crash then leaves no content that nobody knows of.
         await self._store.put(stored)
-        await staging.file.keep(stored.id)
+        with _disk():
+            await staging.file.keep(stored.id)
         return stored
 
     async def get(self, owner: str, file_id: str, *, param: str = "file_id") -> StoredFile:
@@ -166,7 +169,7 @@ class Staging:
         return self._limits.file
 
     async def write(self, data: bytes) -> None:
-        """Append bytes. Raises BodyTooLarge."""
+        """Append bytes. Raises BodyTooLarge, and Unavailable where the disk fails."""
         if self.file.size + len(data) > self._limits.file:
             raise BodyTooLarge(
                 f"The file is larger than {self._limits.file} bytes.",
@@ -180,13 +183,26 @@ class Staging:
                 code="storage_full",
             )
         self._staged[self.owner] += len(data)
-        await self.file.write(data)
+        with _disk():
+            await self.file.write(data)
 
     def release(self) -> None:
         """The upload has ended: its bytes are stored, or deleted."""
         self._staged[self.owner] -= self.file.size
         if not self._staged[self.owner]:
             del self._staged[self.owner]
+
+
+@contextmanager
+def _disk() -> Iterator[None]:
+    """Turn errors of the file system into an error for clients."""
+    try:
+        yield
+    except OSError as error:
+        logger.error("files cannot be stored: %s", error.strerror)
+        raise Unavailable(
+            "The server cannot store files now.", code="file_storage_unavailable"
+        ) from error
 
 
 def _not_found(file_id: str, param: str) -> NotFound:

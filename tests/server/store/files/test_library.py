@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.errors import BodyTooLarge, NotFound
+from server.errors import BodyTooLarge, NotFound, Unavailable
 from server.store.files.base import StoredFile
 from server.store.files.folder import CHUNK, FileFolder, read
 from server.store.files.library import FileInfo, FileLibrary, FileLimits
@@ -76,6 +76,30 @@ async def test_what_is_not_added_is_deleted(folder: Path) -> None:
 
     with pytest.raises(RuntimeError, match="the client left"):
         await fail()
+    assert names(folder) == []
+
+
+async def test_a_disk_that_fails_is_no_defect(folder: Path) -> None:
+    folder.parent.touch()
+    with pytest.raises(Unavailable) as caught:
+        await add(Library(folder), b"x")
+    assert caught.value.code == "file_storage_unavailable"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+async def test_a_full_disk_is_no_defect(folder: Path) -> None:
+    library = Library(folder)
+
+    async def fill() -> None:
+        async with library.staging("a") as staging:
+            assert staging.file._file is not None
+            full = os.open("/dev/full", os.O_WRONLY)
+            os.dup2(full, staging.file._file.fileno())
+            os.close(full)
+            await staging.write(bytes(CHUNK))
+
+    with pytest.raises(Unavailable):
+        await fill()
     assert names(folder) == []
 
 
