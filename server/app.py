@@ -1,8 +1,10 @@
 """Creates the ASGI application from the settings, a backend and a store."""
 
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -34,7 +36,9 @@ from server.replay.sealing import Sealer
 from server.routes import (
     chat,
     compact,
+    containers,
     conversations,
+    files,
     health,
     input_tokens,
     legacy_completions,
@@ -48,11 +52,15 @@ from server.routes import (
     tokens,
 )
 from server.settings import DEFAULT_MAX_RUNNING, Settings
+from server.store.files.folder import FileFolder
+from server.store.files.library import FileLibrary, FileLimits
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
 from server.telemetry.readiness import Readiness
 from server.tools import registry
 from server.tools.base import HostedTool
+from server.tools.python.containers import ContainerLimits, ContainerService
+from server.tools.python.sandbox import PythonSandbox
 from server.tools.registry import ToolSetup
 from server.tools.toolbox import Toolbox
 
@@ -66,6 +74,8 @@ ROUTES = (
     input_tokens,
     compact,
     conversations,
+    containers,
+    files,
     legacy_completions,
     render,
     stored_chat,
@@ -84,22 +94,34 @@ PUBLIC_ENDPOINTS = frozenset(
 )
 """The endpoints that need no key: load balancers have none, and the API's description is public."""
 
+UPLOAD_ENDPOINTS: frozenset[Callable[..., Any]] = frozenset(
+    {files.create_file, containers.create_container_file}
+)
+"""The endpoints that read forms with files themselves, piece by piece."""
+
 
 def create_app(
     settings: Settings,
     backend: Backend,
     store: Store | None = None,
     tools: Sequence[HostedTool] | None = None,
+    sandbox: PythonSandbox | None = None,
 ) -> FastAPI:
     """The application for `backend` and `store`, which the caller starts and stops.
 
     Without a store, responses are stored in memory. tools: the hosted tools, which the application
-    starts and stops; None for those that the settings name.
+    starts and stops; None for those that the settings name. sandbox: runs Python; without one there
+    are no containers.
     """
     gateway = _gateway(settings, backend)
+    files_folder = None if store is None else settings.files_folder
     store = MemoryStore() if store is None else store
-    toolbox = Toolbox(_tools(settings, store) if tools is None else tools)
+    library = _library(settings, store, files_folder)
     store_keys = (store.sealing_key,) if store.sealing_key else ()
+    container_limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
+    container_service = ContainerService(store.containers, library, sandbox, container_limits)
+    parts = {"containers": container_service}
+    toolbox = Toolbox(_tools(settings, store, parts) if tools is None else tools)
     context = Context(
         settings,
         gateway,
@@ -108,8 +130,12 @@ def create_app(
         sealer=Sealer((*settings.encryption_key, *store_keys)),
         body_budget=Budget(settings.max_body_memory),
         tools=toolbox.by_type,
+        files=library,
+        containers=container_service,
     )
-    maintenance = Maintenance(context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY)
+    maintenance = Maintenance(
+        context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY, (library.sweep,)
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
@@ -119,6 +145,7 @@ def create_app(
                 # Background runs may finish too, within the time of the drain.
                 await gateway.runs.wait()
             await gateway.runs.close()
+        library.close()
 
     app = Application(
         title="gpt-oss-server",
@@ -139,6 +166,11 @@ def create_app(
     return app
 
 
+def _library(settings: Settings, store: Store, folder: Path | None) -> FileLibrary:
+    limits = FileLimits(settings.max_file_bytes, settings.max_owner_file_bytes)
+    return FileLibrary(store.files, FileFolder(folder), limits)
+
+
 def _gateway(settings: Settings, backend: Backend) -> Gateway:
     return Gateway(
         backend,
@@ -151,7 +183,7 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
     )
 
 
-def _tools(settings: Settings, store: Store) -> tuple[HostedTool, ...]:
+def _tools(settings: Settings, store: Store, parts: Mapping[str, Any]) -> tuple[HostedTool, ...]:
     def setup(name: str) -> ToolSetup:
         prefix = f"{name}_"
         options = {
@@ -159,7 +191,7 @@ def _tools(settings: Settings, store: Store) -> tuple[HostedTool, ...]:
             for option in Settings.model_fields
             if option.startswith(prefix)
         }
-        return ToolSetup(store, options)
+        return ToolSetup(store, options, parts)
 
     return registry.create(settings.hosted_tool_names, setup)
 
@@ -204,7 +236,12 @@ def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
         ),
         *([cors] if settings.cors_origin else []),
         Middleware(Access, public_endpoints=PUBLIC_ENDPOINTS),
-        Middleware(Bodies, limit=settings.max_body_bytes, budget=context.body_budget),
+        Middleware(
+            Bodies,
+            limit=settings.max_body_bytes,
+            budget=context.body_budget,
+            upload_endpoints=UPLOAD_ENDPOINTS,
+        ),
         Middleware(Idempotency),
     ]
 

@@ -17,8 +17,10 @@ from server.persistence.retrying import RetryPolicy
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.settings import Settings
+from server.store.files.library import FileLibrary
 from server.store.responses.base import Store, StoredResponse
 from server.tools.base import HostedTool
+from server.tools.python.containers import ContainerService
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Context:
     created: int
     store: Store
     body_budget: Budget
+    files: FileLibrary
+    containers: ContainerService
     recall: Recall = field(default_factory=Recall)
     sealer: Sealer = field(default_factory=Sealer)
     draining: asyncio.Event = field(default_factory=asyncio.Event)

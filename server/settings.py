@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
+from platformdirs import user_data_path
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -171,6 +172,26 @@ class Settings(BaseSettings):
         description="seconds that a stored answer waits for a store that is unavailable before it "
         "fails",
     )
+    files: str | None = Field(
+        None,
+        description="folder for the content of uploaded files, which gateways that share a "
+        "database share too; default: a folder in the user's data folder, a temporary one with "
+        "`--store memory`",
+    )
+    max_file_bytes: int = Field(
+        512 * 1024 * 1024, ge=1, description="bytes of the largest uploaded file; more get a 413"
+    )
+    max_owner_file_bytes: int = Field(
+        10 * 1024 * 1024 * 1024,
+        ge=1,
+        description="bytes of all uploaded files of one API key; more get a 413",
+    )
+    max_containers: int = Field(
+        1024, ge=1, description="containers of one API key that run at once; more get a 429"
+    )
+    max_container_memory: Literal["1g", "4g", "16g", "64g"] = Field(
+        "4g", description="largest `memory_limit` that a request may give a container"
+    )
     encryption_key: Several = Field(
         (),
         description="key that seals the reasoning that clients store (repeatable: the first one "
@@ -327,6 +348,12 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _files_are_found_again(self) -> "Settings":
+        if self.store == MEMORY and self.files is not None:
+            raise ValueError("--files needs a store that outlives the process, not --store memory")
+        return self
+
+    @model_validator(mode="after")
     def _a_body_fits(self) -> "Settings":
         # A single body must fit: encoded, decoded, and in pieces that are being joined.
         if self.max_body_memory < 3 * self.max_body_bytes:
@@ -381,6 +408,15 @@ class Settings(BaseSettings):
             connections_per_address=self.max_connections_per_address,
             requests=self.limit_concurrency,
         )
+
+    @property
+    def files_folder(self) -> Path | None:
+        """The folder of uploaded files; None for a temporary one."""
+        if self.store == MEMORY:
+            return None
+        if self.files is not None:
+            return Path(self.files)
+        return user_data_path("gpt-oss-server", appauthor=False) / "files"
 
     @property
     def backend_options(self) -> dict[str, str]:

@@ -44,6 +44,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "robots",
     ),
     "Store": ("store", "store_ttl", "store_patience", "encryption_key"),
+    "Files and containers": (
+        "files",
+        "max_file_bytes",
+        "max_owner_file_bytes",
+        "max_containers",
+        "max_container_memory",
+    ),
     "Limits": (
         "max_running",
         "max_waiting",

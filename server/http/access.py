@@ -12,12 +12,15 @@ from server.errors import AuthenticationFailed
 from server.http.answers import error_response
 from server.http.authentication import PRINCIPAL, check_key
 
+ENDPOINT = "endpoint"
+"""The key of the request's endpoint in its state."""
+
 
 class Access:
     """Middleware that lets only requests with a valid key, to a route, have their bodies read.
 
-    public_endpoints: the endpoints that need no key. The principal is stored in the request's
-    state, for `server.http.authentication.authenticate`.
+    public_endpoints: the endpoints that need no key. The endpoint and the principal are stored in
+    the request's state, the latter for `server.http.authentication.authenticate`.
 
     A request that matches no route, because of its path or its method, is passed on without its
     body, for the application's own answer.
@@ -37,10 +40,12 @@ class Access:
             receive_empty = receive if scope["type"] == "websocket" else _empty_body()
             await self._app(scope, receive_empty, send)
             return
+        state = scope.setdefault("state", {})
+        state[ENDPOINT] = endpoint
         if endpoint not in self._public_endpoints:
             connection = HTTPConnection(scope)
             try:
-                scope.setdefault("state", {})[PRINCIPAL] = check_key(connection)
+                state[PRINCIPAL] = check_key(connection)
             except AuthenticationFailed as error:
                 await _refuse(error, scope, receive, send)
                 return

@@ -1,7 +1,9 @@
 """Reads request bodies on demand: whole, decompressed and within limits."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -10,9 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server import threads
 from server.errors import APIError, BodyTooLarge
 from server.http import decompression
+from server.http.access import ENDPOINT
 from server.http.budget import Budget, Lease
 from server.http.decompression import Decoder
 from server.http.freed import MemoryTrimmer, malloc_trim
+from server.http.multipart import is_multipart
 from server.threads import LARGE
 
 SLICE = 1024 * 1024
@@ -27,6 +31,9 @@ JOINERS = 1
 LEASE = "body_lease"
 """The key of the body's Lease in the request's state."""
 
+STREAMED = "streamed"
+"""The key in the state of a request whose body its endpoint reads piece by piece."""
+
 
 class Bodies:
     """Middleware that gives the application each body in one message, decoded.
@@ -35,12 +42,22 @@ class Bodies:
     and as they are decoded, until the request is answered: parsed values live that long. `limit`
     is the most bytes of a body, both encoded and decoded.
 
+    upload_endpoints: endpoints that read forms with files themselves, within limits of their own.
+    Such forms pass unchanged.
+
     `receive` raises BodyTooLarge, BodyMemoryExhausted, UnsupportedEncoding, or InvalidRequest for
     a body that cannot be decoded. After an error it returns a disconnect.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, budget: Budget) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        limit: int,
+        budget: Budget,
+        upload_endpoints: frozenset[Callable[..., Any]] = frozenset(),
+    ) -> None:
         self._app = app
+        self._upload_endpoints = upload_endpoints
         self._limit = limit
         self._budget = budget
         self._decoders = asyncio.Semaphore(DECODERS)
@@ -52,10 +69,16 @@ class Bodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        headers = Headers(scope=scope)
+        state = scope.setdefault("state", {})
+        if state.get(ENDPOINT) in self._upload_endpoints and is_multipart(headers):
+            state[STREAMED] = True
+            await self._app(scope, receive, send)
+            return
         lease = Lease(self._budget)
-        scope.setdefault("state", {})[LEASE] = lease
+        state[LEASE] = lease
         body = _Body(
-            Headers(scope=scope),
+            headers,
             receive,
             lease,
             self._limit,

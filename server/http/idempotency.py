@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.errors import APIError, InvalidRequest, KeyReused
 from server.http.answers import error_response
 from server.http.authentication import PRINCIPAL
-from server.http.bodies import LEASE, read_body
+from server.http.bodies import LEASE, STREAMED, read_body
 from server.http.budget import Lease
 from server.http.disconnect import wait_for_disconnect
 from server.http.sse import SEND_BODY
@@ -222,7 +222,11 @@ def _key(scope: Scope) -> _Key | None:
     if scope["type"] != "http" or scope["method"] != "POST":
         return None
     key = Headers(scope=scope).get("idempotency-key")
-    principal = scope.get("state", {}).get(PRINCIPAL)
+    state = scope.get("state", {})
+    if state.get(STREAMED):
+        # Its body is not in memory, to compare it with that of a retry.
+        return None
+    principal = state.get(PRINCIPAL)
     # Without a principal, the request matches no route or a public endpoint.
     return None if key is None or principal is None else (principal.id, scope["path"], key)
 

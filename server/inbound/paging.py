@@ -14,14 +14,20 @@ DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 
 
-def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") -> Paging:
+def read_paging(
+    query: QueryParams,
+    *,
+    order: Literal["asc", "desc"] = "asc",
+    limit: int = DEFAULT_LIMIT,
+    most: int = MAX_LIMIT,
+) -> Paging:
     """The limit, order and cursor of a query. Raises InvalidRequest naming the parameter.
 
-    order: the order where the query has none.
+    order, limit: those where the query has none. most: the largest limit.
     """
-    limit = digits(query.get("limit", str(DEFAULT_LIMIT)), MAX_LIMIT)
+    limit = digits(query.get("limit", str(limit)), most) or 0
     if not limit:
-        raise invalid("limit", f"expected an integer from 1 to {MAX_LIMIT}")
+        raise invalid("limit", f"expected an integer from 1 to {most}")
     match query.get("order", order):
         case "asc":
             order = "asc"
@@ -34,7 +40,12 @@ def read_paging(query: QueryParams, *, order: Literal["asc", "desc"] = "asc") ->
 
 def read_model(query: QueryParams) -> str | None:
     """The query's `model`. Raises InvalidRequest for text that a store cannot hold."""
-    return _storable("model", query["model"]) if "model" in query else None
+    return read_filter(query, "model")
+
+
+def read_filter(query: QueryParams, name: str) -> str | None:
+    """The query's value that entries have to have. Raises InvalidRequest as `read_model` does."""
+    return _storable(name, query[name]) if name in query else None
 
 
 def read_metadata(query: QueryParams) -> dict[str, str]:

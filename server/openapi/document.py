@@ -14,7 +14,8 @@ from pydantic_core import core_schema
 
 from server.openapi import common, statuses
 from server.openapi.examples import ANSWERS, REQUESTS, STREAMS
-from server.openapi.operations import OPERATIONS, SOCKETS, Operation, Query, Socket
+from server.openapi.operation import Operation, Query, Socket
+from server.openapi.operations import OPERATIONS, SOCKETS
 
 Fields = dict[str, Any]
 
@@ -31,6 +32,8 @@ TAGS = {
     "Responses": "Responses, which may be stored, continued, followed and cancelled.",
     "Conversations": "Conversations that the server stores.",
     "Chat Completions": "Chat Completions, with the reasoning fields of OpenRouter.",
+    "Files": "Files that the server stores, to be copied into containers.",
+    "Containers": "Python sessions with files, for the tool `code_interpreter`.",
     "Raw prompts": "Prompts that are sampled from as they are, and the tokenizer.",
     "Server": "What is served, and how it is.",
 }
@@ -49,6 +52,8 @@ PARAMETERS = {
     "conversation_id": "The conversation's id.",
     "item_id": "The item's id.",
     "completion_id": "The completion's id.",
+    "file_id": "The file's id.",
+    "container_id": "The container's id.",
     "name": "A served name. It may have slashes.",
 }
 _REF = "#/components/schemas/{model}"
@@ -119,7 +124,13 @@ class _Schemas:
 def _types() -> Iterator[Any]:
     yield common.Error
     for operation in OPERATIONS:
-        named = (operation.body, operation.answer, operation.stream, operation.unready)
+        named = (
+            operation.body,
+            operation.form,
+            operation.answer,
+            operation.stream,
+            operation.unready,
+        )
         yield from filter(None, named)
     for socket in SOCKETS:
         yield from (socket.receives, socket.sends)
@@ -134,11 +145,11 @@ def _operation(operation: Operation, schemas: _Schemas) -> Fields:
     }
     if operation.description:
         described["description"] = operation.description
-    if operation.method == "post":
+    if _may_be_retried(operation):
         parameters.append({"$ref": "#/components/parameters/Idempotency-Key"})
     if parameters:
         described["parameters"] = parameters
-    if operation.body is not None:
+    if operation.body is not None or operation.form is not None:
         described["requestBody"] = _body(operation, schemas)
     described["responses"] = {"200": _answer(operation, schemas), **_errors(operation, schemas)}
     if operation.is_open:
@@ -169,11 +180,20 @@ def _query(query: Query) -> Fields:
 
 
 def _body(operation: Operation, schemas: _Schemas) -> Fields:
-    media = {
-        "schema": schemas.of(operation.body),
-        "examples": _examples(REQUESTS[operation.name]),
-    }
-    return {"required": operation.body_required, "content": {"application/json": media}}
+    content: Fields = {}
+    if operation.form is not None:
+        content["multipart/form-data"] = {"schema": schemas.of(operation.form)}
+    if operation.body is not None:
+        content["application/json"] = {
+            "schema": schemas.of(operation.body),
+            "examples": _examples(REQUESTS[operation.name]),
+        }
+    return {"required": operation.body_required, "content": content}
+
+
+def _may_be_retried(operation: Operation) -> bool:
+    """Whether an Idempotency-Key is read. It is not with uploads."""
+    return operation.method == "post" and (operation.form is None or operation.body is not None)
 
 
 def _examples(examples: Mapping[str, Any]) -> Fields:
@@ -208,8 +228,8 @@ def _errors(operation: Operation, schemas: _Schemas) -> Fields:
         *operation.errors,
         *(() if operation.is_open else statuses.WITH_KEY),
         *(statuses.WITH_QUERY if operation.query else ()),
-        *(() if operation.body is None else statuses.WITH_BODY),
-        *(statuses.WITH_IDEMPOTENCY_KEY if operation.method == "post" else ()),
+        *(() if operation.body is operation.form is None else statuses.WITH_BODY),
+        *(statuses.WITH_IDEMPOTENCY_KEY if _may_be_retried(operation) else ()),
     }
     made: Fields = {str(status): _error(status) for status in sorted(numbers)}
     if operation.unready is not None:

@@ -179,6 +179,15 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
     },
     "tokenize": {"text": {"prompt": "Hello, world!", "return_token_strs": True}},
     "detokenize": {"ids": {"tokens": [13225, 11, 2375, 0]}},
+    "createContainer": {
+        "named": {"name": "analysis"},
+        "limits": {
+            "name": "analysis",
+            "memory_limit": "4g",
+            "expires_after": {"anchor": "last_active_at", "minutes": 10},
+        },
+    },
+    "createContainerFile": {"copy": {"file_id": "file-1"}},
 }
 
 ANSWERS: Mapping[str, Any] = {

@@ -1,85 +1,15 @@
 """The operations of the API: what each takes and answers. A test compares them with the routes."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
-
 from server.openapi import chat, common, events, responses
+from server.openapi.file_operations import CONTAINERS, FILES
+from server.openapi.operation import PAGING, Operation, Query, Socket, order
 from server.schemas.chat import CreateChatCompletion, UpdateChatCompletion
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.legacy_completions import CreateCompletion
 from server.schemas.responses import CompactResponse, CreateResponse
 from server.schemas.tokens import Detokenize, Tokenize
 
-Method = Literal["get", "post", "delete"]
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A parameter of the query. schema: its JSON schema."""
-
-    name: str
-    description: str
-    schema: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One method of a path.
-
-    name: unique. answer: the type of a 200's JSON; None where the answer is another document.
-    body: the type of the request, None for none. body_required: False where it may be missing.
-    stream: the type of the events of a stream, where the operation has one. errors: statuses
-    beside those that all such operations have. is_open: whether no key is asked for. has_head:
-    whether HEAD is served too. unready: the type of a 503 that is no error object.
-    """
-
-    name: str
-    tag: str
-    method: Method
-    path: str
-    summary: str
-    answer: Any
-    description: str = ""
-    body: Any = None
-    body_required: bool = True
-    stream: Any = None
-    query: tuple[Query, ...] = ()
-    errors: tuple[int, ...] = ()
-    is_open: bool = False
-    has_head: bool = False
-    unready: Any = None
-    media_type: str = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class Socket:
-    """A WebSocket. OpenAPI has none: it is described as the GET that opens it."""
-
-    name: str
-    tag: str
-    path: str
-    summary: str
-    description: str
-    receives: Any
-    sends: Any
-
-
 STREAMED = "With `stream: true` the answer is a stream of server-sent events."
-PAGING = (
-    Query(
-        "limit",
-        "The most entries of a page.",
-        {"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
-    ),
-    Query("after", "The id of the last entry of the page before.", {"type": "string"}),
-)
-
-
-def _order(default: str) -> Query:
-    schema = {"type": "string", "enum": ["asc", "desc"], "default": default}
-    return Query("order", "`asc`: the oldest first.", schema)
-
-
 FOLLOWING = (
     Query("stream", "True: the response's events, as a stream.", {"type": "boolean"}),
     Query(
@@ -185,7 +115,7 @@ RESPONSES = (
         f"{_RESPONSE}/input_items",
         "Lists the items that a response was made from.",
         responses.ItemPage,
-        query=(*PAGING, _order("desc")),
+        query=(*PAGING, order("desc")),
         errors=(404,),
     ),
 )
@@ -247,7 +177,7 @@ CONVERSATIONS = (
         f"{_CONVERSATION}/items",
         "Lists the items of a conversation.",
         responses.ItemPage,
-        query=(*PAGING, _order("desc")),
+        query=(*PAGING, order("desc")),
         errors=(404,),
     ),
     Operation(
@@ -301,7 +231,7 @@ CHAT = (
         _COMPLETIONS,
         "Lists the stored completions.",
         chat.ChatCompletionPage,
-        query=(*PAGING, _order("asc"), *STORED_CHAT),
+        query=(*PAGING, order("asc"), *STORED_CHAT),
     ),
     Operation(
         "retrieveChatCompletion",
@@ -338,7 +268,7 @@ CHAT = (
         f"{_COMPLETION}/messages",
         "Lists the messages of a stored completion's request.",
         chat.MessagePage,
-        query=(*PAGING, _order("asc")),
+        query=(*PAGING, order("asc")),
         errors=(404,),
     ),
 )
@@ -452,7 +382,7 @@ SERVER = (
     ),
 )
 
-OPERATIONS = (*RESPONSES, *CONVERSATIONS, *CHAT, *RAW_PROMPTS, *SERVER)
+OPERATIONS = (*RESPONSES, *CONVERSATIONS, *CHAT, *FILES, *CONTAINERS, *RAW_PROMPTS, *SERVER)
 SOCKETS = (
     Socket(
         "openResponsesSocket",

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 
 from server.generation.runs import Runs
@@ -60,7 +60,9 @@ class Contact:
 class Maintenance:
     """Runs the periodic tasks of one gateway.
 
-    ttl: seconds after which a response is deleted. now: seconds of a monotonic clock.
+    ttl: seconds after which a response is deleted. sweeps: functions that delete other objects
+    that are older than the given seconds, and return their number. now: seconds of a monotonic
+    clock.
     """
 
     def __init__(
@@ -68,12 +70,14 @@ class Maintenance:
         store: Store,
         runs: Runs,
         ttl: float,
+        sweeps: Sequence[Callable[[float], Awaitable[int]]] = (),
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._runs = runs
         self._ttl = ttl
+        self._sweeps = (store.sweep, *sweeps)
         self._contact = Contact(now)
 
     @asynccontextmanager
@@ -129,8 +133,9 @@ class Maintenance:
 
     async def sweep(self) -> None:
         """Delete what is older than the ttl."""
-        if deleted := await self._store.sweep(self._ttl):
-            logger.info("deleted %d expired objects", deleted)
+        for sweep in self._sweeps:
+            if deleted := await sweep(self._ttl):
+                logger.info("deleted %d expired objects", deleted)
 
     async def _follow_cancels(self) -> None:
         """Cancel marked runs between heartbeats."""

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from server.store.files import FileChanged, OpenFiles
+from server.store.open_files import FileChanged, OpenFiles
 from server.store.responses.base import StoreDamaged, StoreUnavailable
 from server.store.sqlalchemy_engine import FILES, WRITES, migrate, open_engine, parse_url
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from server.store.files import OpenFiles
+from server.store.open_files import OpenFiles
 
 WRITES = {"gpt_oss_writes": True}
 """Execution options of a transaction that writes."""

@@ -169,6 +169,53 @@ chat_calls = Table(
     Column("tokens", LargeBinary),
 )
 
+files = Table(
+    "files",
+    metadata,
+    Column("place", SERIAL, primary_key=True),
+    Column("id", ID, nullable=False, unique=True),
+    Column("owner", ID, nullable=False),
+    Column("filename", Text, nullable=False),
+    Column("purpose", ID, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("created_at", Double, nullable=False, index=True),
+    Column("expires_at", Double, index=True),
+    Index("ix_files_owner_place", "owner", "place"),
+    sqlite_autoincrement=True,
+)
+
+containers = Table(
+    "containers",
+    metadata,
+    Column("place", SERIAL, primary_key=True),
+    Column("id", ID, nullable=False, unique=True),
+    Column("owner", ID, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("last_active_at", Double, nullable=False, index=True),
+    Column("idle_minutes", Integer, nullable=False),
+    Column("memory_limit", String(10), nullable=False),
+    Column("expired", Boolean, nullable=False, server_default=false()),
+    Index("ix_containers_owner_place", "owner", "place"),
+    sqlite_autoincrement=True,
+)
+
+container_files = Table(
+    "container_files",
+    metadata,
+    Column("place", SERIAL, primary_key=True),
+    Column("id", ID, nullable=False, unique=True),
+    Column("container_id", ID, ForeignKey("containers.id", ondelete="CASCADE"), nullable=False),
+    Column("path", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("source", String(10), nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("modified", BigInteger, nullable=False),
+    Column("origin", ID),
+    Index("ix_container_files_container_id_path", "container_id", "path", unique=True),
+    sqlite_autoincrement=True,
+)
+
 SEAL = "seal"
 secrets = Table(
     "secrets",

@@ -6,18 +6,15 @@ from adapters.base import BackendConfig
 from adapters.scripted import ScriptedBackend
 from server.context import Context
 from server.errors import NotFound
-from server.generation.admission import Admission
-from server.generation.gateway import Gateway
-from server.http.budget import Budget
 from server.settings import Settings
-from server.store.responses.memory import MemoryStore
+from tests.contexts import new_context
 
 
 @pytest.fixture
 def context() -> Context:
     backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
     settings = Settings(served_model_name=("a", "b"))
-    return Context(settings, Gateway(backend, Admission(1, 0)), 0, MemoryStore(), Budget(1))
+    return new_context(settings, backend)
 
 
 def test_a_request_without_a_model_gets_the_first(context: Context) -> None:

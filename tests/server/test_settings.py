@@ -72,6 +72,11 @@ VARIABLES = {
     "store": ("sqlite:///x.db", "sqlite:///x.db"),
     "store_ttl": ("1", 1),
     "store_patience": ("5", 5),
+    "files": ("folder", "folder"),
+    "max_file_bytes": ("1", 1),
+    "max_owner_file_bytes": ("1", 1),
+    "max_containers": ("1", 1),
+    "max_container_memory": ("64g", "64g"),
     "encryption_key": (f"{KEY}, {KEY}", (KEY, KEY)),
     "max_running": ("2", 2),
     "max_waiting": ("0", 0),
@@ -277,3 +282,12 @@ def test_time_limits_of_tools_have_names() -> None:
 @pytest.mark.parametrize("value", ["python", "python=x", "python=0", "python=inf", "python=nan"])
 def test_a_time_limit_is_a_name_and_seconds(value: str) -> None:
     assert "is not NAME=SECONDS" in problem(tool_timeout=value)
+
+
+def test_files_are_found_again_as_their_rows_are(tmp_path: Path) -> None:
+    assert Settings(store="memory").files_folder is None
+    assert Settings(files=str(tmp_path)).files_folder == tmp_path
+    folder = Settings().files_folder
+    assert folder is not None
+    assert folder.parts[-2:] == ("gpt-oss-server", "files")
+    assert "--store memory" in problem(store="memory", files="x")

@@ -9,7 +9,9 @@ from harmony.messages import Message
 from server.errors import NotFound, Unavailable
 from server.store.change_signal import ChangeSignal
 from server.store.chat_completions.base import ChatCompletionStore
+from server.store.containers.base import ContainerStore
 from server.store.conversations.base import ConversationStore
+from server.store.files.base import FileStore
 from server.store.items import Item as Item
 from server.store.items import StoredItem as StoredItem
 from server.store.items import ToolState as ToolState
@@ -159,6 +161,16 @@ class Store(Protocol):
     @property
     def chat_completions(self) -> ChatCompletionStore:
         """The store of chat completions, in the same place and with the same lifetime."""
+        ...
+
+    @property
+    def files(self) -> FileStore:
+        """The store of uploaded files, in the same place, without their content."""
+        ...
+
+    @property
+    def containers(self) -> ContainerStore:
+        """The store of containers, in the same place."""
         ...
 
     async def start(self) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 from server.store import codec
 from server.store.change_signal import ChangeSignal, ChangeSignals
 from server.store.chat_completions.memory import MemoryChatCompletions
+from server.store.containers.memory import MemoryContainers
 from server.store.conversations.memory import MemoryConversations
+from server.store.files.memory import MemoryFiles
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 from server.store.responses.base import (
     CANCELS,
@@ -48,6 +50,8 @@ class MemoryStore:
     def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
         self.chat_completions = MemoryChatCompletions(capacity, most)
         self.conversations = MemoryConversations(capacity, most)
+        self.files = MemoryFiles()
+        self.containers = MemoryContainers()
         self._capacity = capacity
         self._most = most
         self._sizes = MemorySizes()

@@ -16,9 +16,11 @@ from server.ids import new_id
 from server.store import chains, codec, rows, vacuum
 from server.store.change_signal import ChangeSignal, ChangeSignals
 from server.store.chat_completions.sql import SqlChatCompletions
+from server.store.containers.sql import SqlContainers
 from server.store.conversations.sql import SqlConversations
 from server.store.database import Database
 from server.store.filelocks import FileLocks
+from server.store.files.sql import SqlFiles
 from server.store.postgres_listener import GATEWAY, PostgresListener
 from server.store.responses.base import (
     CANCELS,
@@ -80,6 +82,8 @@ class SqlStore:
         self.database = database = Database(url)
         self.chat_completions = SqlChatCompletions(database)
         self.conversations = SqlConversations(database)
+        self.files = SqlFiles(database)
+        self.containers = SqlContainers(database)
         self._replace = _replacing(database)
         self.sealing_key: str | None = None
         self._gateway = new_id(GATEWAY)

@@ -4,23 +4,17 @@ from starlette.requests import HTTPConnection
 
 from adapters.base import BackendConfig
 from adapters.scripted import ScriptedBackend
-from server.context import Context
 from server.errors import AuthenticationFailed
-from server.generation.admission import Admission
-from server.generation.gateway import Gateway
 from server.http.authentication import ANYONE, PRINCIPAL, authenticate, check_key
-from server.http.budget import Budget
 from server.settings import Settings
-from server.store.responses.memory import MemoryStore
+from tests.contexts import new_context
 
 
 def connection(header: str | bytes | None, *keys: str) -> HTTPConnection:
     """A request with this `Authorization` header to a server with these keys."""
     backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
     app = Starlette()
-    app.state.context = Context(
-        Settings(api_key=keys), Gateway(backend, Admission(1, 0)), 0, MemoryStore(), Budget(1)
-    )
+    app.state.context = new_context(Settings(api_key=keys), backend)
     value = header.encode() if isinstance(header, str) else header
     headers = [] if value is None else [(b"authorization", value)]
     return HTTPConnection({"type": "http", "headers": headers, "app": app})

@@ -243,3 +243,16 @@ async def test_a_sweep_logs_how_much_it_deleted(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO)
     await Maintenance(Old(), Runs(), 60.0).sweep()
     assert "deleted 3" in caplog.text
+
+
+async def test_a_sweep_deletes_other_objects_too(caplog: pytest.LogCaptureFixture) -> None:
+    ages: list[float] = []
+
+    async def sweep(age: float) -> int:
+        ages.append(age)
+        return 3
+
+    caplog.set_level("INFO", "server.persistence.maintenance")
+    await Maintenance(MemoryStore(), Runs(), 60.0, [sweep, sweep]).sweep()
+    assert ages == [60.0, 60.0]
+    assert caplog.messages == ["deleted 3 expired objects"] * 2

@@ -20,6 +20,7 @@ from server.settings import Settings
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
 from server.store.responses.sql import SqlStore
+from tests.sandboxes import BareSandbox
 from tests.server.tools.sample_tools import SampleTool, by_type
 
 
@@ -101,7 +102,10 @@ def open_app(tmp_path: Path) -> OpenApp:
 
     @asynccontextmanager
     async def start(
-        *lines: str | dict[str, Any], store: Store | None = None, **settings: Any
+        *lines: str | dict[str, Any],
+        store: Store | None = None,
+        sandbox: BareSandbox | None = None,
+        **settings: Any,
     ) -> AsyncIterator[App]:
         script = tmp_path / "script.jsonl"
         script_lines = [{"completion": line} if isinstance(line, str) else line for line in lines]
@@ -112,11 +116,13 @@ def open_app(tmp_path: Path) -> OpenApp:
         backend = RecordingBackend(config)
         await backend.start()
         options = Settings(backend="scripted", script=str(script), **settings)
-        app = create_app(options, backend, store)
+        sandbox = sandbox or BareSandbox(tmp_path / "sandbox")
+        app = create_app(options, backend, store, sandbox=sandbox)
         opened = App(app, backend)
         async with opened.client:
             yield opened
         await app.state.context.gateway.runs.close()
+        app.state.context.files.close()
         await backend.stop()
 
     return start

@@ -1,0 +1,41 @@
+"""The fields of the form of `POST /v1/files`.
+
+Source: https://platform.openai.com/docs/api-reference/files/create
+"""
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from server.schemas.fields import digits, invalid
+
+Purpose = Literal["assistants", "batch", "evals", "fine-tune", "user_data", "vision"]
+PURPOSES: tuple[str, ...] = get_args(Purpose)
+
+LEAST_LIFETIME = 3_600
+MOST_LIFETIME = 2_592_000
+"""Seconds; OpenAI has the same limits."""
+
+
+def read_purpose(fields: Mapping[str, str]) -> str:
+    """The purpose of a file. Raises InvalidRequest."""
+    purpose = fields.get("purpose")
+    if purpose not in PURPOSES:
+        raise invalid("purpose", f"expected one of {', '.join(PURPOSES)}")
+    return purpose
+
+
+def read_lifetime(fields: Mapping[str, str]) -> int | None:
+    """The seconds after which a file expires; None if it does not. Raises InvalidRequest."""
+    anchor = fields.get("expires_after[anchor]")
+    seconds = fields.get("expires_after[seconds]")
+    if anchor is None and seconds is None:
+        return None
+    if anchor != "created_at":
+        raise invalid("expires_after.anchor", "expected 'created_at'")
+    lifetime = digits(seconds or "", MOST_LIFETIME)
+    if lifetime is None or lifetime < LEAST_LIFETIME:
+        raise invalid(
+            "expires_after.seconds",
+            f"expected an integer from {LEAST_LIFETIME} to {MOST_LIFETIME}",
+        )
+    return lifetime

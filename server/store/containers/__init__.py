@@ -1,0 +1,1 @@
+"""Containers and their files: the protocol, in memory and in a database."""

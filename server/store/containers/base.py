@@ -1,0 +1,181 @@
+"""The protocol for containers and their files, and their stored form.
+
+A container is a Python session with a folder. The session is the sandbox's; the store has what the
+API shows of it.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+FOLDER = "/mnt/data"
+"""The container's folder, as the model knows it."""
+
+Source = Literal["user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container without its files.
+
+    owner: the principal's id. created_at, last_active_at: Unix seconds. idle_minutes: minutes
+    without activity after which it expires, >= 1. memory_limit: such as `1g`. expired: whether it
+    has ended, with its variables and files.
+    """
+
+    owner: str
+    id: str
+    name: str
+    created_at: int
+    last_active_at: int
+    idle_minutes: int
+    memory_limit: str
+    expired: bool = False
+
+    def is_over(self, now: float) -> bool:
+        """Return whether it has expired at `now`, in Unix seconds."""
+        return self.expired or self.last_active_at + 60 * self.idle_minutes <= now
+
+    def to_api(self) -> dict[str, Any]:
+        """Return the API's object."""
+        return {
+            "id": self.id,
+            "object": "container",
+            "created_at": self.created_at,
+            "status": "expired" if self.expired else "running",
+            "expires_after": {"anchor": "last_active_at", "minutes": self.idle_minutes},
+            "last_active_at": self.last_active_at,
+            "memory_limit": self.memory_limit,
+            "name": self.name,
+            "network_policy": {"type": "disabled"},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFile:
+    """A file of a container.
+
+    path: relative to the container's folder; unique in it. size: bytes. modified: the sandbox's
+    time of the last change, in Unix nanoseconds. origin: the id of the uploaded file that it was
+    copied from, None for any other.
+    """
+
+    id: str
+    container_id: str
+    path: str
+    size: int
+    source: Source
+    created_at: int
+    modified: int
+    origin: str | None = None
+
+    @property
+    def full_path(self) -> str:
+        """The path as the model knows it."""
+        return f"{FOLDER}/{self.path}"
+
+    def to_api(self) -> dict[str, Any]:
+        """Return the API's object."""
+        return {
+            "id": self.id,
+            "object": "container.file",
+            "bytes": self.size,
+            "container_id": self.container_id,
+            "created_at": self.created_at,
+            "path": self.full_path,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFilter:
+    """Selects the containers of a page.
+
+    limit: the most containers, >= 1. order: by time of creation. after: the id of the container
+    before the page. name: the name that a container has to have.
+    """
+
+    limit: int
+    order: Literal["asc", "desc"] = "desc"
+    after: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPage:
+    """A page of containers, and whether more follow it."""
+
+    containers: tuple[Container, ...]
+    has_more: bool
+
+
+class ContainerStore(Protocol):
+    """Stores containers for their owners (ids of principals). Other owners do not find them.
+
+    Times are Unix seconds. All methods raise StoreUnavailable.
+    """
+
+    @property
+    def outlives_process(self) -> bool:
+        """Whether containers are found after a restart."""
+        ...
+
+    async def create(self, container: Container) -> None:
+        """Store a new container."""
+        ...
+
+    async def get(self, owner: str, container_id: str) -> Container | None:
+        """Return the owner's container, expired or not; None if there is none."""
+        ...
+
+    async def list(self, owner: str, query: ContainerFilter, now: float) -> ContainerPage:
+        """Return a page of the owner's containers that have not expired at `now`."""
+        ...
+
+    async def count(self, owner: str, now: float) -> int:
+        """Return how many of the owner's containers have not expired at `now`."""
+        ...
+
+    async def touch(self, container_id: str, now: float) -> bool:
+        """Record activity at `now`; False if the container has expired or there is none."""
+        ...
+
+    async def running(self, container_ids: Collection[str], now: float) -> frozenset[str]:
+        """Return those of the containers that exist and are not over at `now`."""
+        ...
+
+    async def delete(self, owner: str, container_id: str) -> bool:
+        """Delete the owner's container and its files; False if there is none."""
+        ...
+
+    async def idle(self, now: float) -> tuple[Container, ...]:
+        """Return some containers that are over at `now` and not yet marked as expired."""
+        ...
+
+    async def expire(self, container_id: str, now: float) -> bool:
+        """Mark a container that is over at `now` as expired, and delete its files.
+
+        False if it is not over any more, or there is none.
+        """
+        ...
+
+    async def purge(self, active_before: float) -> int:
+        """Delete expired containers that were last active before; return their number."""
+        ...
+
+    async def files(self, container_id: str) -> tuple[ContainerFile, ...]:
+        """Return the container's files, the oldest first."""
+        ...
+
+    async def file(self, container_id: str, file_id: str) -> ContainerFile | None:
+        """Return a file of the container; None if there is none."""
+        ...
+
+    async def change_files(
+        self, container_id: str, put: Sequence[ContainerFile], removed: Collection[str] = ()
+    ) -> None:
+        """Store files, each in place of one with the same path, and delete those with these ids.
+
+        Nothing happens if there is no such container.
+        """
+        ...

@@ -1,0 +1,247 @@
+"""Containers in a database."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    and_,
+    delete,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    update,
+)
+
+from server.store import rows
+from server.store.containers.base import (
+    Container,
+    ContainerFile,
+    ContainerFilter,
+    ContainerPage,
+)
+from server.store.database import Database
+from server.store.tables import container_files, containers
+
+_AT_ONCE = 100
+
+
+class SqlContainers:
+    """The containers of all gateways that share the database."""
+
+    outlives_process = True
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, container: Container) -> None:
+        """Insert the container's row."""
+        row = {
+            "id": container.id,
+            "owner": container.owner,
+            "name": container.name,
+            "created_at": container.created_at,
+            "last_active_at": container.last_active_at,
+            "idle_minutes": container.idle_minutes,
+            "memory_limit": container.memory_limit,
+            "expired": container.expired,
+        }
+        async with self._database.writing() as connection:
+            await connection.execute(insert(containers).values(row))
+
+    async def get(self, owner: str, container_id: str) -> Container | None:
+        """Read the container's row."""
+        statement = select(containers).where(_is(owner, container_id))
+        async with self._database.reading() as connection:
+            row = (await connection.execute(statement)).first()
+        return None if row is None else _container(row)
+
+    async def list(self, owner: str, query: ContainerFilter, now: float) -> ContainerPage:
+        """List in the order of insertion."""
+        place = containers.c.place
+        page = (
+            select(containers)
+            .where(containers.c.owner == owner, not_(_is_over(now)), *_matches(owner, query))
+            .order_by(place.asc() if query.order == "asc" else place.desc())
+            .limit(query.limit + 1)
+        )
+        async with self._database.reading() as connection:
+            found = (await connection.execute(page)).all()
+        return ContainerPage(tuple(map(_container, found[: query.limit])), len(found) > query.limit)
+
+    async def count(self, owner: str, now: float) -> int:
+        """Count the owner's rows."""
+        statement = (
+            select(func.count())
+            .select_from(containers)
+            .where(containers.c.owner == owner, not_(_is_over(now)))
+        )
+        async with self._database.reading() as connection:
+            return int((await connection.execute(statement)).scalar_one())
+
+    async def touch(self, container_id: str, now: float) -> bool:
+        """Replace the time."""
+        statement = (
+            update(containers)
+            .where(containers.c.id == rows.key(container_id), not_(_is_over(now)))
+            .values(last_active_at=int(now))
+        )
+        async with self._database.writing() as connection:
+            return (await connection.execute(statement)).rowcount > 0
+
+    async def running(self, container_ids: Collection[str], now: float) -> frozenset[str]:
+        """Read their ids."""
+        found: set[str] = set()
+        async with self._database.reading() as connection:
+            for batch in rows.in_batches(container_ids):
+                statement = select(containers.c.id).where(
+                    containers.c.id.in_(batch), not_(_is_over(now))
+                )
+                found.update((await connection.execute(statement)).scalars())
+        return frozenset(found)
+
+    async def delete(self, owner: str, container_id: str) -> bool:
+        """Delete the container; its files go by cascade."""
+        async with self._database.writing() as connection:
+            removed = await connection.execute(delete(containers).where(_is(owner, container_id)))
+        return removed.rowcount > 0
+
+    async def idle(self, now: float) -> tuple[Container, ...]:
+        """Return up to 100 of them."""
+        statement = (
+            select(containers).where(_is_over(now), not_(containers.c.expired)).limit(_AT_ONCE)
+        )
+        async with self._database.reading() as connection:
+            return tuple(map(_container, (await connection.execute(statement)).all()))
+
+    async def expire(self, container_id: str, now: float) -> bool:
+        """Mark it, and delete its files, in one transaction."""
+        async with self._database.writing() as connection:
+            marked = await connection.execute(
+                update(containers)
+                .where(containers.c.id == container_id, _is_over(now))
+                .values(expired=True)
+            )
+            if marked.rowcount:
+                await connection.execute(
+                    delete(container_files).where(container_files.c.container_id == container_id)
+                )
+        return marked.rowcount > 0
+
+    async def purge(self, active_before: float) -> int:
+        """Delete the marked rows."""
+        old = and_(containers.c.expired, containers.c.last_active_at < active_before)
+        async with self._database.writing() as connection:
+            return (await connection.execute(delete(containers).where(old))).rowcount
+
+    async def files(self, container_id: str) -> tuple[ContainerFile, ...]:
+        """List in the order of insertion."""
+        statement = (
+            select(container_files)
+            .where(container_files.c.container_id == rows.key(container_id))
+            .order_by(container_files.c.place)
+        )
+        async with self._database.reading() as connection:
+            return tuple(map(_file, (await connection.execute(statement)).all()))
+
+    async def file(self, container_id: str, file_id: str) -> ContainerFile | None:
+        """Read the file's row."""
+        statement = select(container_files).where(_is_file(container_id, file_id))
+        async with self._database.reading() as connection:
+            row = (await connection.execute(statement)).first()
+        return None if row is None else _file(row)
+
+    async def change_files(
+        self, container_id: str, put: Sequence[ContainerFile], removed: Collection[str] = ()
+    ) -> None:
+        """Change the rows in one transaction."""
+        # The lock keeps the container from being deleted before the insert.
+        exists = (
+            select(containers.c.id)
+            .where(containers.c.id == container_id)
+            .with_for_update(key_share=True)
+        )
+        async with self._database.writing() as connection:
+            if (await connection.execute(exists)).first() is None:
+                return
+            for batch in rows.in_batches(removed):
+                columns = container_files.c
+                await connection.execute(
+                    delete(container_files).where(
+                        columns.container_id == container_id, columns.id.in_(batch)
+                    )
+                )
+            for file in put:
+                await connection.execute(self._upsert(file))
+
+    def _upsert(self, file: ContainerFile) -> Executable:
+        values = {
+            "id": file.id,
+            "size": file.size,
+            "source": file.source,
+            "created_at": file.created_at,
+            "modified": file.modified,
+            "origin": file.origin,
+        }
+        new = self._database.insert(container_files).values(
+            container_id=file.container_id, path=file.path, **values
+        )
+        return new.on_conflict_do_update(
+            index_elements=[container_files.c.container_id, container_files.c.path], set_=values
+        )
+
+
+def _is(owner: str, container_id: str) -> ColumnElement[bool]:
+    return (containers.c.id == rows.key(container_id)) & (containers.c.owner == owner)
+
+
+def _is_file(container_id: str, file_id: str) -> ColumnElement[bool]:
+    columns = container_files.c
+    return (columns.id == rows.key(file_id)) & (columns.container_id == rows.key(container_id))
+
+
+def _is_over(now: float) -> ColumnElement[bool]:
+    columns = containers.c
+    return or_(columns.expired, columns.last_active_at + 60 * columns.idle_minutes <= now)
+
+
+def _matches(owner: str, query: ContainerFilter) -> list[ColumnElement[bool]]:
+    columns = containers.c
+    conditions: list[ColumnElement[bool]] = []
+    if query.name is not None:
+        conditions.append(columns.name == query.name)
+    if query.after is not None:
+        other = containers.alias()
+        its = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
+        after = select(other.c.place).where(its).scalar_subquery()
+        conditions.append(columns.place > after if query.order == "asc" else columns.place < after)
+    return conditions
+
+
+def _container(row: Any) -> Container:
+    return Container(
+        row.owner,
+        row.id,
+        row.name,
+        int(row.created_at),
+        int(row.last_active_at),
+        row.idle_minutes,
+        row.memory_limit,
+        row.expired,
+    )
+
+
+def _file(row: Any) -> ContainerFile:
+    return ContainerFile(
+        row.id,
+        row.container_id,
+        row.path,
+        row.size,
+        row.source,
+        int(row.created_at),
+        row.modified,
+        row.origin,
+    )

@@ -1,0 +1,97 @@
+"""The protocol for uploaded files, and their stored form. Their content is in a folder."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """An uploaded file without its content.
+
+    owner: the principal's id. size: bytes. created_at, expires_at: Unix seconds; None for a file
+    that expires with `--store-ttl` only.
+    """
+
+    owner: str
+    id: str
+    filename: str
+    purpose: str
+    size: int
+    created_at: int
+    expires_at: int | None = None
+
+    def to_api(self) -> dict[str, Any]:
+        """Return the API's object."""
+        expiry = {} if self.expires_at is None else {"expires_at": self.expires_at}
+        return {
+            "id": self.id,
+            "object": "file",
+            "bytes": self.size,
+            "created_at": self.created_at,
+            **expiry,
+            "filename": self.filename,
+            "purpose": self.purpose,
+            "status": "processed",
+            "status_details": None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FileFilter:
+    """Selects the files of a page.
+
+    limit: the most files, >= 1. order: by time of creation. after: the id of the file before the
+    page. purpose: the purpose that a file has to have.
+    """
+
+    limit: int
+    order: Literal["asc", "desc"] = "desc"
+    after: str | None = None
+    purpose: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """A page of files, and whether more follow it."""
+
+    files: tuple[StoredFile, ...]
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileUsage:
+    """How many files an owner has, and their bytes together."""
+
+    count: int
+    size: int
+
+
+class FileStore(Protocol):
+    """Stores files for their owners (ids of principals). Other owners do not find them.
+
+    Times are Unix seconds. All methods raise StoreUnavailable.
+    """
+
+    async def put(self, file: StoredFile) -> None:
+        """Store a file under its new id."""
+        ...
+
+    async def get(self, owner: str, file_id: str, now: float) -> StoredFile | None:
+        """Return the owner's file; None if there is none, or if it has expired at `now`."""
+        ...
+
+    async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
+        """Return a page of the owner's files that have not expired; empty if `after` is unknown."""
+        ...
+
+    async def delete(self, owner: str, file_id: str) -> bool:
+        """Delete the owner's file; False if there is none."""
+        ...
+
+    async def usage(self, owner: str) -> FileUsage:
+        """Return what the owner's files take."""
+        ...
+
+    async def expired(self, now: float, created_before: float) -> tuple[StoredFile, ...]:
+        """Return some files that have expired at `now` or are older; empty if there are none."""
+        ...

@@ -1,0 +1,138 @@
+"""The content of files: one file of a folder each, named by its id."""
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+CHUNK = 1 << 16
+"""Bytes that are read or written at once, on a thread. Each upload has as many in memory."""
+
+_PARTIAL = ".partial-"
+_PARTIAL_SECONDS = 86_400.0
+
+
+class FileFolder:
+    """A folder of contents.
+
+    folder: None for a temporary one, which `close` deletes. It is created with the first content,
+    readable by its owner only. Several gateways may share it.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._is_temporary = folder is None
+        self._cleanup: weakref.finalize[[Path, bool], FileFolder] | None = None
+
+    def stage(self) -> "StagedFile":
+        """A new file to write to. Raises OSError."""
+        return StagedFile(self, self._made())
+
+    def path(self, file_id: str) -> Path | None:
+        """Where the content of a file is; None if there is none."""
+        if self._folder is None:
+            return None
+        path = self._folder / file_id
+        return path if path.is_file() else None
+
+    def delete(self, file_id: str) -> None:
+        """Delete a content, if there is one."""
+        if (path := self.path(file_id)) is not None:
+            path.unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Delete what interrupted uploads of earlier processes left."""
+        if self._folder is None or not self._folder.is_dir():
+            return
+        oldest = time.time() - _PARTIAL_SECONDS
+        for path in self._folder.glob(f"{_PARTIAL}*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+
+    def close(self) -> None:
+        """Delete a temporary folder. Safe to call twice."""
+        if self._cleanup is not None:
+            self._cleanup()
+            self._cleanup = self._folder = None
+
+    def _made(self) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="gpt-oss-files-"))
+            self._cleanup = weakref.finalize(self, shutil.rmtree, self._folder, True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._folder
+
+
+class StagedFile:
+    """A file that is being written. `keep` gives it its id; `discard` deletes it.
+
+    All methods that touch the disk run on threads, a large piece at a time.
+    """
+
+    def __init__(self, folder: FileFolder, place: Path) -> None:
+        self.size = 0
+        self.path = place / f"{_PARTIAL}{secrets.token_hex(16)}"
+        self._folder = folder
+        self._file: BinaryIO | None = self.path.open("xb")
+        self._buffer = bytearray()
+
+    async def write(self, data: bytes) -> None:
+        """Append bytes. Raises OSError."""
+        self.size += len(data)
+        self._buffer += data
+        if len(self._buffer) >= CHUNK:
+            await asyncio.to_thread(self._flush)
+
+    async def read(self) -> AsyncIterator[bytes]:
+        """The content so far, in pieces."""
+        await asyncio.to_thread(self._flush)
+        async for piece in read(self.path):
+            yield piece
+
+    async def keep(self, file_id: str) -> None:
+        """Make it the content of a file."""
+        await asyncio.to_thread(self._keep, self.path.with_name(file_id))
+
+    async def discard(self) -> None:
+        """Delete it, unless it was kept."""
+        await asyncio.to_thread(self._discard)
+
+    def _flush(self) -> None:
+        assert self._file is not None
+        self._file.write(self._buffer)
+        self._file.flush()
+        self._buffer.clear()
+
+    def _keep(self, path: Path) -> None:
+        self._flush()
+        self._close()
+        os.replace(self.path, path)
+
+    def _discard(self) -> None:
+        # On a full disk the last bytes cannot be written, nor need they be.
+        with suppress(OSError):
+            self._close()
+        self.path.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+async def read(path: Path) -> AsyncIterator[bytes]:
+    """The content of a file, in pieces that are read on threads. Raises FileNotFoundError."""
+    file = await asyncio.to_thread(path.open, "rb")
+    try:
+        while piece := await asyncio.to_thread(file.read, CHUNK):
+            yield piece
+    finally:
+        file.close()

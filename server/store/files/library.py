@@ -1,0 +1,209 @@
+"""Uploaded files with their content: rows of the store, contents of a folder, and their limits."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from server.errors import BodyTooLarge, NotFound, Unavailable
+from server.ids import new_id
+from server.store.files.base import FileFilter, FilePage, FileStore, StoredFile
+from server.store.files.folder import FileFolder, StagedFile
+
+logger = logging.getLogger(__name__)
+
+MOST_FILES = 10_000
+"""Files of one owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """file: bytes of one file. total: bytes of all files of one owner. files: their number."""
+
+    file: int
+    total: int
+    files: int = MOST_FILES
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What a client says of a file. lifetime: seconds, None for no limit of its own."""
+
+    filename: str
+    purpose: str
+    lifetime: int | None = None
+
+
+class FileLibrary:
+    """The files of all owners.
+
+    now: Unix seconds. The store raises StoreUnavailable from every method that uses it. Where the
+    disk is full or fails, uploads raise Unavailable.
+    """
+
+    def __init__(
+        self,
+        store: FileStore,
+        folder: FileFolder,
+        limits: FileLimits,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.limits = limits
+        self._store = store
+        self._folder = folder
+        self._now = now
+        self._staged: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def staging(self, owner: str) -> AsyncGenerator["Staging"]:
+        """A place for an upload of the owner's. It is deleted unless `add` keeps it.
+
+        Raises BodyTooLarge if the owner has as many files as allowed.
+        """
+        usage = await self._store.usage(owner)
+        if usage.count >= self.limits.files:
+            raise BodyTooLarge(
+                f"You have {usage.count} files, which is the limit. Delete some.",
+                param="file",
+                code="storage_full",
+            )
+        with _disk():
+            file = await asyncio.to_thread(self._folder.stage)
+        staging = Staging(owner, file, self.limits, usage.size, self._staged)
+        try:
+            yield staging
+        finally:
+            staging.release()
+            await file.discard()
+
+    async def add(self, staging: "Staging", info: FileInfo) -> StoredFile:
+        """Keep a staged upload as a file."""
+        now = int(self._now())
+        expires_at = None if info.lifetime is None else now + info.lifetime
+        size = staging.file.size
+        stored = StoredFile(
+            staging.owner,
+            # OpenAI's ids of files have a hyphen.
+            new_id("file").replace("_", "-", 1),
+            info.filename,
+            info.purpose,
+            size,
+            now,
+            expires_at,
+        )
+        # The row comes first: a crash then leaves no content that nobody knows of.
+        await self._store.put(stored)
+        with _disk():
+            await staging.file.keep(stored.id)
+        return stored
+
+    async def get(self, owner: str, file_id: str, *, param: str = "file_id") -> StoredFile:
+        """The owner's file. Raises NotFound for `param`."""
+        file = await self._store.get(owner, file_id, self._now())
+        if file is None:
+            raise _not_found(file_id, param)
+        return file
+
+    async def content(self, owner: str, file_id: str, *, param: str = "file_id") -> Path:
+        """Where the content of the owner's file is. Raises NotFound for `param`."""
+        file = await self.get(owner, file_id, param=param)
+        path = await asyncio.to_thread(self._folder.path, file.id)
+        if path is None:
+            logger.warning("the content of %s is missing in the folder of files", file.id)
+            raise _not_found(file_id, param)
+        return path
+
+    async def list(self, owner: str, query: FileFilter) -> FilePage:
+        """A page of the owner's files."""
+        return await self._store.list(owner, query, self._now())
+
+    async def delete(self, owner: str, file_id: str) -> None:
+        """Delete the owner's file and its content. Raises NotFound."""
+        await self._delete(await self.get(owner, file_id))
+
+    async def sweep(self, age: float) -> int:
+        """Delete files that have expired or are older than `age` seconds; return their number."""
+        deleted = 0
+        now = self._now()
+        while expired := await self._store.expired(now, now - age):
+            for file in expired:
+                await self._delete(file)
+            deleted += len(expired)
+        await asyncio.to_thread(self._folder.sweep)
+        return deleted
+
+    def close(self) -> None:
+        """Delete contents that end with the process."""
+        self._folder.close()
+
+    async def _delete(self, file: StoredFile) -> None:
+        # The content goes first: a crash then leaves a row, which can be deleted again.
+        await asyncio.to_thread(self._folder.delete, file.id)
+        await self._store.delete(file.owner, file.id)
+
+
+class Staging:
+    """An upload in progress, within the limits of its owner.
+
+    stored: bytes of the owner's files. staged: bytes of uploads in progress in this process, by
+    owner; those of other gateways are not known.
+    """
+
+    def __init__(
+        self, owner: str, file: StagedFile, limits: FileLimits, stored: int, staged: Counter[str]
+    ) -> None:
+        self.owner = owner
+        self.file = file
+        self._limits = limits
+        self._stored = stored
+        self._staged = staged
+
+    @property
+    def limit(self) -> int:
+        """The most bytes of the file."""
+        return self._limits.file
+
+    async def write(self, data: bytes) -> None:
+        """Append bytes. Raises BodyTooLarge, and Unavailable where the disk fails."""
+        if self.file.size + len(data) > self._limits.file:
+            raise BodyTooLarge(
+                f"The file is larger than {self._limits.file} bytes.",
+                param="file",
+                code="file_too_large",
+            )
+        if self._stored + self._staged[self.owner] + len(data) > self._limits.total:
+            raise BodyTooLarge(
+                f"Your files would take more than {self._limits.total} bytes. Delete some.",
+                param="file",
+                code="storage_full",
+            )
+        self._staged[self.owner] += len(data)
+        with _disk():
+            await self.file.write(data)
+
+    def release(self) -> None:
+        """The upload has ended: its bytes are stored, or deleted."""
+        self._staged[self.owner] -= self.file.size
+        if not self._staged[self.owner]:
+            del self._staged[self.owner]
+
+
+@contextmanager
+def _disk() -> Iterator[None]:
+    """Turn errors of the file system into an error for clients."""
+    try:
+        yield
+    except OSError as error:
+        logger.error("files cannot be stored: %s", error.strerror)
+        raise Unavailable(
+            "The server cannot store files now.", code="file_storage_unavailable"
+        ) from error
+
+
+def _not_found(file_id: str, param: str) -> NotFound:
+    return NotFound(f"No such File object: {file_id}", param=param)

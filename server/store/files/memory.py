@@ -1,0 +1,60 @@
+"""Uploaded files in this process's memory, without their content."""
+
+from server.store.files.base import FileFilter, FilePage, FileUsage, StoredFile
+
+
+class MemoryFiles:
+    """Stores files until the process ends. `FileLibrary` limits their number."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, StoredFile] = {}
+
+    async def put(self, file: StoredFile) -> None:
+        """Store it."""
+        self._files[file.id] = file
+
+    async def get(self, owner: str, file_id: str, now: float) -> StoredFile | None:
+        """Look it up."""
+        file = self._files.get(file_id)
+        found = file is not None and file.owner == owner and not _is_expired(file, now)
+        return file if found else None
+
+    async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
+        """List in the order of insertion."""
+        files = [file for file in self._files.values() if file.owner == owner]
+        if query.order == "desc":
+            files.reverse()
+        if query.after is not None:
+            ids = [file.id for file in files]
+            files = files[ids.index(query.after) + 1 :] if query.after in ids else []
+        found = [
+            file
+            for file in files
+            if query.purpose in (None, file.purpose) and not _is_expired(file, now)
+        ]
+        return FilePage(tuple(found[: query.limit]), len(found) > query.limit)
+
+    async def delete(self, owner: str, file_id: str) -> bool:
+        """Delete it."""
+        file = self._files.get(file_id)
+        if file is None or file.owner != owner:
+            return False
+        del self._files[file_id]
+        return True
+
+    async def usage(self, owner: str) -> FileUsage:
+        """Add up the owner's files."""
+        sizes = [file.size for file in self._files.values() if file.owner == owner]
+        return FileUsage(len(sizes), sum(sizes))
+
+    async def expired(self, now: float, created_before: float) -> tuple[StoredFile, ...]:
+        """Return all of them."""
+        return tuple(
+            file
+            for file in self._files.values()
+            if _is_expired(file, now) or file.created_at < created_before
+        )
+
+
+def _is_expired(file: StoredFile, now: float) -> bool:
+    return file.expires_at is not None and file.expires_at <= now

@@ -1,0 +1,105 @@
+"""Uploaded files in a database, without their content."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select
+
+from server.store import rows
+from server.store.database import Database
+from server.store.files.base import FileFilter, FilePage, FileUsage, StoredFile
+from server.store.tables import files
+
+_AT_ONCE = 500
+
+
+class SqlFiles:
+    """The files of all gateways that share the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, file: StoredFile) -> None:
+        """Insert the file's row."""
+        row = {
+            "id": file.id,
+            "owner": file.owner,
+            "filename": file.filename,
+            "purpose": file.purpose,
+            "size": file.size,
+            "created_at": file.created_at,
+            "expires_at": file.expires_at,
+        }
+        async with self._database.writing() as connection:
+            await connection.execute(insert(files).values(row))
+
+    async def get(self, owner: str, file_id: str, now: float) -> StoredFile | None:
+        """Read the file's row."""
+        statement = select(files).where(_is(owner, file_id), _is_current(now))
+        async with self._database.reading() as connection:
+            row = (await connection.execute(statement)).first()
+        return None if row is None else _stored(row)
+
+    async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
+        """List in the order of insertion."""
+        place = files.c.place
+        page = (
+            select(files)
+            .where(files.c.owner == owner, _is_current(now), *_matches(owner, query))
+            .order_by(place.asc() if query.order == "asc" else place.desc())
+            .limit(query.limit + 1)
+        )
+        async with self._database.reading() as connection:
+            found = (await connection.execute(page)).all()
+        return FilePage(tuple(map(_stored, found[: query.limit])), len(found) > query.limit)
+
+    async def delete(self, owner: str, file_id: str) -> bool:
+        """Delete the file's row."""
+        async with self._database.writing() as connection:
+            removed = await connection.execute(delete(files).where(_is(owner, file_id)))
+        return removed.rowcount > 0
+
+    async def usage(self, owner: str) -> FileUsage:
+        """Add up the owner's rows."""
+        statement = select(func.count(), func.coalesce(func.sum(files.c.size), 0)).where(
+            files.c.owner == owner
+        )
+        async with self._database.reading() as connection:
+            count, size = (await connection.execute(statement)).one()
+        return FileUsage(count, int(size))
+
+    async def expired(self, now: float, created_before: float) -> tuple[StoredFile, ...]:
+        """Return up to 500 of them."""
+        statement = (
+            select(files)
+            .where(or_(files.c.expires_at <= now, files.c.created_at < created_before))
+            .limit(_AT_ONCE)
+        )
+        async with self._database.reading() as connection:
+            return tuple(map(_stored, (await connection.execute(statement)).all()))
+
+
+def _is(owner: str, file_id: str) -> ColumnElement[bool]:
+    return (files.c.id == rows.key(file_id)) & (files.c.owner == owner)
+
+
+def _is_current(now: float) -> ColumnElement[bool]:
+    return or_(files.c.expires_at.is_(None), files.c.expires_at > now)
+
+
+def _matches(owner: str, query: FileFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if query.purpose is not None:
+        conditions.append(files.c.purpose == query.purpose)
+    if query.after is not None:
+        other = files.alias()
+        its = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
+        after = select(other.c.place).where(its).scalar_subquery()
+        conditions.append(files.c.place > after if query.order == "asc" else files.c.place < after)
+    return conditions
+
+
+def _stored(row: Any) -> StoredFile:
+    expires_at = None if row.expires_at is None else int(row.expires_at)
+    return StoredFile(
+        row.owner, row.id, row.filename, row.purpose, row.size, int(row.created_at), expires_at
+    )

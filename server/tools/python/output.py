@@ -1,0 +1,83 @@
+"""What a cell returned: as text for the model, and as the outputs of the API's item."""
+
+import base64
+import re
+from typing import Any
+
+from server.tools.python.sandbox import OutputImage, OutputText
+
+MOST_TEXT = 1 << 20
+"""Bytes of output that the model reads. More is cut in the middle."""
+
+NO_OUTPUT = "[No output. Print a value, or end the cell with it, to see it.]"
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class CellOutput:
+    """The output of a cell, collected in the order in which it came."""
+
+    def __init__(self) -> None:
+        self._parts: list[list[str] | OutputImage] = []
+        self._line_is_open = False
+
+    def add(self, event: OutputText | OutputImage) -> None:
+        """Append output. Values and tracebacks stand on lines of their own."""
+        if isinstance(event, OutputImage):
+            self._parts.append(event)
+            return
+        text = _SURROGATES.sub(_escape, event.text)
+        if not text:
+            return
+        is_whole = event.stream in ("result", "error")
+        last = self._parts[-1] if self._parts else None
+        if not isinstance(last, list):
+            last = []
+            self._parts.append(last)
+        elif not last[-1].endswith("\n") and (is_whole or self._line_is_open):
+            last.append("\n")
+        last.append(text)
+        self._line_is_open = is_whole
+
+    def outputs(self) -> list[dict[str, Any]]:
+        """The API's `outputs`: logs, and images as data URLs."""
+        return [
+            {"type": "logs", "logs": "".join(part)}
+            if isinstance(part, list)
+            else {"type": "image", "url": _data_url(part)}
+            for part in self._parts
+        ]
+
+    def text(self, note: str = "", most: int = MOST_TEXT) -> str:
+        """The output as the model reads it, with `note` on a line of its own at its end.
+
+        most: bytes of output. The empty output is a short note.
+        """
+        lines = [
+            "".join(part) if isinstance(part, list) else f"[image: {part.media_type}]"
+            for part in self._parts
+        ]
+        output = cut_middle("\n".join(line.removesuffix("\n") for line in lines), most)
+        return "\n".join(filter(None, (output, note))) or NO_OUTPUT
+
+
+def cut_middle(text: str, most: int) -> str:
+    """The beginning and the end of a text of more than `most` bytes, with a note between them."""
+    if len(text) <= most // 4:
+        return text
+    encoded = text.encode()
+    if len(encoded) <= most:
+        return text
+    head = encoded[: most // 2].decode("utf-8", "ignore")
+    tail = encoded[-(most // 2) :].decode("utf-8", "ignore")
+    left_out = len(encoded) - most
+    return f"{head}\n[… {left_out} bytes of output are left out here …]\n{tail}"
+
+
+def _escape(match: re.Match[str]) -> str:
+    """A surrogate as an escape: one that stands for a byte that is no UTF-8 as that byte."""
+    code = ord(match[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def _data_url(image: OutputImage) -> str:
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"

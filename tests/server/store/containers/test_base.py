@@ -1,0 +1,124 @@
+"""Containers and their files, in memory and in databases alike."""
+
+from dataclasses import replace
+
+from server.store.containers.base import Container, ContainerFile, ContainerFilter
+from server.store.responses.base import Store
+
+START = 1_700_000_000
+END = START + 20 * 60
+BOX = Container("a", "cntr_1", "é", START, START, 20, "1g")
+FILE = ContainerFile("cfile_1", "cntr_1", "x.csv", 5, "user", START, 1_700_000_000_123_456_789)
+
+
+async def three(store: Store) -> None:
+    for number in (1, 2, 3):
+        await store.containers.create(replace(BOX, id=f"cntr_{number}", name=f"n{number}"))
+
+
+async def ids(store: Store, query: ContainerFilter, now: float = START) -> tuple[list[str], bool]:
+    page = await store.containers.list("a", query, now)
+    return [each.id for each in page.containers], page.has_more
+
+
+async def test_what_is_created_is_found(store: Store) -> None:
+    await store.containers.create(BOX)
+    assert await store.containers.get("a", "cntr_1") == BOX
+    assert await store.containers.get("a", "cntr_2") is None
+
+
+async def test_another_owner_finds_none(store: Store) -> None:
+    await store.containers.create(BOX)
+    assert await store.containers.get("b", "cntr_1") is None
+    assert (await store.containers.list("b", ContainerFilter(9), START)).containers == ()
+    assert not await store.containers.delete("b", "cntr_1")
+    assert await store.containers.count("b", START) == 0
+
+
+async def test_containers_are_listed_page_by_page(store: Store) -> None:
+    await three(store)
+    assert await ids(store, ContainerFilter(2)) == (["cntr_3", "cntr_2"], True)
+    assert await ids(store, ContainerFilter(2, after="cntr_2")) == (["cntr_1"], False)
+    assert await ids(store, ContainerFilter(9, "asc", after="cntr_1")) == (
+        ["cntr_2", "cntr_3"],
+        False,
+    )
+    assert await ids(store, ContainerFilter(9, after="x")) == ([], False)
+    assert await ids(store, ContainerFilter(9, name="n2")) == (["cntr_2"], False)
+
+
+async def test_the_running_ones_among_many_are_found(store: Store) -> None:
+    await three(store)
+    await store.containers.touch("cntr_2", END - 1)
+    given = ["cntr_1", "cntr_2", "cntr_9"]
+    assert await store.containers.running(given, START) == {"cntr_1", "cntr_2"}
+    assert await store.containers.running(given, END) == {"cntr_2"}
+
+
+async def test_activity_prolongs_the_life(store: Store) -> None:
+    await store.containers.create(BOX)
+    assert await store.containers.touch("cntr_1", END - 1)
+    assert await store.containers.idle(END) == ()
+    assert await store.containers.count("a", END) == 1
+    assert await store.containers.get("a", "cntr_1") == replace(BOX, last_active_at=END - 1)
+
+
+async def test_a_container_that_is_over_is_listed_nowhere_and_cannot_be_touched(
+    store: Store,
+) -> None:
+    await store.containers.create(BOX)
+    assert not await store.containers.touch("cntr_1", END)
+    assert not await store.containers.touch("cntr_9", END)
+    assert await ids(store, ContainerFilter(9), END) == ([], False)
+    assert await store.containers.count("a", END) == 0
+    assert await store.containers.idle(END) == (BOX,)
+
+
+async def test_an_expired_container_has_no_files_and_is_purged_later(store: Store) -> None:
+    await store.containers.create(BOX)
+    await store.containers.change_files("cntr_1", [FILE])
+    assert not await store.containers.expire("cntr_1", END - 1)
+    assert await store.containers.expire("cntr_1", END)
+    assert not await store.containers.expire("cntr_9", END)
+    assert await store.containers.get("a", "cntr_1") == replace(BOX, expired=True)
+    assert await store.containers.files("cntr_1") == ()
+    assert await store.containers.idle(END) == ()
+    assert await store.containers.purge(START) == 0
+    assert await store.containers.purge(START + 1) == 1
+    assert await store.containers.get("a", "cntr_1") is None
+
+
+async def test_a_deleted_container_takes_its_files_with_it(store: Store) -> None:
+    await store.containers.create(BOX)
+    await store.containers.change_files("cntr_1", [FILE])
+    assert await store.containers.delete("a", "cntr_1")
+    assert await store.containers.file("cntr_1", "cfile_1") is None
+    assert await store.containers.files("cntr_1") == ()
+
+
+async def test_files_are_found_and_deleted(store: Store) -> None:
+    await store.containers.create(BOX)
+    copied = replace(FILE, id="cfile_2", path="y.csv", origin="file-1")
+    await store.containers.change_files("cntr_1", [FILE, copied])
+    assert await store.containers.files("cntr_1") == (FILE, copied)
+    assert await store.containers.file("cntr_1", "cfile_2") == copied
+    assert await store.containers.file("cntr_2", "cfile_2") is None
+    await store.containers.change_files("cntr_2", [], ["cfile_1"])
+    await store.containers.change_files("cntr_1", [], ["cfile_1", "cfile_9"])
+    assert await store.containers.files("cntr_1") == (copied,)
+
+
+async def test_a_file_replaces_the_one_at_its_path(store: Store) -> None:
+    await store.containers.create(BOX)
+    await store.containers.change_files("cntr_1", [FILE])
+    changed = replace(FILE, size=7, source="assistant")
+    await store.containers.change_files("cntr_1", [changed])
+    assert await store.containers.files("cntr_1") == (changed,)
+    other = replace(FILE, id="cfile_9")
+    await store.containers.change_files("cntr_1", [other])
+    assert await store.containers.files("cntr_1") == (other,)
+
+
+async def test_a_file_of_no_container_is_dropped(store: Store) -> None:
+    await store.containers.change_files("cntr_1", [FILE])
+    assert await store.containers.file("cntr_1", "cfile_1") is None

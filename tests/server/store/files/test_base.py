@@ -1,0 +1,74 @@
+"""Uploaded files without their content, in memory and in databases alike."""
+
+from dataclasses import replace
+
+from server.store.files.base import FileFilter, FileUsage, StoredFile
+from server.store.responses.base import Store
+
+NOW = 1_700_000_000.0
+FILE = StoredFile("a", "file-1", "é.csv", "user_data", 5, 1_699_999_000)
+
+
+async def three(store: Store) -> None:
+    for name, purpose in (("file-1", "user_data"), ("file-2", "vision"), ("file-3", "user_data")):
+        await store.files.put(replace(FILE, id=name, purpose=purpose))
+
+
+async def ids(store: Store, query: FileFilter) -> tuple[list[str], bool]:
+    page = await store.files.list("a", query, NOW)
+    return [file.id for file in page.files], page.has_more
+
+
+async def test_what_is_stored_is_found(store: Store) -> None:
+    await store.files.put(FILE)
+    assert await store.files.get("a", "file-1", NOW) == FILE
+    assert await store.files.get("a", "file-2", NOW) is None
+
+
+async def test_another_owner_finds_none(store: Store) -> None:
+    await store.files.put(FILE)
+    assert await store.files.get("b", "file-1", NOW) is None
+    assert (await store.files.list("b", FileFilter(10), NOW)).files == ()
+    assert not await store.files.delete("b", "file-1")
+    assert await store.files.usage("b") == FileUsage(0, 0)
+
+
+async def test_files_are_listed_page_by_page(store: Store) -> None:
+    await three(store)
+    assert await ids(store, FileFilter(2)) == (["file-3", "file-2"], True)
+    assert await ids(store, FileFilter(2, after="file-2")) == (["file-1"], False)
+    assert await ids(store, FileFilter(2, "asc", after="file-1")) == (["file-2", "file-3"], False)
+    assert await ids(store, FileFilter(2, after="file-9")) == ([], False)
+
+
+async def test_files_are_filtered_by_purpose(store: Store) -> None:
+    await three(store)
+    assert await ids(store, FileFilter(9, purpose="vision")) == (["file-2"], False)
+
+
+async def test_a_deleted_file_is_gone(store: Store) -> None:
+    await store.files.put(FILE)
+    assert await store.files.delete("a", "file-1")
+    assert not await store.files.delete("a", "file-1")
+    assert await store.files.get("a", "file-1", NOW) is None
+
+
+async def test_usage_adds_up(store: Store) -> None:
+    await three(store)
+    assert await store.files.usage("a") == FileUsage(3, 15)
+
+
+async def test_an_expired_file_is_not_found_but_swept(store: Store) -> None:
+    expiring = replace(FILE, id="file-2", expires_at=int(NOW))
+    await store.files.put(FILE)
+    await store.files.put(expiring)
+    assert await store.files.get("a", "file-2", NOW - 1) == expiring
+    assert await store.files.get("a", "file-2", NOW) is None
+    assert await ids(store, FileFilter(9)) == (["file-1"], False)
+    assert await store.files.expired(NOW, 0) == (expiring,)
+
+
+async def test_old_files_are_swept(store: Store) -> None:
+    await store.files.put(FILE)
+    assert await store.files.expired(NOW, FILE.created_at) == ()
+    assert await store.files.expired(NOW, FILE.created_at + 1) == (FILE,)

@@ -1,0 +1,202 @@
+"""The service of containers: expiry, sessions, and what is left after restarts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from pathlib import Path
+
+import pytest
+
+from server.errors import NotFound, Unavailable
+from server.store.containers.memory import MemoryContainers
+from server.tools.python.container_options import ContainerOptions
+from server.tools.python.containers import ContainerLimits, ContainerService
+from server.tools.python.sandbox import SandboxLimits, SandboxUnavailable
+from tests.containers import World, new_world
+from tests.sandboxes import BareSandbox
+
+OPTIONS = ContainerOptions("x")
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with new_world(tmp_path) as made:
+        yield made
+
+
+async def created(world: World) -> str:
+    return (await world.service.create("a", OPTIONS, param="")).id
+
+
+async def test_a_container_is_safe_from_a_check_while_it_is_created(world: World) -> None:
+    sweep = asyncio.Event()
+    plain = world.sandbox.create
+
+    async def create(session: str, limits: SandboxLimits) -> None:
+        await plain(session, limits)
+        await world.service.sweep()
+        sweep.set()
+
+    world.sandbox.create = create  # type: ignore[method-assign]
+    container_id = await created(world)
+    assert sweep.is_set()
+    assert container_id in world.sandbox.sessions
+
+
+class SlowStore(MemoryContainers):
+    """Calls a function after it has read which containers run."""
+
+    async def running(self, container_ids: Collection[str], now: float) -> frozenset[str]:
+        found = await super().running(container_ids, now)
+        await self.meanwhile()
+        return found
+
+    async def meanwhile(self) -> None: ...
+
+
+async def test_a_container_is_safe_from_a_check_that_began_before_it(
+    world: World, tmp_path: Path
+) -> None:
+    store = SlowStore()
+    service = ContainerService(store, world.library, world.sandbox, ContainerLimits())
+    made: list[str] = []
+
+    async def meanwhile() -> None:
+        made.append((await service.create("a", OPTIONS, param="")).id)
+
+    store.meanwhile = meanwhile  # type: ignore[method-assign]
+    await service.sweep()
+    assert made[0] in world.sandbox.sessions
+
+
+async def test_what_ended_elsewhere_is_ended_here(world: World) -> None:
+    container_id = await created(world)
+    await world.store.delete("a", container_id)
+    await world.service.sweep()
+    assert world.sandbox.closed == [container_id]
+
+
+async def test_a_restarted_sandbox_gets_its_session_again(world: World) -> None:
+    container_id = await created(world)
+    file = await world.service.add_file("a", container_id, "x", _content(b"one"))
+    world.sandbox.sessions.clear()
+    read = world.service.content("a", container_id, file.id)
+    assert b"".join([piece async for piece in read]) == b"one"
+
+
+async def test_with_a_store_in_memory_sessions_end_with_the_process(world: World) -> None:
+    container_id = await created(world)
+    await world.service.stop()
+    assert world.sandbox.closed == [container_id]
+    await world.service.stop()
+
+
+async def test_a_session_that_cannot_be_ended_is_ended_later(world: World) -> None:
+    container_id = await created(world)
+    world.time += 20 * 60
+    world.sandbox.failure = SandboxUnavailable("away")
+    await world.service.sweep()
+    with pytest.raises(NotFound, match="expired"):
+        await world.service.get("a", container_id)
+    assert world.sandbox.closed == []
+    world.sandbox.failure = None
+    await world.service.sweep()
+    assert world.sandbox.closed == [container_id]
+
+
+async def test_what_is_left_of_earlier_processes_is_ended_without_a_layer(
+    world: World, tmp_path: Path
+) -> None:
+    container_id = await created(world)
+    sandbox = BareSandbox(tmp_path / "x", "no layer works")
+    service = ContainerService(
+        world.store, world.library, sandbox, ContainerLimits(), now=lambda: world.time
+    )
+    world.time += 20 * 60
+    await service.sweep()
+    assert sandbox.closed == [container_id]
+
+
+async def test_a_failed_check_is_not_the_last(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("server.tools.python.containers.SWEEP_SECONDS", 0.0)
+    errors: list[Exception] = [Unavailable("the store is away"), RuntimeError("a defect")]
+    checked = asyncio.Event()
+
+    async def sweep() -> None:
+        if errors:
+            raise errors.pop(0)
+        checked.set()
+
+    world.service.sweep = sweep  # type: ignore[method-assign]
+    await world.service.stop()
+    await world.service.start()
+    await checked.wait()
+    assert "the check for idle containers failed" in caplog.text
+
+
+async def test_no_more_than_so_many_files_of_code_are_shown(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.tools.python.containers.MOST_FILES", 2)
+    container_id = await created(world)
+    for name in "abc":
+        await world.sandbox.write(container_id, name, _content(b""))
+    world.service.use(container_id)
+    files = await world.service.written_files(container_id)
+    assert [file.path for file in files] == ["a", "b"]
+
+
+async def test_uploads_between_cells_are_not_taken_for_files_of_code(world: World) -> None:
+    container_id = await created(world)
+    world.service.use(container_id)
+    assert await world.service.written_files(container_id) == ()
+    await world.service.add_file("a", container_id, "x", _content(b"one"))
+    await world.sandbox.write(container_id, "y", _content(b""))
+    assert [file.path for file in await world.service.written_files(container_id)] == ["y"]
+    assert await world.service.written_files(container_id) == ()
+
+
+async def test_the_end_of_an_answer_counts_as_activity(world: World) -> None:
+    container_id = await created(world)
+    world.service.use(container_id)
+    world.time += 19 * 60
+    await world.service.release(container_id)
+    world.time += 19 * 60
+    assert await world.service.find("a", container_id) is not None
+
+
+async def test_a_lost_session_is_an_expired_container(world: World) -> None:
+    container_id = await created(world)
+
+    async def create(session: str, limits: SandboxLimits) -> None:
+        world.sandbox.sessions.clear()
+
+    world.sandbox.create = create  # type: ignore[method-assign]
+    with pytest.raises(NotFound) as caught:
+        await world.service.add_file("a", container_id, "x", _content(b""))
+    assert caught.value.code == "container_expired"
+
+
+async def test_without_a_sandbox_nothing_is_started_or_ended(world: World) -> None:
+    service = ContainerService(world.store, world.library, None, ContainerLimits())
+    container_id = await created(world)
+    await service.start()
+    await service.delete("a", container_id)
+    await service.stop()
+    assert world.sandbox.closed == []
+
+
+async def test_a_sandbox_without_a_layer_is_started_to_know_why(
+    world: World, tmp_path: Path
+) -> None:
+    sandbox = BareSandbox(tmp_path / "x", "no layer works")
+    service = ContainerService(world.store, world.library, sandbox, ContainerLimits())
+    await service.start()
+    await service.start()
+    assert service.problem == "no layer works"
+    await service.stop()
+
+
+async def _content(content: bytes) -> AsyncIterator[bytes]:
+    yield content

@@ -1,0 +1,70 @@
+"""What the model reads of a cell, and what the API shows."""
+
+from server.tools.python.output import NO_OUTPUT, CellOutput, cut_middle
+from server.tools.python.sandbox import OutputImage, OutputText
+
+
+def output(*events: OutputText | OutputImage) -> CellOutput:
+    made = CellOutput()
+    for event in events:
+        made.add(event)
+    return made
+
+
+def test_pieces_of_a_stream_are_joined_as_they_came() -> None:
+    made = output(
+        OutputText("stdout", "a"), OutputText("stderr", "b\n"), OutputText("stdout", "c\n")
+    )
+    assert made.text() == "ab\nc"
+    assert made.outputs() == [{"type": "logs", "logs": "ab\nc\n"}]
+
+
+def test_values_and_tracebacks_have_lines_of_their_own() -> None:
+    made = output(
+        OutputText("stdout", "a"),
+        OutputText("result", "1"),
+        OutputText("stdout", "b"),
+        OutputText("error", "ValueError"),
+        OutputText("stdout", ""),
+    )
+    assert made.text() == "a\n1\nb\nValueError"
+
+
+def test_a_note_has_a_line_of_its_own() -> None:
+    assert output(OutputText("stdout", "a\n")).text("[note]") == "a\n[note]"
+    assert output().text("[note]") == "[note]"
+    assert output().text() == NO_OUTPUT
+
+
+def test_an_image_separates_logs() -> None:
+    made = output(
+        OutputImage("image/png", b"1"), OutputText("result", "x"), OutputImage("image/jpeg", b"")
+    )
+    assert made.text() == "[image: image/png]\nx\n[image: image/jpeg]"
+    assert [each["type"] for each in made.outputs()] == ["image", "logs", "image"]
+    assert made.outputs()[0]["url"] == "data:image/png;base64,MQ=="
+
+
+def test_what_is_no_utf8_is_escaped() -> None:
+    made = output(OutputText("stdout", "a\udc80\udcffé\ud800\udbff"))
+    assert made.text() == "a\\x80\\xffé\\ud800\\udbff"
+
+
+def test_a_long_output_is_cut_in_the_middle() -> None:
+    text = "a" * 100 + "b" * 300 + "c" * 100
+    made = output(OutputText("stdout", text))
+    cut = made.text(most=100)
+    assert cut.startswith("a" * 50 + "\n")
+    assert cut.endswith("\n" + "c" * 50)
+    assert "400 bytes of output are left out" in cut
+    assert made.outputs() == [{"type": "logs", "logs": text}]
+
+
+def test_a_cut_keeps_whole_characters() -> None:
+    cut = cut_middle("é" * 100, 21)
+    assert (cut[:5], cut[5], cut[-5:], cut[-6]) == ("é" * 5, "\n", "é" * 5, "\n")
+
+
+def test_what_fits_is_not_cut() -> None:
+    assert cut_middle("é" * 50, 100) == "é" * 50
+    assert cut_middle("x", 100) == "x"
