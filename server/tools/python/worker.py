@@ -1,4 +1,6 @@
-"""The process of a session: an IPython shell that runs cells. IPython and the standard library only.
+"""The process of a session: an IPython shell that runs cells.
+
+It imports IPython and the standard library only.
 
 It runs as a program of its own, confined. Requests come on descriptor 3, events leave on descriptor
 4, each as a frame: the length as four bytes, big-endian, and a JSON object. What cells write to
@@ -85,56 +87,43 @@ class Channel:
             view = view[os.write(self._events, view) :]
 
 
-class Publisher(DisplayPublisher):  # type: ignore[misc, unused-ignore]
+class Publisher(DisplayPublisher):
     """Sends what cells display."""
 
-    channel = AnyTrait()
-
-    def publish(self, data: dict[str, Any], metadata: Any = None, **_: Any) -> None:
+    def publish(self, data: dict[str, Any], *_: Any, **__: Any) -> None:
         """Send the text and the images of one object."""
-        send_data(self.channel, data)
+        shell: Any = self.shell
+        send_data(shell.channel, data)
 
     def clear_output(self, wait: bool = False) -> None:
         """Do nothing: what was sent cannot be taken back."""
 
 
-class ResultHook(DisplayHook):  # type: ignore[misc, unused-ignore]
+class ResultHook(DisplayHook):
     """Sends the value of a cell's last expression."""
-
-    channel = AnyTrait()
 
     def write_output_prompt(self) -> None:
         """Write no prompt."""
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
         """Send the value."""
-        send_data(self.channel, format_dict)
+        send_data(self.shell.channel, format_dict)
 
     def finish_displayhook(self) -> None:
         """Write no line end."""
 
 
-class Shell(InteractiveShell):  # type: ignore[misc, unused-ignore]
+class Shell(InteractiveShell):
     """IPython's shell, which sends results, and has no terminal."""
 
     displayhook_class = Type(ResultHook)
     display_pub_class = Type(Publisher)
     channel = AnyTrait()
 
-    def init_displayhook(self) -> None:
-        """Give the hook its channel."""
-        super().init_displayhook()
-        self.displayhook.channel = self.channel
-
-    def init_display_pub(self) -> None:
-        """Give the publisher its channel."""
-        super().init_display_pub()
-        self.display_pub.channel = self.channel
-
     def system(self, cmd: str) -> None:
         """Run a line that begins with `!`. Its output is that of this process."""
         flush()
-        command = self.var_expand(cmd, depth=1)
+        command = self.var_expand(cmd, depth=1)  # type: ignore[no-untyped-call]
         self.user_ns["_exit_code"] = subprocess.call(command, shell=True)
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
@@ -257,7 +246,7 @@ def _run(channel: Channel, shell: Shell, cell: str, code: str) -> None:
     raised = True
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        result = shell.run_cell(code, store_history=True)
+        result = shell.run_cell(code, store_history=True)  # type: ignore[no-untyped-call]
         raised = not result.success
     except KeyboardInterrupt:
         send_text(channel, "error", "KeyboardInterrupt\n")
@@ -291,8 +280,8 @@ def main() -> None:
         setattr(sys, name, stream)
     channel = Channel(REQUESTS, EVENTS)
     shell = make_shell(channel)
-    # The first cell is slower than the others, since it imports what they use.
-    shell.run_cell("1", store_history=False, silent=True)
+    # What the first cell would import.
+    shell.run_cell("1", silent=True)  # type: ignore[no-untyped-call]
     serve(channel, shell)
 
 

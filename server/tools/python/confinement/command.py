@@ -129,7 +129,9 @@ def _wrapped(process: Process, layers: Layers, command: list[str]) -> list[str]:
     spaces = [*own, "--unshare-cgroup-try"] if layers.user else ["--unshare-all"]
     paths = readable()
     # Otherwise bubblewrap makes parents that only its own user can enter.
-    parents = sorted({str(parent) for path in (*paths, DATA) for parent in Path(path).parents} - {"/"})
+    parents = sorted(
+        {str(parent) for path in (*paths, DATA) for parent in Path(path).parents} - {"/"}
+    )
     mounts = [word for parent in parents for word in ("--perms", "0755", "--dir", parent)]
     for path in paths:
         if os.path.islink(path):

@@ -55,9 +55,7 @@ def main() -> None:
     try:
         confinement = Confinement(**json.loads(sys.argv[1]))
         apply(confinement)
-        os.execve(
-            confinement.command[0], confinement.command, dict(confinement.environment)
-        )
+        os.execve(confinement.command[0], confinement.command, dict(confinement.environment))
     except (OSError, ValueError) as error:
         os.write(2, f"the process cannot be confined: {error}\n".encode())
     os._exit(FAILED)

@@ -39,7 +39,12 @@ _FOREIGN_OWNERS = (8, 10, 15)
 _IOCTLS = (0x5412, 0x541C, 0x540E, 0x8901, 0x8902)
 """TIOCSTI, TIOCLINUX, TIOCSCTTY, FIOSETOWN, SIOCSPGRP."""
 
-_REFUSED = """
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_REFUSED = _words("""
     accept accept4 bind connect listen socket
     ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp
     pidfd_getfd pidfd_send_signal
@@ -59,12 +64,12 @@ _REFUSED = """
     setsid setpgid setpriority sched_setaffinity sched_setscheduler sched_setparam sched_setattr
     ioprio_set
     setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
-""".split()
+""")
 
-_SIGNALS = "kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo".split()
-_METADATA = """
+_SIGNALS = _words("kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo")
+_METADATA = _words("""
     chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat
-""".split()
+""")
 
 
 @dataclass(frozen=True, slots=True)

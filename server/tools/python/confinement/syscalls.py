@@ -1,7 +1,7 @@
 """Numbers of the system calls that `server.tools.python.confinement.seccomp` filters.
 
-Source: Linux, arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. Calls from
-424 on have the same number on all architectures.
+Source: Linux, arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
+Calls from 424 on have the same number on all architectures.
 """
 
 NUMBERS: dict[str, tuple[int | None, int | None]] = {
