@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-import subprocess
+from asyncio.subprocess import Process as Guard
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -45,9 +45,7 @@ _SIGNALS = {9: "it was killed", 11: "it crashed (SIGSEGV)", 6: "it aborted", 24:
 class LiveProcess:
     """A process that runs cells. Made by `start`."""
 
-    def __init__(
-        self, guard: subprocess.Popen[bytes], descriptors: "_Descriptors", folder: str | None
-    ) -> None:
+    def __init__(self, guard: Guard, descriptors: "_Descriptors", folder: str | None) -> None:
         self._guard = guard
         self._folder = folder
         self._waiting = False
@@ -55,7 +53,7 @@ class LiveProcess:
         self._frames = FrameReader()
         self._loop = asyncio.get_running_loop()
         self._reason = ""
-        self._ended = self._loop.create_task(asyncio.to_thread(guard.wait))
+        self._ended = self._loop.create_task(guard.wait())
 
     @classmethod
     async def start(cls, process: Process, layers: Layers) -> "LiveProcess":
@@ -65,7 +63,7 @@ class LiveProcess:
         """
         descriptors, ends = _Descriptors.make()
         try:
-            guard = await asyncio.to_thread(_spawn, process, layers, ends)
+            guard = await _spawn(process, layers, ends)
         except BaseException as error:
             descriptors.close()
             if not isinstance(error, OSError):
@@ -342,10 +340,10 @@ class _Ends(NamedTuple):
             os.close(descriptor)
 
 
-def _spawn(process: Process, layers: Layers, ends: _Ends) -> subprocess.Popen[bytes]:
+async def _spawn(process: Process, layers: Layers, ends: _Ends) -> Guard:
     descriptors = {_REQUESTS: ends.requests, _EVENTS: ends.events}
-    return subprocess.Popen(
-        guarded(process, layers, descriptors),
+    return await asyncio.create_subprocess_exec(
+        *guarded(process, layers, descriptors),
         stdin=ends.lifeline,
         stdout=ends.stdout,
         stderr=ends.stderr,

@@ -107,7 +107,8 @@ class ResultHook(DisplayHook):
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
         """Send the value."""
-        send_data(self.shell.channel, format_dict)
+        shell: Any = self.shell
+        send_data(shell.channel, format_dict)
 
     def finish_displayhook(self) -> None:
         """Write no line end."""

@@ -108,7 +108,8 @@ def _confined(process: Process, layers: Layers) -> list[str]:
         write=(*(inner if wrapped else write), *_DEVICES),
         filter={
             "signals": shared and version < landlock.SIGNALS_SINCE,
-            "metadata": shared,
+            # Landlock restricts neither; a file that others may write allows it.
+            "metadata": not wrapped,
             "truncate": shared and version < landlock.TRUNCATE_SINCE,
         }
         if layers.seccomp
