@@ -27,7 +27,7 @@ COMBINATIONS = {
     "user-bubblewrap": (False, True),
     "user-landlock": (False, False),
 }
-"""By name: whether the server is root, and whether bubblewrap is used beside Landlock and seccomp."""
+"""By name: whether the server is root; whether bubblewrap is used beside Landlock and seccomp."""
 
 
 class Box:
