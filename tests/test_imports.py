@@ -87,6 +87,7 @@ LAYERS: dict[str, set[str]] = {
         "settings",
         "store",
         "threads",
+        "tools",
     },
 }
 MOST_ROOT_FILES = 8

@@ -36,6 +36,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Reasoning": ("raw_reasoning", "reasoning_content", "repetition_guard"),
     "Store": ("store", "store_ttl", "store_patience", "encryption_key"),
+    "Python sandbox": (
+        "python_sandbox",
+        "python_sandbox_key",
+        "python_folder",
+        "python_sessions",
+    ),
     "Limits": (
         "max_running",
         "max_waiting",

@@ -186,6 +186,10 @@ class LiveProcess:
                     pass
         except (TimeoutError, InvalidFrame, OSError):
             await self.kill("it was cancelled")
+        except BaseException:
+            # Cancelled once more: there is no time left to wait.
+            self.end("it was cancelled")
+            raise
 
     async def _interrupt(self, cell: str) -> None:
         with suppress(TimeoutError, OSError):

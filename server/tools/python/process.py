@@ -20,6 +20,7 @@ from server.tools.python.confinement.command import (
     Folders,
     Layers,
     Process,
+    readable,
 )
 from server.tools.python.confinement.probe import SOME_USER, make_folders, probe
 from server.tools.python.live import LiveProcess
@@ -321,6 +322,9 @@ class ProcessSandbox:
 
     def _prepare_root(self) -> str | None:
         """Make the folder of all folders. Returns why sessions could not run in it."""
+        for path in readable():
+            if self._root.resolve().is_relative_to(Path(path).resolve()):
+                return f"every session could read {self._root}: it is below {path}"
         try:
             (self._root / "names").mkdir(mode=0o711, parents=True, exist_ok=True)
             self._root.chmod(0o711)
