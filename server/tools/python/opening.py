@@ -20,7 +20,7 @@ def open_sandbox(where: str, key: str | None, folder: Path | None, most: int) ->
     files; None: the default. most: processes that live at once.
     """
     if where != PROCESS:
-        return RemoteSandbox(where, key)
+        return RemoteSandbox(where, key or None)
     return ProcessSandbox(folder or default_folder(), most=most)
 
 

@@ -35,9 +35,9 @@ class FakeSandbox:
     """A sandbox whose cells are scripted by their code."""
 
     problem: str | None = None
-    layers = {"landlock": "on"}
 
     def __init__(self) -> None:
+        self.layers = {"landlock": "on"}
         self.sessions: dict[str, SandboxLimits] = {}
         self.stored: dict[str, bytes] = {}
         self.ended = asyncio.Event()
@@ -45,7 +45,12 @@ class FakeSandbox:
     async def create(self, session: str, limits: SandboxLimits) -> None:
         self.sessions[session] = limits
 
-    async def run(self, session: str, code: str, timeout: float) -> AsyncGenerator[CellEvent, None]:
+    async def run(
+        self,
+        session: str,
+        code: str,
+        timeout: float,  # noqa: ASYNC109 - the interface's
+    ) -> AsyncGenerator[CellEvent, None]:
         if session not in self.sessions:
             raise NoSuchSession(session)
         try:
@@ -91,9 +96,9 @@ async def served(sandbox: Any, key: str | None = "key") -> AsyncGenerator[str, N
     )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.01)
-    yield "http://127.0.0.1:%d" % server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     await task
 
@@ -211,9 +216,7 @@ async def test_bad_bodies_are_refused(inner: FakeSandbox, path: str, body: bytes
         assert response.status_code == 400
 
 
-async def test_a_large_body_is_refused(
-    inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_large_body_is_refused(inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "MOST_CODE", 10)
     async with served(inner, None) as url, httpx.AsyncClient() as client:
         response = await client.post(f"{url}/sessions/a/cells", content=bytes(11))
