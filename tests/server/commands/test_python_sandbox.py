@@ -47,8 +47,8 @@ def service() -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 async def test_sessions_run_over_http(service: tuple[subprocess.Popen[str], str]) -> None:
     process, url = service
-    with httpx.Client() as client:
-        assert client.get(f"{url}/status").status_code == 401
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"{url}/status")).status_code == 401
     remote = open_sandbox(url, "k", None, 1)
     await remote.start()
     assert remote.problem is None

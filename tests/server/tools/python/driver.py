@@ -50,17 +50,22 @@ async def perform(sandbox: ProcessSandbox, name: str, arguments: dict[str, Any])
             return live.pid if live else None
 
 
+def write(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
 async def main(root: Path, layers: Layers) -> None:
     sandbox = ProcessSandbox(root, layers=layers)
     await sandbox.start()
-    print(json.dumps({"problem": sandbox.problem}), flush=True)
+    write({"problem": sandbox.problem})
     while line := await asyncio.to_thread(sys.stdin.readline):
         operation = json.loads(line)
         try:
             answer = {"value": await perform(sandbox, operation.pop("do"), operation)}
         except SandboxError as error:
             answer = {"error": type(error).__name__}
-        print(json.dumps(answer), flush=True)
+        write(answer)
     await sandbox.stop()
 
 
