@@ -371,7 +371,7 @@ def test_the_image_writes_to_its_volumes_alone() -> None:
 
 def test_every_service_belongs_to_one_profile() -> None:
     profiles = [service["profiles"] for service in COMPOSE["services"].values()]
-    assert {tuple(names) for names in profiles} == {("demo",), ("gpu",), ("scale-out",)}
+    assert {*map(tuple, profiles)} == {("demo",), ("gpu",), ("scale-out",), ("tools",)}
 
 
 def test_the_demo_needs_no_gpu() -> None:

@@ -1,6 +1,7 @@
 """The sandbox `process`: sessions are confined processes of this machine."""
 
 import asyncio
+import fcntl
 import importlib.util
 import itertools
 import logging
@@ -9,8 +10,8 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from server.tools.python.confinement.command import (
 )
 from server.tools.python.confinement.probe import SOME_USER, make_folders, probe
 from server.tools.python.live import LiveProcess
+from server.tools.python.process_limits import environment, kernel_limits, usable_cores
 from server.tools.python.sandbox import (
     CellEvent,
     NoSuchSession,
@@ -39,18 +41,12 @@ logger = logging.getLogger(__name__)
 WORKER = Path(__file__).with_name("worker.py")
 RESTARTED = "The session was restarted: its variables are lost, its files are there.\n"
 
+_FOLDER = re.compile(r"[0-9a-f]{24}")
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _WATCH_SECONDS = 0.25
 _IDLE_TICKS = 8
 """Sessions without a running cell are looked at less often."""
 _CHUNK = 1 << 18
-_CPU_SECONDS = 3600
-"""CPU time of one process. Cells end after their own time; this ends threads that go on."""
-_OPEN_FILES = 256
-_RESERVED = 1 << 31
-"""Bytes of addresses beside the memory: of shared libraries, and of arenas that are not used."""
-_OTHERS = 256
-"""Processes of this user beside the session's, where sessions have no user of their own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +56,7 @@ class _Session:
     folder: holds its folders. user: who owns them; None: this server's user. live: its process.
     ran: whether it may have had a process before. lost: whether its variables were lost since its
     last cell. lock: held by the cell that runs. moving: held while its files are opened or moved.
+    held: the lock of a folder that no session has yet.
     """
 
     limits: SandboxLimits
@@ -73,6 +70,7 @@ class _Session:
     used: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    held: ExitStack = field(default_factory=ExitStack)
 
     @property
     def data(self) -> Path:
@@ -315,6 +313,7 @@ class ProcessSandbox:
                 self._warm = warm
                 return False
             await asyncio.to_thread(_move, record, warm, self._name(name))
+            warm.held.close()
             record.folder, record.user, record.live = warm.folder, warm.user, warm.live
         return True
 
@@ -328,6 +327,7 @@ class ProcessSandbox:
         try:
             (self._root / "names").mkdir(mode=0o711, parents=True, exist_ok=True)
             self._root.chmod(0o711)
+            self._remove_abandoned()
         except OSError as error:
             return f"the folder of its files cannot be made: {error}"
         if self._layers.user and not self._layers.bubblewrap:
@@ -335,6 +335,16 @@ class ProcessSandbox:
                 if not parent.stat().st_mode & 0o001:
                     return f"sessions' users cannot enter {parent}, where their folders are"
         return None
+
+    def _remove_abandoned(self) -> None:
+        """Delete the folders of processes that waited for a session when their server died."""
+        used = {os.path.basename(os.readlink(name)) for name in (self._root / "names").iterdir()}
+        for folder in self._root.iterdir():
+            if folder.name in used or not _FOLDER.fullmatch(folder.name):
+                continue
+            # The servers that use them hold their locks.
+            with suppress(OSError), _locked(folder):
+                files_of.remove(folder)
 
     def _name(self, session: str) -> Path:
         """The link to the session's folder."""
@@ -347,6 +357,7 @@ class ProcessSandbox:
         if folder is None or not Folders.below(folder).data.is_dir():
             record = self._new(limits)
             _link(name, record.folder)
+            record.held.close()
             return record
         user = Folders.below(folder).data.stat().st_uid if self._layers.user else None
         return _Session(limits, folder, user, ran=True, lost=True)
@@ -354,9 +365,12 @@ class ProcessSandbox:
     def _new(self, limits: SandboxLimits) -> _Session:
         folder = self._root / secrets.token_hex(12)
         folder.mkdir(mode=0o711)
+        # Until a session has it, another server must not take it for an abandoned one.
+        held = ExitStack()
+        held.enter_context(_locked(folder))
         user = SOME_USER + secrets.randbelow(SOME_USER) if self._layers.user else None
         make_folders(folder, user)
-        return _Session(limits, folder, user)
+        return _Session(limits, folder, user, held=held)
 
     def _upload(self, record: _Session, path: str) -> files_of.Upload:
         left = record.limits.disk - files_of.usage(record.folder)
@@ -373,6 +387,7 @@ class ProcessSandbox:
             await record.live.kill("the session was closed")
         try:
             await asyncio.to_thread(files_of.remove, record.folder)
+            record.held.close()
         except OSError as error:
             logger.warning("A session's folder is left behind: %s", error)
 
@@ -436,60 +451,18 @@ def _move(record: _Session, warm: _Session, name: Path) -> None:
     files_of.remove(record.folder)
 
 
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which ends with this process. Raises OSError if another has it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)
+
+
 def _link(name: Path, folder: Path) -> None:
     temporary = name.with_name(f".{folder.name}")
     temporary.symlink_to(Path("..", folder.name))
     temporary.replace(name)
-
-
-def usable_cores() -> list[int | None]:
-    """The CPU cores that sessions may run on; [None] where the system does not say."""
-    return [*sorted(os.sched_getaffinity(0))] if hasattr(os, "sched_getaffinity") else [None]
-
-
-def kernel_limits(limits: SandboxLimits, *, alone: bool) -> dict[str, int]:
-    """Resource limits of each process. alone: whether no other process has the same user."""
-    others = 4 if alone else _OTHERS + _threads_of_user()
-    return {
-        "DATA": limits.memory,
-        "AS": limits.memory + _RESERVED,
-        "FSIZE": limits.disk,
-        "NPROC": limits.processes + others,
-        "CPU": _CPU_SECONDS,
-        "NOFILE": _OPEN_FILES,
-        "CORE": 0,
-        "MEMLOCK": 1 << 16,
-        "MSGQUEUE": 0,
-        "SIGPENDING": 256,
-    }
-
-
-def _threads_of_user() -> int:
-    """The processes and threads of this user on this machine."""
-    count = 0
-    for entry in os.scandir("/proc"):
-        with suppress(OSError):
-            if entry.name.isdigit() and entry.stat().st_uid == os.getuid():
-                count += len(os.listdir(f"/proc/{entry.name}/task"))
-    return count
-
-
-def environment(temporary: str) -> dict[str, str]:
-    """The environment of a session's process: nothing of this server's."""
-    return {
-        "HOME": temporary,
-        "TMPDIR": temporary,
-        "IPYTHONDIR": f"{temporary}/.ipython",
-        "MPLCONFIGDIR": f"{temporary}/.matplotlib",
-        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-        "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
-        "LANG": "C.UTF-8",
-        "SHELL": "/bin/sh",
-        "TERM": "dumb",
-        "NO_COLOR": "1",
-        "COLUMNS": "120",
-        # A session has one core.
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-    }

@@ -71,9 +71,12 @@ class Channel:
             self._write(len(content).to_bytes(4, "big") + content)
 
     def close(self) -> None:
-        """Close both descriptors."""
-        os.close(self._requests)
-        os.close(self._events)
+        """Close both descriptors. Safe to call twice: a forked process may fork again."""
+        descriptors = (self._requests, self._events)
+        self._requests = self._events = -1
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _read(self, size: int) -> bytes:
         content = b""

@@ -18,6 +18,7 @@ import pytest
 from server.tools.python import process as module
 from server.tools.python.confinement.probe import Probe
 from server.tools.python.process import RESTARTED, ProcessSandbox
+from server.tools.python.process_limits import environment
 from server.tools.python.sandbox import (
     CellEnd,
     CellEvent,
@@ -300,6 +301,19 @@ async def test_files_outlive_the_server(root: Path) -> None:
     assert names_in(root) == {"names"}
 
 
+async def test_folders_of_dead_servers_are_deleted_and_no_others(root: Path) -> None:
+    first = await started(root)
+    await first.create("a", LIMITS)
+    abandoned = root / ("0" * 24)
+    abandoned.mkdir()
+    used = names_in(root) - {abandoned.name}
+    second = await started(root)
+    assert used < names_in(root)
+    assert abandoned.name not in names_in(root)
+    await second.stop()
+    await first.stop()
+
+
 async def test_fifty_sessions_at_once_stay_apart(sandbox: ProcessSandbox) -> None:
     async def session(number: int) -> str:
         name = f"s{number}"
@@ -402,9 +416,50 @@ async def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None
     assert "cannot be made" in (sandbox.problem or "")
 
 
+async def test_a_forged_frame_ends_the_session(sandbox: ProcessSandbox) -> None:
+    events = await cell(sandbox, "a", "import os, time\nos.write(4, bytes(4))\ntime.sleep(60)")
+    assert events == [
+        CellEnd("died", "its protocol was violated: a frame that is not JSON"),
+    ]
+    assert text_of(await cell(sandbox, "a", "1")) == "1\n"
+
+
+async def test_an_idle_process_that_ended_is_replaced(sandbox: ProcessSandbox) -> None:
+    code = "import os, threading\nthreading.Timer(0.05, os._exit, (0,)).start()"
+    await cell(sandbox, "a", code)
+    live = sandbox._sessions["a"].live
+    assert live is not None
+    await live._ended
+    assert text_of(await cell(sandbox, "a", "1")) == f"{RESTARTED}1\n"
+
+
+async def test_the_limits_of_a_session_end_it(sandbox: ProcessSandbox) -> None:
+    await sandbox.create("small", SandboxLimits(disk=8 * MIB))
+    code = (
+        "import os, time\n"
+        "f = open('/mnt/data/gone', 'wb'); os.unlink('/mnt/data/gone'); f.write(bytes(4 << 20))\n"
+        "for i in range(4): open(f'/mnt/data/{i}', 'wb').write(bytes(2 << 20))\ntime.sleep(60)"
+    )
+    events = await cell(sandbox, "small", code)
+    reason = "its files took more than 8 MiB; the last ones were deleted"
+    assert events == [CellEnd("died", reason)]
+    assert len(await sandbox.files("small")) < 4
+
+
+async def test_memory_that_processes_share_counts_once(sandbox: ProcessSandbox) -> None:
+    await sandbox.create("small", SandboxLimits(memory=400 * MIB))
+    share = "import os, time\nx = bytearray(os.urandom(1 << 20) * 150)\n"
+    forks = "pids = [os.fork() for _ in range(2)]\nif 0 in pids: time.sleep(60)\n"
+    events = await cell(sandbox, "small", share + forks + "time.sleep(1)\n1")
+    assert events == [OutputText("result", "1\n"), CellEnd("completed")]
+    more = "if os.fork() == 0:\n    y = os.urandom(300 << 20); time.sleep(60)\ntime.sleep(60)"
+    events = await cell(sandbox, "small", more)
+    assert events == [CellEnd("died", "it used more memory than 400 MiB")]
+
+
 def test_the_environment_has_nothing_of_the_server() -> None:
-    assert set(module.environment("/tmp")) & set(os.environ) <= {
+    assert set(environment("/tmp")) & set(os.environ) <= {
         *("HOME", "PATH", "LANG", "SHELL", "TERM", "TMPDIR", "OMP_NUM_THREADS", "NO_COLOR"),
         *("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "COLUMNS", "MPLBACKEND"),
     }
-    assert shutil.which("sh", path=module.environment("/tmp")["PATH"])
+    assert shutil.which("sh", path=environment("/tmp")["PATH"])
