@@ -452,7 +452,8 @@ async def test_memory_that_processes_share_counts_once(sandbox: ProcessSandbox) 
     forks = "pids = [os.fork() for _ in range(2)]\nif 0 in pids: time.sleep(60)\n"
     events = await cell(sandbox, "small", share + forks + "time.sleep(1)\n1")
     assert events == [OutputText("result", "1\n"), CellEnd("completed")]
-    more = "if os.fork() == 0:\n    y = os.urandom(300 << 20); time.sleep(60)\ntime.sleep(60)"
+    child = "    if os.fork() == 0:\n        y = os.urandom(150 << 20); time.sleep(60)\n"
+    more = f"for _ in range(2):\n{child}time.sleep(60)"
     events = await cell(sandbox, "small", more)
     assert events == [CellEnd("died", "it used more memory than 400 MiB")]
 
