@@ -401,11 +401,19 @@ class ProcessSandbox:
                 for each in self._sessions.values()
                 if each.live and (each.lock.locked() or tick % _IDLE_TICKS == 0)
             ]
-            for record, reason in await asyncio.to_thread(_over, due) if due else ():
-                if record.live is not None:
-                    logger.warning("A Python session was ended: %s", reason)
-                    await record.live.kill(reason)
-                    await asyncio.to_thread(files_of.shrink, record.folder, record.limits.disk)
+            try:
+                for record, reason in await asyncio.to_thread(_over, due) if due else ():
+                    await self._enforce(record, reason)
+            except OSError as error:
+                # Such as too many open files: the next round looks again.
+                logger.warning("The limits of Python sessions cannot be checked: %s", error)
+
+    async def _enforce(self, record: _Session, reason: str) -> None:
+        """End the process of a session that is over a limit, and delete what is too much."""
+        if record.live is not None:
+            logger.warning("A Python session was ended: %s", reason)
+            await record.live.kill(reason)
+            await asyncio.to_thread(files_of.shrink, record.folder, record.limits.disk)
 
 
 def _over(records: list[_Session]) -> list[tuple[_Session, str]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from server.tools.python import process as module
 from server.tools.python.confinement.probe import Probe
@@ -370,6 +371,25 @@ def runs(pid: int) -> bool:
         return False
 
 
+def test_the_servers_event_loop_runs_sessions(root: Path) -> None:
+    async def session() -> list[CellEvent]:
+        sandbox = await started(root)
+        await sandbox.create("a", LIMITS)
+        try:
+            await cell(sandbox, "a", "import time\nwhile True: time.sleep(0.01)", 0.2)
+            return await cell(sandbox, "a", "print('x'); 1")
+        finally:
+            await sandbox.stop()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        events = runner.run(session())
+    assert events == [
+        OutputText("stdout", "x\n"),
+        OutputText("result", "1\n"),
+        CellEnd("completed"),
+    ]
+
+
 async def test_the_reason_is_known_where_sessions_cannot_run(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,6 +464,29 @@ async def test_the_limits_of_a_session_end_it(sandbox: ProcessSandbox) -> None:
     reason = "its files took more than 8 MiB; the last ones were deleted"
     assert events == [CellEnd("died", reason)]
     assert len(await sandbox.files("small")) < 4
+
+
+async def test_limits_are_checked_again_after_an_error(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    over = module._over
+
+    def fail_once(records: Any) -> Any:
+        if failed.is_set():
+            return over(records)
+        loop.call_soon_threadsafe(failed.set)
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(module, "_over", fail_once)
+    await sandbox.create("small", SandboxLimits(disk=MIB))
+    code = "f = open('/mnt/data/x', 'wb'); f.write(bytes(1 << 20)); f.flush()\n"
+    events = await cell(sandbox, "small", f"{code}import time\ntime.sleep(60)")
+    reason = "its files took more than 1 MiB; the last ones were deleted"
+    assert events == [CellEnd("died", reason)]
+    assert failed.is_set()
+    assert "cannot be checked: too many open files" in caplog.text
 
 
 async def test_memory_that_processes_share_counts_once(sandbox: ProcessSandbox) -> None:
