@@ -17,6 +17,8 @@ import pytest
 import uvloop
 
 from server.tools.python import process as module
+from server.tools.python.confinement import landlock
+from server.tools.python.confinement.command import Layers
 from server.tools.python.confinement.probe import Probe
 from server.tools.python.process import RESTARTED, ProcessSandbox
 from server.tools.python.process_limits import environment
@@ -388,6 +390,27 @@ def test_the_servers_event_loop_runs_sessions(root: Path) -> None:
         OutputText("result", "1\n"),
         CellEnd("completed"),
     ]
+
+
+@pytest.mark.skipif(landlock.version() < 1, reason="the kernel has no Landlock")
+async def test_kernels_that_cannot_scope_signals_are_enough(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The filter then refuses signals to other processes, and the truncation of files by path."""
+    monkeypatch.setattr(landlock, "version", lambda: 1)
+    layers = Layers(bubblewrap=None, landlock=True, seccomp=True, user=False)
+    sandbox = await started(root, layers=layers)
+    try:
+        await sandbox.create("a", LIMITS)
+        refused = f"import os\ntry: os.kill({os.getpid()}, 0)\nexcept OSError as e: print(e.errno)"
+        assert text_of(await cell(sandbox, "a", refused)) == "1\n"
+        truncated = "try: os.truncate('/mnt/data', 0)\nexcept OSError as e: print(e.errno)"
+        assert text_of(await cell(sandbox, "a", truncated)) == "1\n"
+        assert (await cell(sandbox, "a", "while True: pass", 0.2))[-1] == CellEnd("timeout")
+        shell = "!echo $((1 + 1))\nimport shutil\nopen('x', 'w').close(); shutil.copy('x', 'y')"
+        assert text_of(await cell(sandbox, "a", shell)) == "2\n'y'\n"
+    finally:
+        await sandbox.stop()
 
 
 async def test_the_reason_is_known_where_sessions_cannot_run(
