@@ -1,7 +1,7 @@
 """Creates the ASGI application from the settings, a backend and a store."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -118,10 +118,10 @@ def create_app(
     store = MemoryStore() if store is None else store
     library = _library(settings, store, files_folder)
     store_keys = (store.sealing_key,) if store.sealing_key else ()
-    container_limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
-    container_service = ContainerService(store.containers, library, sandbox, container_limits)
-    parts = {"containers": container_service}
-    toolbox = Toolbox(_tools(settings, store, parts) if tools is None else tools)
+    container_service = _containers(settings, store, library, sandbox)
+    if tools is None:
+        tools = _tools(settings, store, {"containers": container_service})
+    toolbox = Toolbox(tools)
     context = Context(
         settings,
         gateway,
@@ -151,11 +151,7 @@ def create_app(
         title="gpt-oss-server",
         lifespan=lifespan,
         openapi_url=None,
-        exception_handlers={
-            APIError: _api_error,
-            HTTPException: _http_error,
-            ClientDisconnect: _client_disconnect,
-        },
+        exception_handlers=EXCEPTION_HANDLERS,
     )
     app.state.context = context
     app.state.readiness = Readiness(backend, store)
@@ -169,6 +165,13 @@ def create_app(
 def _library(settings: Settings, store: Store, folder: Path | None) -> FileLibrary:
     limits = FileLimits(settings.max_file_bytes, settings.max_owner_file_bytes)
     return FileLibrary(store.files, FileFolder(folder), limits)
+
+
+def _containers(
+    settings: Settings, store: Store, library: FileLibrary, sandbox: PythonSandbox | None
+) -> ContainerService:
+    limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
+    return ContainerService(store.containers, library, sandbox, limits)
 
 
 def _gateway(settings: Settings, backend: Backend) -> Gateway:
@@ -277,3 +280,13 @@ def _allowed_methods(request: Request) -> Iterator[str]:
     for route in request.app.routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
             yield from route.methods or ()
+
+
+EXCEPTION_HANDLERS: dict[
+    int | type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, Response]]
+]
+EXCEPTION_HANDLERS = {
+    APIError: _api_error,
+    HTTPException: _http_error,
+    ClientDisconnect: _client_disconnect,
+}

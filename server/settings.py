@@ -198,6 +198,25 @@ class Settings(BaseSettings):
         "seals, all of them open); default: one that is stored with the responses",
         repr=False,
     )
+    python_sandbox: str = Field(
+        "process",
+        description="where Python code of the model runs: process, confined processes of this "
+        "machine; or the URL of a service (gpt-oss-server python-sandbox)",
+    )
+    python_sandbox_key: str | None = Field(
+        None, description="key of the service at --python-sandbox URL", repr=False
+    )
+    python_folder: Path | None = Field(
+        None,
+        description="folder of the files of Python sessions on this machine; default: one in the "
+        "user's data folder, for root /var/lib/gpt-oss-server/python",
+    )
+    python_sessions: int = Field(
+        64,
+        ge=1,
+        description="Python processes that live at once on this machine; where there are more "
+        "sessions, those idle longest lose their variables",
+    )
     max_running: int | None = Field(
         None,
         ge=1,
@@ -309,6 +328,13 @@ class Settings(BaseSettings):
     def _proxy(cls, value: str | None) -> str | None:
         if value is not None and not re.match(r"https?://[^/]+/?$", value):
             raise ValueError("the proxy is a URL such as http://proxy:3128")
+        return value
+
+    @field_validator("python_sandbox")
+    @classmethod
+    def _known_sandbox(cls, value: str) -> str:
+        if value != "process" and not value.startswith(("http://", "https://")):
+            raise ValueError("process, or a URL that begins with http:// or https://")
         return value
 
     @field_validator("served_model_name")

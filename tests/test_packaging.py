@@ -333,7 +333,7 @@ def test_the_memory_and_processes_of_a_container_are_bounded_by_variables(
 
 @pytest.mark.parametrize(("name", "service"), SERVICES, ids=NAMES)
 def test_a_server_starts_with_a_key_alone(name: str, service: Any) -> None:
-    if str(service["image"]).startswith("gpt-oss-server"):
+    if str(service["image"]).startswith("gpt-oss-server") and name != "python-sandbox":
         assert service["environment"]["GPT_OSS_API_KEY"].startswith("${GPT_OSS_API_KEY:?")
 
 
@@ -341,6 +341,16 @@ def test_the_password_of_the_database_has_no_default() -> None:
     """Nor is it `:?`, which would ask for it in the other profiles, too."""
     text = (ROOT / "docker-compose.yml").read_text()
     assert set(re.findall(r"\$\{POSTGRES_PASSWORD[^}]*\}", text)) == {"${POSTGRES_PASSWORD:-}"}
+
+
+def test_python_code_of_the_model_has_no_way_out() -> None:
+    (service,) = services("tools").values()
+    assert service["networks"] == ["sandbox"]
+    assert COMPOSE["networks"]["sandbox"] == {"internal": True}
+    assert "ports" not in service
+    assert "volumes" not in service
+    for name in ("demo", "server", "gateway-1", "gateway-2"):
+        assert "sandbox" in COMPOSE["services"][name]["networks"]
 
 
 def test_what_compiles_may_load_it_from_memory() -> None:
@@ -366,7 +376,7 @@ def test_the_image_writes_to_its_volumes_alone() -> None:
 
 def test_every_service_belongs_to_one_profile() -> None:
     profiles = [service["profiles"] for service in COMPOSE["services"].values()]
-    assert {tuple(names) for names in profiles} == {("demo",), ("gpu",), ("scale-out",)}
+    assert {*map(tuple, profiles)} == {("demo",), ("gpu",), ("scale-out",), ("tools",)}
 
 
 def test_the_demo_needs_no_gpu() -> None:
@@ -501,7 +511,7 @@ def test_what_clients_store_outlives_the_container(profile: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="no docker-compose")
-@pytest.mark.parametrize("profile", ["demo", "gpu", "scale-out"])
+@pytest.mark.parametrize("profile", ["demo", "gpu", "scale-out", "tools"])
 def test_docker_compose_merges_the_file(profile: str) -> None:
     command = ["docker-compose", "--profile", profile, "config"]
     key = {**os.environ, "GPT_OSS_API_KEY": "k"}

@@ -74,6 +74,15 @@ def _chat(**options: Any) -> None:
         raise CommandFailed(str(error)) from error
 
 
+def _python_sandbox(**options: Any) -> None:
+    from server.commands.python_sandbox import CannotRun, ServiceOptions, run_service
+
+    try:
+        run_service(ServiceOptions(**options))
+    except CannotRun as error:
+        raise CommandFailed(str(error)) from error
+
+
 def _render(file: str) -> None:
     from server.commands.inspect import render_file
 
@@ -163,6 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(run=_doctor)
     doctor.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
     _chat_command(commands)
+    _sandbox_command(commands)
     _file_command(commands, "render", _render, "request JSON -> the prompt's text and ids")
     _file_command(commands, "parse", _parse, "token ids (JSON) or harmony text -> messages")
     return parser
@@ -200,6 +210,24 @@ def _chat_command(commands: Any) -> None:
         ("--tools", Path, "JSON file with a list of tools; you type their results"),
     ):
         chat.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
+
+
+def _sandbox_command(commands: Any) -> None:
+    command = commands.add_parser(
+        "python-sandbox",
+        help="run Python sessions for servers",
+        description="Run Python sessions for servers, which use it with --python-sandbox URL.",
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=_python_sandbox)
+    for name, kind, text in (
+        ("--host", str, "address to listen on (default: 127.0.0.1)"),
+        ("--port", int, "port to listen on; 0 takes a free one (default: 8001)"),
+        ("--key", str, "key that servers must send [GPT_OSS_PYTHON_SANDBOX_KEY]"),
+        ("--folder", Path, "folder of the sessions' files"),
+        ("--sessions", int, "processes that live at once (default: 64)"),
+    ):
+        command.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
 
 
 def _file_command(commands: Any, name: str, run: Callable[[str], None], text: str) -> None:

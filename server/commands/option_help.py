@@ -51,6 +51,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "max_containers",
         "max_container_memory",
     ),
+    "Python sandbox": (
+        "python_sandbox",
+        "python_sandbox_key",
+        "python_folder",
+        "python_sessions",
+    ),
     "Limits": (
         "max_running",
         "max_waiting",

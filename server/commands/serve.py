@@ -27,6 +27,8 @@ from server.http.protocol import Config
 from server.inbound.grammar_sandbox import shared
 from server.settings import Settings
 from server.store.responses.base import Store, StoreDamaged, StoreUnavailable
+from server.tools.python.opening import open_sandbox
+from server.tools.python.sandbox import PythonSandbox
 from server.tools.toolbox import Toolbox
 
 logger = logging.getLogger(__name__)
@@ -96,6 +98,15 @@ def serve(settings: Settings) -> None:
             raise CannotServe(f"cannot open the store: {error.__cause__}") from error
 
 
+def _open_sandbox(settings: Settings) -> PythonSandbox:
+    return open_sandbox(
+        settings.python_sandbox,
+        settings.python_sandbox_key,
+        settings.python_folder,
+        settings.python_sessions,
+    )
+
+
 def _open_store(settings: Settings) -> Store:
     try:
         return open_store(settings)
@@ -110,7 +121,7 @@ def _listen(
     store: Store,
     listener: socket.socket,
 ) -> None:
-    app = create_app(settings, backend, store)
+    app = create_app(settings, backend, store, sandbox=_open_sandbox(settings))
     config = Config(
         app,
         settings.limits,

@@ -78,6 +78,10 @@ VARIABLES = {
     "max_containers": ("1", 1),
     "max_container_memory": ("64g", "64g"),
     "encryption_key": (f"{KEY}, {KEY}", (KEY, KEY)),
+    "python_sandbox": ("http://sandbox:8001", "http://sandbox:8001"),
+    "python_sandbox_key": ("k", "k"),
+    "python_folder": ("/srv/python", Path("/srv/python")),
+    "python_sessions": ("5", 5),
     "max_running": ("2", 2),
     "max_waiting": ("0", 0),
     "max_connections": ("1", 1),
@@ -133,6 +137,12 @@ def test_the_script_is_a_variable_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPT_OSS_BACKEND", "scripted")
     assert Settings().script == "s.jsonl"
     assert {*VARIABLES, "script"} == {*Settings.model_fields}
+
+
+def test_a_sandbox_is_a_process_or_a_url() -> None:
+    assert Settings(python_sandbox="https://sandbox").python_sandbox == "https://sandbox"
+    with pytest.raises(ValidationError, match="process, or a URL"):
+        Settings(python_sandbox="docker")
 
 
 def test_a_body_fits_into_the_memory_for_bodies_compressed_and_decoded() -> None:

@@ -3,15 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from server.commands.doctor_sandbox import (
-    check_docker,
-    check_landlock,
-    check_namespaces,
-    check_program,
-    check_sandbox,
-    check_seccomp,
-    landlock_version,
-)
+from server.commands.doctor_sandbox import check_docker, check_layer, check_sandbox, check_together
+from server.tools.python.confinement.command import Layers
+from server.tools.python.confinement.probe import Probe
 
 
 @pytest.fixture
@@ -27,52 +21,27 @@ def program(folder: Path, name: str, script: str) -> None:
 
 
 def test_no_layer_is_needed_to_serve() -> None:
-    assert "failed" not in {check.status for check in check_sandbox()}
+    checks = check_sandbox()
+    assert "failed" not in {check.status for check in checks}
+    assert "Python sandbox" in {check.name for check in checks}
 
 
-def test_user_namespaces(programs: Path, tmp_path: Path) -> None:
-    program(programs, "unshare", "exit 0")
-    assert check_namespaces(tmp_path).status == "ok"
-    program(programs, "unshare", "echo 'unshare failed' >&2; exit 1")
-    refused = check_namespaces(tmp_path)
-    assert (refused.status, refused.fact) == ("warning", "refused: unshare failed")
+def test_a_layer_that_is_off_says_why_and_what_to_do() -> None:
+    assert check_layer("landlock", "on").fact == "works"
+    off = check_layer("bubblewrap", "bwrap is not installed")
+    assert (off.status, off.fact) == ("warning", "bwrap is not installed")
+    assert "apt install bubblewrap" in off.advice
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("user/max_user_namespaces", "0"),
-        ("kernel/unprivileged_userns_clone", "0"),
-        ("kernel/apparmor_restrict_unprivileged_userns", "1"),
-    ],
-)
-def test_the_setting_that_forbids_user_namespaces_is_named(
-    programs: Path, tmp_path: Path, name: str, value: str
-) -> None:
-    file = tmp_path / "proc/sys" / name
-    file.parent.mkdir(parents=True)
-    file.write_text(f"{value}\n")
-    assert name in check_namespaces(tmp_path).fact
+def test_a_server_need_not_be_root() -> None:
+    assert check_layer("user", "the server does not run as root").status == "ok"
 
 
-def test_landlock() -> None:
-    assert check_landlock(4).fact == "version 4"
-    assert check_landlock(-1).status == "warning"
-    assert check_landlock(landlock_version()).name == "Landlock"
-
-
-def test_seccomp(tmp_path: Path) -> None:
-    assert check_seccomp(tmp_path).status == "warning"
-    file = tmp_path / "proc/sys/kernel/seccomp/actions_avail"
-    file.parent.mkdir(parents=True)
-    file.write_text("kill errno\n")
-    assert check_seccomp(tmp_path).fact == "kill errno"
-
-
-def test_a_program(programs: Path) -> None:
-    assert "apt install bubblewrap" in check_program("bubblewrap", "bwrap").advice
-    program(programs, "bwrap", "")
-    assert check_program("bubblewrap", "bwrap").status == "ok"
+def test_the_layers_together() -> None:
+    report = {"landlock": "on", "seccomp": "on", "user": "no"}
+    assert check_together(Probe(Layers(), report, None)).fact == "landlock, seccomp"
+    missing = check_together(Probe(Layers(), report, "too few"))
+    assert (missing.status, missing.fact) == ("warning", "too few")
 
 
 def test_docker(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,85 @@
+"""The command `python-sandbox`: runs Python sessions for gateways, as a service of its own."""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+
+from server.tools.python.opening import default_folder
+from server.tools.python.process import ProcessSandbox
+from server.tools.python.service import create_service
+
+logger = logging.getLogger(__name__)
+
+KEY = "GPT_OSS_PYTHON_SANDBOX_KEY"
+
+
+class CannotRun(Exception):
+    """The service cannot start. The message is one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """The options of the command. key: None for the environment's."""
+
+    host: str = "127.0.0.1"
+    port: int = 8001
+    key: str | None = None
+    folder: Path | None = None
+    sessions: int = 64
+
+
+def run_service(options: ServiceOptions) -> None:
+    """Serve until interrupted. Raises CannotRun where sessions cannot be confined, or anybody could
+    use them."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    key = options.key or os.environ.get(KEY) or None
+    if key is None and not _is_local(options.host):
+        raise CannotRun(f"set --key or {KEY}: other machines can reach {options.host}")
+    asyncio.run(_serve(options, key))
+
+
+async def _serve(options: ServiceOptions, key: str | None) -> None:
+    sandbox = ProcessSandbox(options.folder or default_folder(), most=options.sessions)
+    try:
+        await sandbox.start()
+        for name, state in sandbox.layers.items():
+            logger.info("%s: %s", name, state)
+        if sandbox.problem is not None:
+            raise CannotRun(sandbox.problem)
+        await _Server(
+            uvicorn.Config(
+                create_service(sandbox, key),
+                host=options.host,
+                port=options.port,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+        ).serve()
+    finally:
+        await sandbox.stop()
+
+
+class _Server(uvicorn.Server):
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and log where: the port may have been chosen by the system."""
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            logger.info("Python sessions at http://%s:%d", host, port)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,110 @@
+"""Runs a program, and leaves none of its processes behind. Standard library only.
+
+The program is killed, with all its processes, when the guard's standard input ends: when the server
+closes it, or dies. The guard ends when the program has ended. Its exit status is the program's, or
+128 and the number of the signal that ended it.
+
+The argument is JSON: `command`; `descriptors`, a mapping of descriptors of the program to those of
+the guard.
+"""
+
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+from contextlib import suppress
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG = 1
+
+NOT_STARTED = 127
+"""The exit status where the program could not be started."""
+
+
+def main() -> None:
+    """The program of the guard."""
+    plan = json.loads(sys.argv[1])
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    # Processes whose parents have ended become children of the guard, which ends them.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ended, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    descriptors = {int(target): source for target, source in plan["descriptors"].items()}
+    program = os.fork()
+    if program == 0:
+        _become(plan["command"], descriptors)
+    for each in {1, 2, *descriptors.values()}:
+        os.close(each)
+    status = _wait(program, ended)
+    _end_all(program)
+    os._exit(status)
+
+
+def _become(command: list[str], descriptors: dict[int, int]) -> None:
+    """Replace this process with the program."""
+    try:
+        os.setpgid(0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        # Through copies, because a target may be the source of another one.
+        copies = {target: _above(source) for target, source in descriptors.items()}
+        for target, source in copies.items():
+            os.dup2(source, target)
+        os.closerange(max(descriptors, default=2) + 1, 1 << 16)
+        os.execve(command[0], command, {})
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error}\n".encode())
+    os._exit(NOT_STARTED)
+
+
+def _above(source: int) -> int:
+    """A copy of the descriptor whose number is no target. It is closed on exec."""
+    return fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, 64)
+
+
+def _wait(program: int, ended: int) -> int:
+    """Wait until the program ends, or must end. Returns the exit status."""
+    while True:
+        ready = select.select([0, ended], [], [])[0]
+        if ended in ready:
+            os.read(ended, 4096)
+        with suppress(ChildProcessError):
+            while True:
+                child, status = os.waitpid(-1, os.WNOHANG)
+                if child == 0:
+                    break
+                if child == program:
+                    code = os.waitstatus_to_exitcode(status)
+                    return code if code >= 0 else 128 - code
+        if 0 in ready:
+            return 128 + signal.SIGKILL
+
+
+def _end_all(program: int) -> None:
+    """Kill what is left. The group holds all processes: none may leave it."""
+    with suppress(ProcessLookupError):
+        os.killpg(program, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        while True:
+            for child in _children():
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
+def _children() -> list[int]:
+    """The children of this process, as far as the kernel shows them."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(each) for each in file.read().split()]
+    except OSError:
+        return []

@@ -1,0 +1,209 @@
+"""The files of a session's folder, used by the server while untrusted code may change them.
+
+No symbolic link is followed: each part of a path is opened by itself. Only regular files are
+listed, read and replaced.
+"""
+
+import os
+import secrets
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from server.tools.python.sandbox import FileTooLarge, NoSuchFile, SandboxFile
+
+MOST_FILES = 10_000
+"""Files that are listed. Others are there, but not shown."""
+_DEEPEST = 64
+"""Folders in folders. Deeper ones are over the limit, whatever they hold."""
+_ENTRY = 4096
+"""Bytes that each entry counts for, beside its content."""
+_ENDLESS = 1 << 60
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def list_files(folder: Path) -> list[SandboxFile]:
+    """The regular files below the folder, sorted by path."""
+    found: list[SandboxFile] = []
+    with _opened(folder) as root:
+        for path, status in _walk(root, "", 0):
+            if stat.S_ISREG(status.st_mode) and len(found) < MOST_FILES:
+                found.append(SandboxFile(path, status.st_size, status.st_mtime_ns))
+    return sorted(found, key=lambda file: file.path)
+
+
+def usage(folder: Path) -> int:
+    """The bytes that the folder takes on the disk; each entry counts for 4 KiB at least."""
+    with suppress(FileNotFoundError), _opened(folder) as root:
+        return sum(_size(path, status) for path, status in _walk(root, "", 0))
+    return 0
+
+
+def open_file(folder: Path, path: str) -> int:
+    """A descriptor of a file, for reading. Raises NoSuchFile."""
+    with _parent(folder, path) as (parent, name):
+        try:
+            # Not blocking: a cell may have put a FIFO there.
+            opened = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent
+            )
+        except OSError as error:
+            raise NoSuchFile(path) from error
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise NoSuchFile(path)
+    return opened
+
+
+def delete_file(folder: Path, path: str) -> None:
+    """Delete a file, or a link itself. Raises NoSuchFile."""
+    with _parent(folder, path) as (parent, name):
+        try:
+            os.unlink(name, dir_fd=parent)
+        except OSError as error:
+            raise NoSuchFile(path) from error
+
+
+def shrink(folder: Path, most: int) -> int:
+    """Delete what changed last until the folder takes at most so much. Returns what it takes."""
+    with _opened(folder) as root:
+        entries = list(_walk(root, "", 0))
+    used = sum(_size(path, status) for path, status in entries)
+    entries.sort(key=lambda entry: entry[1].st_ctime_ns)
+    while used > most and entries:
+        path, status = entries.pop()
+        if not stat.S_ISDIR(status.st_mode):
+            with suppress(NoSuchFile):
+                delete_file(folder, path)
+            used -= _size(path, status)
+        elif path.count("/") >= _DEEPEST:
+            remove(folder / path.split("/", 1)[0])
+            return shrink(folder, most)
+    return used
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder and all that is in it, however deep. Raises OSError."""
+    # shutil.rmtree calls itself for each level, and a cell can nest as many as it likes.
+    done = subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{folder} cannot be deleted: {done.stderr.decode(errors='replace').strip()}")
+
+
+def _size(path: str, status: os.stat_result) -> int:
+    if stat.S_ISDIR(status.st_mode) and path.count("/") >= _DEEPEST:
+        return _ENDLESS
+    return status.st_blocks * 512 + _ENTRY
+
+
+class Upload:
+    """A file that is being written. What was there is replaced by `finish` alone."""
+
+    def __init__(self, folder: Path, path: str, most: int, user: int | None) -> None:
+        """most: the bytes that it may have. user: its owner. Raises NoSuchFile."""
+        self._folder = folder
+        self._path = path
+        self._left = most
+        self._partial = f".{secrets.token_hex(8)}.part"
+        with _parent(folder, path, make=user) as (parent, _):
+            self._parent = os.dup(parent)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(self._partial, flags, 0o600, dir_fd=self._parent)
+        if user is not None:
+            os.fchown(self._file, user, user)
+
+    def write(self, content: bytes) -> None:
+        """Append. Raises FileTooLarge."""
+        self._left -= len(content)
+        if self._left < 0:
+            raise FileTooLarge(self._path)
+        view = memoryview(content)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+    def finish(self) -> SandboxFile:
+        """Put the file in its place. Raises NoSuchFile where a folder is."""
+        name = self._path.rpartition("/")[2]
+        try:
+            os.rename(self._partial, name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
+        except OSError as error:
+            raise NoSuchFile(self._path) from error
+        self._partial = ""
+        status = os.fstat(self._file)
+        return SandboxFile(self._path, status.st_size, status.st_mtime_ns)
+
+    def close(self) -> None:
+        """Free what it uses; an unfinished file is deleted."""
+        if self._partial:
+            with suppress(OSError):
+                os.unlink(self._partial, dir_fd=self._parent)
+        os.close(self._file)
+        os.close(self._parent)
+
+
+def _walk(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+    """The entries below an open folder."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return
+    for name in names:
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            continue  # It has been deleted meanwhile.
+        yield prefix + name, status
+        if stat.S_ISDIR(status.st_mode) and depth < _DEEPEST:
+            with suppress(OSError):
+                opened = os.open(name, _FOLDER, dir_fd=folder)
+                try:
+                    yield from _walk(opened, f"{prefix}{name}/", depth + 1)
+                finally:
+                    os.close(opened)
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    opened = os.open(folder, _FOLDER)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def _parent(folder: Path, path: str, make: int | None = -1) -> Iterator[tuple[int, str]]:
+    """The open folder that holds the path, and the file's name in it. Raises NoSuchFile.
+
+    make: the owner of folders that are made; None: this user; -1: none are made.
+    """
+    parts = path.split("/")
+    if "\0" in path or len(parts) > _DEEPEST or any(part in ("", ".", "..") for part in parts):
+        raise NoSuchFile(path)
+    try:
+        opened = os.open(folder, _FOLDER)
+    except OSError as error:
+        raise NoSuchFile(path) from error
+    try:
+        for part in parts[:-1]:
+            inner = _enter(opened, part, make, path)
+            os.close(opened)
+            opened = inner
+        yield opened, parts[-1]
+    finally:
+        os.close(opened)
+
+
+def _enter(opened: int, part: str, make: int | None, path: str) -> int:
+    try:
+        if make != -1:
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o700, dir_fd=opened)
+                if make is not None:
+                    os.chown(part, make, make, dir_fd=opened, follow_symlinks=False)
+        return os.open(part, _FOLDER, dir_fd=opened)
+    except OSError as error:
+        raise NoSuchFile(path) from error

@@ -1,0 +1,139 @@
+"""The frames between the server and the process of a session.
+
+Everything that comes from the process is untrusted: a cell may write to any of its descriptors.
+"""
+
+import base64
+import binascii
+import codecs
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from server.tools.python.confinement.command import DATA
+from server.tools.python.sandbox import CellEnd, CellEvent, OutputImage, OutputText
+
+MOST_FRAME = 8 << 20
+"""Bytes of the largest frame: an image of 4 MiB and its JSON."""
+_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+class InvalidFrame(Exception):
+    """The process sent something that the worker never sends."""
+
+
+def request(**fields: str) -> bytes:
+    """The frame of a request."""
+    content = json.dumps(fields).encode()
+    return len(content).to_bytes(4, "big") + content
+
+
+class FrameReader:
+    """Cuts bytes into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, content: bytes) -> Iterator[dict[str, Any]]:
+        """The frames that the bytes complete. Raises InvalidFrame."""
+        self._buffer += content
+        while len(self._buffer) >= 4:
+            size = int.from_bytes(self._buffer[:4], "big")
+            if size > MOST_FRAME:
+                raise InvalidFrame(f"a frame of {size} bytes")
+            if len(self._buffer) < 4 + size:
+                return
+            frame = bytes(self._buffer[4 : 4 + size])
+            del self._buffer[: 4 + size]
+            yield _parse(frame)
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    try:
+        frame = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InvalidFrame("a frame that is not JSON") from error
+    if not isinstance(frame, dict):
+        raise InvalidFrame("a frame that is not an object")
+    return frame
+
+
+def event_of(frame: dict[str, Any], cell: str) -> CellEvent:
+    """The event of a frame. cell: the id of the cell that runs. Raises InvalidFrame."""
+    if frame.get("cell") != cell:
+        raise InvalidFrame("a frame of another cell")
+    match frame:
+        case {"event": "text", "stream": ("result" | "error") as stream, "text": str(text)}:
+            return OutputText(stream, _printable(text))
+        case {"event": "image", "media_type": str(media_type), "data": str(data)}:
+            if media_type not in _MEDIA_TYPES:
+                raise InvalidFrame("an image of an unknown type")
+            return OutputImage(media_type, _decoded(data))
+        case {"event": "end", "raised": bool(raised)}:
+            return CellEnd("raised" if raised else "completed")
+    raise InvalidFrame("a frame of an unknown kind")
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidFrame("an image that is not base64") from error
+
+
+def _printable(text: str) -> str:
+    """The text, with surrogates that no encoding allows written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+class Output:
+    """Decodes one stream of a cell. Bytes that are not UTF-8 are written as `\\xNN`.
+
+    folder: the true path of the session's folder, which is written as `/mnt/data`; None if that is
+    its true path.
+    """
+
+    def __init__(self, folder: str | None) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._folder = folder
+        self._tail = ""
+
+    def feed(self, content: bytes, *, last: bool = False) -> str:
+        """The characters that the bytes complete."""
+        text = self._decoder.decode(content, last)
+        if self._folder is None:
+            return text
+        text = (self._tail + text).replace(self._folder, DATA)
+        self._tail = "" if last else _common_end(text, self._folder)
+        return text.removesuffix(self._tail) if self._tail else text
+
+
+def _common_end(text: str, path: str) -> str:
+    """The longest end of the text with which the path begins."""
+    for size in range(min(len(text), len(path) - 1), 0, -1):
+        if path.startswith(text[-size:]):
+            return text[-size:]
+    return ""
+
+
+class Budget:
+    """Counts the output of a cell, and drops what is over the limit."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, event: OutputText | OutputImage) -> OutputText | OutputImage | None:
+        """The event as far as it is within the limit; None if nothing is left of it."""
+        if isinstance(event, OutputImage):
+            if len(event.data) > self._left:
+                return None
+            self._left -= len(event.data)
+            return event
+        content = event.text.encode()
+        if len(content) > self._left:
+            content = content[: self._left]
+            self._left = 0
+            text = content.decode(errors="ignore")
+            return OutputText(event.stream, text) if text else None
+        self._left -= len(content)
+        return event

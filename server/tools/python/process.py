@@ -1,0 +1,476 @@
+"""The sandbox `process`: sessions are confined processes of this machine."""
+
+import asyncio
+import fcntl
+import importlib.util
+import itertools
+import logging
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from server.tools.python import folder as files_of
+from server.tools.python.confinement.command import (
+    TEMPORARY,
+    Folders,
+    Layers,
+    Process,
+    readable,
+)
+from server.tools.python.confinement.probe import SOME_USER, make_folders, probe
+from server.tools.python.live import LiveProcess
+from server.tools.python.process_limits import environment, kernel_limits, usable_cores
+from server.tools.python.sandbox import (
+    CellEvent,
+    NoSuchSession,
+    OutputText,
+    SandboxFile,
+    SandboxLimits,
+    SandboxUnavailable,
+)
+from server.tools.python.usage import measure
+
+logger = logging.getLogger(__name__)
+
+WORKER = Path(__file__).with_name("worker.py")
+RESTARTED = "The session was restarted: its variables are lost, its files are there.\n"
+
+_FOLDER = re.compile(r"[0-9a-f]{24}")
+_SESSION = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_WATCH_SECONDS = 0.25
+_IDLE_TICKS = 8
+"""Sessions without a running cell are looked at less often."""
+_CHUNK = 1 << 18
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    """A session, or a process that waits for one.
+
+    folder: holds its folders. user: who owns them; None: this server's user. live: its process.
+    ran: whether it may have had a process before. lost: whether its variables were lost since its
+    last cell. lock: held by the cell that runs. moving: held while its files are opened or moved.
+    held: the lock of a folder that no session has yet.
+    """
+
+    limits: SandboxLimits
+    folder: Path
+    user: int | None
+    live: LiveProcess | None = None
+    ran: bool = False
+    lost: bool = False
+    closed: bool = False
+    uploads: int = 0
+    used: float = 0.0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    moving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    held: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def data(self) -> Path:
+        return Folders.below(self.folder).data
+
+
+class ProcessSandbox:
+    """Runs sessions as confined processes, and has one process ready for the next session.
+
+    root: the folder of all sessions' folders. most: processes that live at once. Where there are
+    more sessions, those that were idle longest lose their process, and with it their variables.
+    layers: for tests; by default those that work here are found out.
+    """
+
+    def __init__(self, root: Path, *, most: int = 64, layers: Layers | None = None) -> None:
+        self._root = root.absolute()
+        self._most = most
+        self._given = layers
+        self._layers = layers or Layers()
+        self._report: Mapping[str, str] = {}
+        self._problem: str | None = "it has not been started"
+        self._sessions: dict[str, _Session] = {}
+        self._warm: _Session | None = None
+        self._warming: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        cores = usable_cores()
+        self._starting = asyncio.Semaphore(max(2, len(cores)))
+        self._cores = itertools.cycle(cores)
+
+    @property
+    def problem(self) -> str | None:
+        """Why no session can run on this machine, None if they can."""
+        return self._problem
+
+    @property
+    def layers(self) -> Mapping[str, str]:
+        """Each layer of confinement that was tried, and `on` or why it is off."""
+        return self._report
+
+    async def start(self) -> None:
+        """Probe the layers and start the first process."""
+        found = await asyncio.to_thread(probe)
+        self._report, self._problem = found.report, None
+        if self._given is None:
+            self._layers, self._problem = found.layers, found.problem
+        if importlib.util.find_spec("IPython") is None:
+            self._problem = "IPython is not installed: pip install 'gpt-oss-server[python-tools]'"
+        if self._problem is None:
+            self._problem = await asyncio.to_thread(self._prepare_root)
+        if self._problem is None:
+            try:
+                self._warm = await self._start_warm()
+            except SandboxUnavailable as error:
+                self._problem = str(error)
+        if self._problem is None:
+            self._watching = asyncio.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """End all sessions' processes. Safe to call twice. Folders stay."""
+        self._problem = "it has been stopped"
+        for task in (self._watching, self._warming):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        lives = [each.live for each in self._sessions.values() if each.live]
+        await asyncio.gather(*(live.kill("the server stops") for live in lives))
+        if self._warm is not None:
+            warm, self._warm = self._warm, None
+            await self._discard(warm)
+
+    async def create(self, session: str, limits: SandboxLimits) -> None:
+        """Make the session's folder. Its process starts with the first cell. Idempotent."""
+        if self._problem is not None:
+            raise SandboxUnavailable(self._problem)
+        if not _SESSION.fullmatch(session):
+            raise ValueError(f"{session!r} is no session id")
+        if session not in self._sessions:
+            # Not on a thread: two calls at once would make two folders.
+            self._sessions[session] = self._find(session, limits)
+
+    async def run(
+        self,
+        session: str,
+        code: str,
+        timeout: float,  # noqa: ASYNC109 - the cell is interrupted, not this coroutine
+    ) -> AsyncGenerator[CellEvent, None]:
+        """Run a cell; see `PythonSandbox`."""
+        record = self._get(session)
+        async with record.lock:
+            live = await self._process_of(record)
+            lost, record.lost = record.lost, False
+            events = live.run(code, timeout, record.limits.output)
+            try:
+                if lost:
+                    yield OutputText("stderr", RESTARTED)
+                async for event in events:
+                    yield event
+            finally:
+                await events.aclose()
+                record.used = time.monotonic()
+                if not live.alive:
+                    await live.kill("")
+                    record.live = None
+
+    async def files(self, session: str) -> list[SandboxFile]:
+        """The files of the session's folder, sorted by path."""
+        record = self._get(session)
+        async with record.moving:
+            return await asyncio.to_thread(files_of.list_files, record.data)
+
+    async def read(self, session: str, path: str) -> AsyncIterator[bytes]:
+        """The content of a file."""
+        record = self._get(session)
+        async with record.moving:
+            opened = await asyncio.to_thread(files_of.open_file, record.data, path)
+        try:
+            while chunk := await asyncio.to_thread(os.read, opened, _CHUNK):
+                yield chunk
+        finally:
+            os.close(opened)
+
+    async def write(self, session: str, path: str, content: AsyncIterator[bytes]) -> SandboxFile:
+        """Write a file; see `PythonSandbox`."""
+        record = self._get(session)
+        async with record.moving:
+            upload = await asyncio.to_thread(self._upload, record, path)
+            record.uploads += 1
+        try:
+            async for chunk in content:
+                await asyncio.to_thread(upload.write, chunk)
+            return await asyncio.to_thread(upload.finish)
+        finally:
+            record.uploads -= 1
+            upload.close()
+
+    async def delete(self, session: str, path: str) -> None:
+        """Delete a file."""
+        record = self._get(session)
+        async with record.moving:
+            await asyncio.to_thread(files_of.delete_file, record.data, path)
+
+    async def close(self, session: str) -> None:
+        """Kill the session's processes and delete its folder. Idempotent."""
+        if not _SESSION.fullmatch(session):
+            return
+        record = self._sessions.pop(session, None)
+        if record is None:
+            if not self._name(session).is_symlink():
+                return
+            record = self._find(session, SandboxLimits())
+        record.closed = True
+        self._name(session).unlink(missing_ok=True)
+        async with record.moving:
+            await self._discard(record)
+
+    # Processes
+
+    async def _process_of(self, record: _Session) -> LiveProcess:
+        """The session's process, which is started if there is none."""
+        if record.closed:
+            raise NoSuchSession("the session was closed")
+        if self._problem is not None:
+            raise SandboxUnavailable(self._problem)
+        if record.live is not None and record.live.alive:
+            return record.live
+        if record.live is not None:
+            await record.live.kill("")
+            record.live, record.lost = None, True
+        await self._make_room()
+        if not await self._adopt(record):
+            record.live = await self._launch(record)
+        record.ran = True
+        if self._warm is None and (self._warming is None or self._warming.done()):
+            self._warming = asyncio.create_task(self._refill())
+        assert record.live is not None
+        return record.live
+
+    async def _launch(self, record: _Session) -> LiveProcess:
+        async with self._starting:
+            folders = await asyncio.to_thread(_empty_folders, record)
+            process = self._describe(record, folders)
+            return await LiveProcess.start(process, self._layers)
+
+    def _describe(self, record: _Session, folders: Folders) -> Process:
+        wrapped = self._layers.bubblewrap is not None
+        temporary = TEMPORARY if wrapped else str(folders.temporary)
+        return Process(
+            command=(sys.executable, "-I", str(WORKER)),
+            folders=folders,
+            environment=environment(temporary),
+            limits=kernel_limits(record.limits, alone=wrapped or self._layers.user),
+            user=record.user,
+            core=next(self._cores),
+        )
+
+    async def _make_room(self) -> None:
+        """End idle processes until another one may start. Raises SandboxUnavailable."""
+        while True:
+            used = [each for each in self._sessions.values() if each.live or each.lock.locked()]
+            if len(used) <= self._most:
+                return
+            idle = [each for each in used if not each.lock.locked()]
+            if not idle:
+                raise SandboxUnavailable(f"{self._most} sessions run at once already")
+            oldest = min(idle, key=lambda each: each.used)
+            assert oldest.live is not None
+            live, oldest.live, oldest.lost = oldest.live, None, True
+            await live.kill("")
+
+    # The process that waits for a session
+
+    async def _start_warm(self) -> _Session:
+        record = await asyncio.to_thread(self._new, SandboxLimits())
+        try:
+            record.live = await self._launch(record)
+        except BaseException:
+            await self._discard(record)
+            raise
+        return record
+
+    async def _refill(self) -> None:
+        try:
+            self._warm = await self._start_warm()
+        except (SandboxUnavailable, OSError) as error:
+            logger.warning("No Python process could be started ahead: %s", error)
+
+    async def _adopt(self, record: _Session) -> bool:
+        """Give the waiting process to a session that never had one, if it has the same limits."""
+        warm = self._warm
+        if warm is None or record.ran or record.uploads or record.limits != warm.limits:
+            return False
+        self._warm = None
+        if warm.live is None or not warm.live.alive:
+            await self._discard(warm)
+            return False
+        async with record.moving:
+            name = next((n for n, each in self._sessions.items() if each is record), None)
+            if name is None or record.uploads:
+                self._warm = warm
+                return False
+            await asyncio.to_thread(_move, record, warm, self._name(name))
+            warm.held.close()
+            record.folder, record.user, record.live = warm.folder, warm.user, warm.live
+        return True
+
+    # Folders
+
+    def _prepare_root(self) -> str | None:
+        """Make the folder of all folders. Returns why sessions could not run in it."""
+        for path in readable():
+            if self._root.resolve().is_relative_to(Path(path).resolve()):
+                return f"every session could read {self._root}: it is below {path}"
+        try:
+            (self._root / "names").mkdir(mode=0o711, parents=True, exist_ok=True)
+            self._root.chmod(0o711)
+            self._remove_abandoned()
+        except OSError as error:
+            return f"the folder of its files cannot be made: {error}"
+        if self._layers.user and not self._layers.bubblewrap:
+            for parent in self._root.parents:
+                if not parent.stat().st_mode & 0o001:
+                    return f"sessions' users cannot enter {parent}, where their folders are"
+        return None
+
+    def _remove_abandoned(self) -> None:
+        """Delete the folders of processes that waited for a session when their server died."""
+        used = {os.path.basename(os.readlink(name)) for name in (self._root / "names").iterdir()}
+        for folder in self._root.iterdir():
+            if folder.name in used or not _FOLDER.fullmatch(folder.name):
+                continue
+            # The servers that use them hold their locks.
+            with suppress(OSError), _locked(folder):
+                files_of.remove(folder)
+
+    def _name(self, session: str) -> Path:
+        """The link to the session's folder."""
+        return self._root / "names" / session
+
+    def _find(self, session: str, limits: SandboxLimits) -> _Session:
+        """The session's folder of before, or a new one."""
+        name = self._name(session)
+        folder = self._root / os.path.basename(os.readlink(name)) if name.is_symlink() else None
+        if folder is None or not Folders.below(folder).data.is_dir():
+            record = self._new(limits)
+            _link(name, record.folder)
+            record.held.close()
+            return record
+        user = Folders.below(folder).data.stat().st_uid if self._layers.user else None
+        return _Session(limits, folder, user, ran=True, lost=True)
+
+    def _new(self, limits: SandboxLimits) -> _Session:
+        folder = self._root / secrets.token_hex(12)
+        folder.mkdir(mode=0o711)
+        # Until a session has it, another server must not take it for an abandoned one.
+        held = ExitStack()
+        held.enter_context(_locked(folder))
+        user = SOME_USER + secrets.randbelow(SOME_USER) if self._layers.user else None
+        make_folders(folder, user)
+        return _Session(limits, folder, user, held=held)
+
+    def _upload(self, record: _Session, path: str) -> files_of.Upload:
+        left = record.limits.disk - files_of.usage(record.folder)
+        return files_of.Upload(record.data, path, left, record.user)
+
+    def _get(self, session: str) -> _Session:
+        try:
+            return self._sessions[session]
+        except KeyError:
+            raise NoSuchSession(session) from None
+
+    async def _discard(self, record: _Session) -> None:
+        if record.live is not None:
+            await record.live.kill("the session was closed")
+        try:
+            await asyncio.to_thread(files_of.remove, record.folder)
+            record.held.close()
+        except OSError as error:
+            logger.warning("A session's folder is left behind: %s", error)
+
+    # Limits that the kernel does not know
+
+    async def _watch(self) -> None:
+        for tick in itertools.count():
+            await asyncio.sleep(_WATCH_SECONDS)
+            due = [
+                each
+                for each in self._sessions.values()
+                if each.live and (each.lock.locked() or tick % _IDLE_TICKS == 0)
+            ]
+            try:
+                for record, reason in await asyncio.to_thread(_over, due) if due else ():
+                    await self._enforce(record, reason)
+            except OSError as error:
+                # Such as too many open files: the next round looks again.
+                logger.warning("The limits of Python sessions cannot be checked: %s", error)
+
+    async def _enforce(self, record: _Session, reason: str) -> None:
+        """End the process of a session that is over a limit, and delete what is too much."""
+        if record.live is not None:
+            logger.warning("A Python session was ended: %s", reason)
+            await record.live.kill(reason)
+            await asyncio.to_thread(files_of.shrink, record.folder, record.limits.disk)
+
+
+def _over(records: list[_Session]) -> list[tuple[_Session, str]]:
+    """The sessions that are over a limit, and over which."""
+    return [(each, reason) for each in records if (reason := _excess(each))]
+
+
+def _excess(record: _Session) -> str | None:
+    live, limits = record.live, record.limits
+    if live is None or not live.alive:
+        return None
+    used = measure(live.pid, limits.memory)
+    if used.memory > limits.memory:
+        return f"it used more memory than {limits.memory >> 20} MiB"
+    # The guard's child, and bubblewrap's processes.
+    if used.processes > limits.processes + 4:
+        return f"it had more processes and threads than {limits.processes}"
+    if files_of.usage(record.folder) + used.deleted > limits.disk:
+        return f"its files took more than {limits.disk >> 20} MiB; the last ones were deleted"
+    return None
+
+
+def _empty_folders(record: _Session) -> Folders:
+    """The session's folders, with nothing of an earlier process but its files."""
+    folders = Folders.below(record.folder)
+    for each in (folders.temporary, folders.shared):
+        files_of.remove(each)
+        each.mkdir(mode=0o700)
+        if record.user is not None:
+            os.chown(each, record.user, record.user)
+    return folders
+
+
+def _move(record: _Session, warm: _Session, name: Path) -> None:
+    """Move a session's uploaded files into the folder of the process that it gets."""
+    for folder, folders, files in os.walk(record.data):
+        if warm.user is not None:
+            for each in (*folders, *files):
+                os.chown(Path(folder, each), warm.user, warm.user, follow_symlinks=False)
+    for each in os.listdir(record.data):
+        os.rename(record.data / each, warm.data / each)
+    _link(name, warm.folder)
+    files_of.remove(record.folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which ends with this process. Raises OSError if another has it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)
+
+
+def _link(name: Path, folder: Path) -> None:
+    temporary = name.with_name(f".{folder.name}")
+    temporary.symlink_to(Path("..", folder.name))
+    temporary.replace(name)

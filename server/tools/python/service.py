@@ -1,0 +1,191 @@
+"""The service `gpt-oss-server python-sandbox`: a sandbox that other processes use over HTTP.
+
+    GET    /health                            whether the service runs; needs no key
+    GET    /status                            why sessions cannot run, and the layers
+    PUT    /sessions/{session}                make a session; the body has its limits
+    DELETE /sessions/{session}                close it
+    POST   /sessions/{session}/cells          run `code` for `timeout` seconds; JSON lines
+    GET    /sessions/{session}/files          its files
+    GET, PUT, DELETE /sessions/{session}/files/{path}
+
+`server.tools.python.remote` is the client.
+"""
+
+import asyncio
+import dataclasses
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from server.tools.python.sandbox import CellEvent, PythonSandbox, SandboxError
+from server.tools.python.wire import ALIVE_SECONDS, decode_limits, encode_error, encode_event
+
+MOST_CODE = 16 << 20
+"""Bytes of the body of a cell."""
+
+Endpoint = Callable[[PythonSandbox, Request], Awaitable[Response]]
+
+
+def create_service(sandbox: PythonSandbox, key: str | None) -> Starlette:
+    """The application.
+
+    sandbox: started and stopped by the caller. key: what requests must send as a bearer token;
+    None: nothing.
+    """
+
+    def route(path: str, method: str, endpoint: Endpoint) -> Route:
+        return Route(path, partial(_answer, sandbox, key, endpoint), methods=[method])
+
+    return Starlette(
+        routes=[
+            Route("/health", _health),
+            route("/status", "GET", _status),
+            route("/sessions/{session}", "PUT", _create),
+            route("/sessions/{session}", "DELETE", _close),
+            route("/sessions/{session}/cells", "POST", _run),
+            route("/sessions/{session}/files", "GET", _files),
+            route("/sessions/{session}/files/{path:path}", "GET", _read),
+            route("/sessions/{session}/files/{path:path}", "PUT", _write),
+            route("/sessions/{session}/files/{path:path}", "DELETE", _delete),
+        ]
+    )
+
+
+async def _answer(
+    sandbox: PythonSandbox, key: str | None, endpoint: Endpoint, request: Request
+) -> Response:
+    if key is not None and not _has_key(request, key):
+        return JSONResponse({"error": "Unauthorized", "message": "wrong key"}, 401)
+    try:
+        return await endpoint(sandbox, request)
+    except SandboxError as error:
+        status, body = encode_error(error)
+        return JSONResponse(body, status)
+    except (ValueError, KeyError, TypeError) as error:
+        return JSONResponse({"error": "Invalid", "message": str(error)}, 400)
+
+
+def _has_key(request: Request, key: str) -> bool:
+    scheme, _, sent = request.headers.get("authorization", "").partition(" ")
+    digests = (hashlib.sha256(text.encode()).digest() for text in (sent.strip(), key))
+    return scheme.lower() == "bearer" and hmac.compare_digest(*digests)
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def _status(sandbox: PythonSandbox, _: Request) -> Response:
+    return JSONResponse({"problem": sandbox.problem, "layers": dict(sandbox.layers)})
+
+
+async def _create(sandbox: PythonSandbox, request: Request) -> Response:
+    await sandbox.create(request.path_params["session"], decode_limits(await _json(request)))
+    return Response(status_code=204)
+
+
+async def _close(sandbox: PythonSandbox, request: Request) -> Response:
+    await sandbox.close(request.path_params["session"])
+    return Response(status_code=204)
+
+
+async def _run(sandbox: PythonSandbox, request: Request) -> Response:
+    body = await _json(request)
+    code, timeout = str(body["code"]), float(body["timeout"])
+    cell = _Cell(sandbox.run(request.path_params["session"], code, timeout))
+    # An error comes before the first event, and has a status of its own.
+    first = await cell.next()
+    return StreamingResponse(cell.lines(first), media_type="application/x-ndjson")
+
+
+async def _files(sandbox: PythonSandbox, request: Request) -> Response:
+    files = await sandbox.files(request.path_params["session"])
+    return JSONResponse([dataclasses.asdict(file) for file in files])
+
+
+async def _read(sandbox: PythonSandbox, request: Request) -> Response:
+    content = aiter(sandbox.read(request.path_params["session"], request.path_params["path"]))
+    first = await anext(content, b"")
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield first
+        async for chunk in content:
+            yield chunk
+
+    return StreamingResponse(chunks(), media_type="application/octet-stream")
+
+
+async def _write(sandbox: PythonSandbox, request: Request) -> Response:
+    parameters = request.path_params
+    try:
+        file = await sandbox.write(parameters["session"], parameters["path"], request.stream())
+    except ClientDisconnect:
+        # Nobody reads this answer.
+        return Response(status_code=400)
+    return JSONResponse(dataclasses.asdict(file))
+
+
+async def _delete(sandbox: PythonSandbox, request: Request) -> Response:
+    await sandbox.delete(request.path_params["session"], request.path_params["path"])
+    return Response(status_code=204)
+
+
+async def _json(request: Request) -> Any:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_CODE:
+            raise HTTPException(413)
+    return json.loads(body)
+
+
+class _Cell:
+    """Runs a cell in a task of its own, so that it is interrupted in order when its client leaves:
+    in the task of the answer, every wait would be cancelled."""
+
+    def __init__(self, events: AsyncGenerator[CellEvent, None]) -> None:
+        self._events = events
+        self._queue: asyncio.Queue[CellEvent | Exception | None] = asyncio.Queue(maxsize=16)
+        self._task = asyncio.create_task(self._drive())
+
+    async def next(self) -> CellEvent | None:
+        """The next event; None after the last one. Raises what the sandbox raised."""
+        try:
+            event = await self._queue.get()
+        except BaseException:
+            self._task.cancel()
+            raise
+        if isinstance(event, Exception):
+            raise event
+        return event
+
+    async def lines(self, event: CellEvent | None) -> AsyncIterator[bytes]:
+        """The lines of the events, beginning with one that has come already."""
+        try:
+            while event is not None:
+                yield encode_event(event)
+                waiting = asyncio.ensure_future(self.next())
+                while not (await asyncio.wait({waiting}, timeout=ALIVE_SECONDS))[0]:
+                    yield b"\n"
+                event = waiting.result()
+        finally:
+            self._task.cancel()
+
+    async def _drive(self) -> None:
+        try:
+            async for event in self._events:
+                await self._queue.put(event)
+        except SandboxError as error:
+            await self._queue.put(error)
+        finally:
+            await self._events.aclose()
+        await self._queue.put(None)

@@ -1,0 +1,93 @@
+"""The command `python-sandbox` as a process: it starts, serves, and leaves nothing behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from server.commands.main import main
+from server.commands.python_sandbox import ServiceOptions
+from server.tools.python.opening import default_folder, open_sandbox
+from server.tools.python.process import ProcessSandbox
+from server.tools.python.remote import RemoteSandbox
+from server.tools.python.sandbox import CellEnd, OutputText, SandboxLimits
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its address."""
+    folder = tempfile.mkdtemp(prefix="gpt-oss-test-")
+    os.chmod(folder, 0o711)
+    command = [sys.executable, "-m", "server", "python-sandbox", "--port", "0", "--folder"]
+    with subprocess.Popen(
+        [*command, f"{folder}/root"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "GPT_OSS_PYTHON_SANDBOX_KEY": "k"},
+    ) as process:
+        assert process.stderr is not None
+        text = ""
+        for line in process.stderr:
+            text += line
+            if found := re.search(r"Python sessions at (\S+)", line):
+                yield process, found[1]
+                process.terminate()
+                break
+        else:
+            pytest.skip(text)
+    subprocess.run(["rm", "-rf", folder], check=True)
+
+
+async def test_sessions_run_over_http(service: tuple[subprocess.Popen[str], str]) -> None:
+    process, url = service
+    async with httpx.AsyncClient() as client:
+        assert (await client.get(f"{url}/status")).status_code == 401
+    remote = open_sandbox(url, "k", None, 1)
+    await remote.start()
+    assert remote.problem is None
+    assert remote.layers["seccomp"] == "on"
+    await remote.create("a", SandboxLimits())
+    events = [event async for event in remote.run("a", "open('/mnt/data/x', 'w').write('y')", 60)]
+    assert events == [OutputText("result", "1\n"), CellEnd("completed")]
+    assert [file.path for file in await remote.files("a")] == ["x"]
+    await remote.stop()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) in (0, -signal.SIGTERM)
+
+
+def test_a_key_is_needed_where_others_can_reach_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("GPT_OSS_PYTHON_SANDBOX_KEY", raising=False)
+    for host in ("0.0.0.0", "::", "sandbox"):
+        assert main(["python-sandbox", "--host", host]) == 1
+        assert "set --key" in capsys.readouterr().err
+
+
+def test_a_sandbox_that_cannot_run_ends_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["python-sandbox", "--port", "0", "--folder", str(tmp_path / "file" / "x")]) == 1
+    assert capsys.readouterr().err != ""
+
+
+def test_the_options_select_the_sandbox(tmp_path: Path) -> None:
+    assert isinstance(open_sandbox("process", None, tmp_path, 1), ProcessSandbox)
+    assert isinstance(open_sandbox("http://sandbox", "", None, 1), RemoteSandbox)
+    assert ServiceOptions().port == 8001
+
+
+def test_sessions_of_root_are_not_below_its_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert default_folder() == Path("/var/lib/gpt-oss-server/python")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert default_folder().parts[-2:] == ("gpt-oss-server", "python")

@@ -1,0 +1,80 @@
+"""Which layers are used, and why they would be too few."""
+
+import platform
+import sys
+
+import pytest
+
+from server.tools.python.confinement import probe as module
+from server.tools.python.confinement.command import Layers
+from server.tools.python.confinement.probe import ON, decide, probe
+
+ALL = {"bubblewrap": ON, "landlock": ON, "seccomp": ON, "user": ON}
+
+
+def without(*names: str) -> dict[str, str]:
+    return {**ALL, **dict.fromkeys(names, "broken")}
+
+
+def test_all_layers_that_work_are_used() -> None:
+    found = decide(ALL, "/bwrap", root=True)
+    assert found.layers == Layers("/bwrap", landlock=True, seccomp=True, user=True)
+    assert found.problem is None
+
+
+@pytest.mark.parametrize("names", [("landlock",), ("seccomp",), ("landlock", "seccomp", "user")])
+def test_bubblewrap_alone_will_do(names: tuple[str, ...]) -> None:
+    found = decide(without(*names), "/bwrap", root=True)
+    assert found.problem is None
+    # In bubblewrap, every user can reach the interpreter.
+    assert found.layers.user
+    assert found.report["user"] == ON
+
+
+def test_landlock_and_seccomp_will_do() -> None:
+    found = decide(without("bubblewrap", "user"), "/bwrap", root=False)
+    assert found.problem is None
+    assert found.layers == Layers(None, landlock=True, seccomp=True, user=False)
+
+
+@pytest.mark.parametrize(("name", "title"), [("landlock", "Landlock"), ("seccomp", "seccomp")])
+def test_neither_landlock_nor_seccomp_will_do_alone(name: str, title: str) -> None:
+    found = decide(without("bubblewrap", name), None, root=False)
+    expected = f"bubblewrap does not work (broken), and neither does {title} (broken)"
+    assert found.problem == expected
+
+
+def test_root_needs_users_for_its_sessions() -> None:
+    problem = decide(without("bubblewrap", "user"), None, root=True).problem
+    assert problem is not None
+    assert "users of their own (broken)" in problem
+
+
+def test_other_systems_have_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    found = probe()
+    assert found.problem == "it needs Linux, and this is Darwin"
+    assert set(found.report.values()) == {found.problem}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.shutil, "which", lambda name: None)
+    assert probe().report["bubblewrap"] == "bwrap is not installed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+@pytest.mark.parametrize("name", ["bubblewrap", "landlock", "seccomp", "user"])
+def test_a_layer_that_does_nothing_is_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "guarded", lambda process, layers, descriptors: process.command)
+    state = module._attempt(name, Layers())
+    assert state != ON
+    assert state
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_an_attempt_that_cannot_start_or_end_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No such file" in module._result(["/missing"])
+    assert module._result(["/bin/sh", "-c", "exit 3"]) == "an attempt ended with status 3"
+    monkeypatch.setattr(module, "SECONDS", 0.01)
+    assert module._result(["/bin/cat"]) == "an attempt took longer than 0.01 s"

@@ -1,0 +1,122 @@
+"""The files of a session's folder, as the server uses them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from server.tools.python import folder as module
+from server.tools.python.folder import (
+    Upload,
+    delete_file,
+    list_files,
+    open_file,
+    remove,
+    shrink,
+    usage,
+)
+from server.tools.python.sandbox import FileTooLarge, NoSuchFile
+
+
+def upload(folder: Path, path: str, content: bytes = b"x", most: int = 100) -> None:
+    file = Upload(folder, path, most, None)
+    try:
+        file.write(content)
+        file.finish()
+    finally:
+        file.close()
+
+
+def test_files_are_listed_by_path(tmp_path: Path) -> None:
+    upload(tmp_path, "b/c/d.txt", b"12")
+    upload(tmp_path, "a.txt", b"1")
+    os.symlink("a.txt", tmp_path / "link")
+    os.mkfifo(tmp_path / "fifo")
+    assert [(file.path, file.size) for file in list_files(tmp_path)] == [
+        ("a.txt", 1),
+        ("b/c/d.txt", 2),
+    ]
+    assert list_files(tmp_path)[0].modified == (tmp_path / "a.txt").stat().st_mtime_ns
+
+
+def test_a_file_is_read_and_deleted(tmp_path: Path) -> None:
+    upload(tmp_path, "a/b", b"content")
+    opened = open_file(tmp_path, "a/b")
+    assert os.read(opened, 100) == b"content"
+    os.close(opened)
+    delete_file(tmp_path, "a/b")
+    with pytest.raises(NoSuchFile):
+        delete_file(tmp_path, "a/b")
+
+
+@pytest.mark.parametrize("path", ["", "/a", "a/", "../a", "a/../b", "a//b", ".", "a\0", "x/" * 70])
+def test_paths_outside_are_refused(tmp_path: Path, path: str) -> None:
+    with pytest.raises(NoSuchFile):
+        open_file(tmp_path, path)
+    with pytest.raises(NoSuchFile):
+        Upload(tmp_path, path, 1, None)
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "file").write_text("secret")
+    os.symlink(outside, inside / "folder")
+    os.symlink(outside / "file", inside / "file")
+    for path in ("file", "folder/file"):
+        with pytest.raises(NoSuchFile):
+            open_file(inside, path)
+    with pytest.raises(NoSuchFile):
+        upload(inside, "folder/file")
+    upload(inside, "file", b"new")
+    assert (outside / "file").read_text() == "secret"
+    assert (inside / "file").read_text() == "new"
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    for path in ("fifo", "folder", "missing"):
+        with pytest.raises(NoSuchFile):
+            open_file(tmp_path, path)
+    with pytest.raises(NoSuchFile):
+        upload(tmp_path, "folder")
+    with pytest.raises(NoSuchFile):
+        open_file(tmp_path / "missing", "x")
+
+
+def test_an_upload_that_is_too_large_leaves_the_old_file(tmp_path: Path) -> None:
+    upload(tmp_path, "a", b"old")
+    with pytest.raises(FileTooLarge):
+        upload(tmp_path, "a", b"too large", most=5)
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_the_last_changes_are_deleted_first(tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / str(number)).write_bytes(bytes(8192))
+        # Change times have the resolution of the kernel's clock.
+        os.utime(tmp_path / str(number))
+    before = usage(tmp_path)
+    assert before >= 4 * 12288
+    assert shrink(tmp_path, before - 1) < before
+    assert len(os.listdir(tmp_path)) == 3
+    assert shrink(tmp_path, 0) == 0
+    assert os.listdir(tmp_path) == []
+    assert usage(tmp_path / "missing") == 0
+
+
+def test_deep_folders_are_over_every_limit(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["d"] * (module._DEEPEST + 2))
+    deep.mkdir(parents=True)
+    assert usage(tmp_path) > 1 << 50
+    assert shrink(tmp_path, 1 << 30) == 0
+    remove(tmp_path)
+    assert not tmp_path.exists()
+
+
+def test_a_folder_that_cannot_be_deleted_is_an_error() -> None:
+    with pytest.raises(OSError, match="cannot be deleted"):
+        remove(Path("/proc/self"))

@@ -1,0 +1,92 @@
+"""What the server makes of frames and output of a session's process."""
+
+import json
+
+import pytest
+
+from server.tools.python.frames import Budget, FrameReader, InvalidFrame, Output, event_of, request
+from server.tools.python.sandbox import CellEnd, OutputImage, OutputText
+
+FOLDER = "/srv/sessions/0123456789abcdef/data"
+
+
+def test_frames_are_cut_at_their_lengths() -> None:
+    content = request(cell="a", code="1") + request(interrupt="a")
+    reader = FrameReader()
+    found = [frame for byte in content for frame in reader.feed(bytes([byte]))]
+    assert found == [{"cell": "a", "code": "1"}, {"interrupt": "a"}]
+
+
+@pytest.mark.parametrize("content", [b"\x7f\xff\xff\xff", b"\0\0\0\2[]", b"\0\0\0\1{", b"\0\0\0\0"])
+def test_what_is_no_frame_is_refused(content: bytes) -> None:
+    with pytest.raises(InvalidFrame):
+        list(FrameReader().feed(content))
+
+
+def test_deep_json_is_refused() -> None:
+    with pytest.raises(InvalidFrame):
+        list(FrameReader().feed((1 << 20).to_bytes(4, "big") + b"[" * (1 << 20)))
+
+
+def test_events_are_read() -> None:
+    text = {"cell": "a", "event": "text", "stream": "result", "text": "x\ud800"}
+    assert event_of(text, "a") == OutputText("result", "x\\ud800")
+    image = {"cell": "a", "event": "image", "media_type": "image/png", "data": "AAE="}
+    assert event_of(image, "a") == OutputImage("image/png", b"\0\1")
+    assert event_of({"cell": "a", "event": "end", "raised": True}, "a") == CellEnd("raised")
+    assert event_of({"cell": "a", "event": "end", "raised": False}, "a") == CellEnd("completed")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"cell": "b", "event": "end", "raised": False},
+        {"cell": "a", "event": "end", "raised": "no"},
+        {"cell": "a", "event": "text", "stream": "stdout", "text": "x"},
+        {"cell": "a", "event": "text", "stream": "result", "text": 1},
+        {"cell": "a", "event": "image", "media_type": "text/html", "data": ""},
+        {"cell": "a", "event": "image", "media_type": "image/png", "data": "?"},
+        {"event": "ready"},
+        {},
+    ],
+)
+def test_what_the_worker_never_sends_is_refused(frame: dict[str, object]) -> None:
+    with pytest.raises(InvalidFrame):
+        event_of(frame, "a")
+
+
+def test_bytes_that_are_not_utf8_are_escaped() -> None:
+    output = Output(None)
+    assert output.feed("ü".encode()[:1]) == ""
+    assert output.feed("ü".encode()[1:] + b"\xff") == "ü\\xff"
+    assert output.feed(b"\xc3") + output.feed(b"", last=True) == "\\xc3"
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_the_true_folder_is_written_as_the_model_knows_it(size: int) -> None:
+    content = f"a {FOLDER}/x /srv b {FOLDER}".encode()
+    output = Output(FOLDER)
+    parts = [output.feed(content[at : at + size]) for at in range(0, len(content), size)]
+    assert "".join([*parts, output.feed(b"", last=True)]) == "a /mnt/data/x /srv b /mnt/data"
+
+
+def test_output_over_the_limit_is_dropped() -> None:
+    budget = Budget(5)
+    assert budget.take(OutputImage("image/png", b"123456")) is None
+    assert budget.take(OutputText("stdout", "abc")) == OutputText("stdout", "abc")
+    assert budget.take(OutputText("stdout", "dü")) == OutputText("stdout", "d")
+    assert budget.take(OutputText("stdout", "e")) is None
+    assert budget.take(OutputImage("image/png", b"1")) is None
+
+
+def test_an_image_within_the_limit_is_returned() -> None:
+    image = OutputImage("image/png", b"1234")
+    budget = Budget(5)
+    assert budget.take(image) == image
+    assert budget.take(image) is None
+
+
+def test_requests_are_json() -> None:
+    frame = request(cell="a", code="é")
+    assert json.loads(frame[4:]) == {"cell": "a", "code": "é"}
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
