@@ -29,8 +29,8 @@ from server.http.budget import Budget
 from server.http.idempotency import Idempotency
 from server.http.middleware import RequestId
 from server.http.origins import Origins
-from server.http.unread import UnreadBody
-from server.openapi.published import Published
+from server.http.unread_bodies import UnreadBody
+from server.openapi.document_bytes import Published
 from server.persistence.maintenance import Maintenance
 from server.replay.sealing import Sealer
 from server.routes import (

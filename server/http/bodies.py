@@ -15,7 +15,7 @@ from server.http import decompression
 from server.http.access import ENDPOINT
 from server.http.budget import Budget, Lease
 from server.http.decompression import Decoder
-from server.http.freed import MemoryTrimmer, malloc_trim
+from server.http.memory_trimmer import MemoryTrimmer, malloc_trim
 from server.http.multipart import is_multipart
 from server.threads import LARGE
 

@@ -26,7 +26,7 @@ from websockets.http11 import Request
 from server.errors import APIError, Busy, HeadersTooLarge, InvalidRequest, RequestTimeout
 from server.http.limits import Connections, Limits
 from server.http.refusal import Refuse, encoded, refusal
-from server.http.writing import WriteDeadline
+from server.http.write_timeout import WriteDeadline
 
 WITHOUT_HOST = ("0.9", "1.0")
 """HTTP versions in which `Host` is optional."""

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from server.generation.runs import Encode, Run
 from server.http.backlog import MAX_UNREAD, Backlog, Batches, Stored, open_backlog
 from server.http.disconnect import wait_for_disconnect
-from server.http.eager import Suspended, run_until_suspended
+from server.http.eager_coroutine import Suspended, run_until_suspended
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"

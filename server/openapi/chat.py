@@ -8,7 +8,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from server.openapi.common import Metadata, Page, TokenLogprob
 from server.openapi.responses import UnservedTools
 from server.schemas.chat import SEAL_FORMAT
-from server.schemas.described import described
+from server.schemas.descriptions import described
 from server.schemas.messages import CustomCall, FunctionCall
 
 Tier = Literal["default", "priority", "flex"]

@@ -4,7 +4,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from server.schemas.described import described
+from server.schemas.descriptions import described
 
 Metadata = dict[str, str]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]

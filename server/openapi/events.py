@@ -9,7 +9,7 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from server.openapi.common import ErrorObject, TokenLogprob
 from server.openapi.responses import OutputItem, OutputText, ReasoningText, Response
-from server.schemas.described import described
+from server.schemas.descriptions import described
 from server.schemas.responses import CreateResponse
 
 

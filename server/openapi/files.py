@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from server.openapi.common import Page
 from server.schemas.containers import ContainerExpiry, MemoryLimit, NetworkPolicy
-from server.schemas.described import described
+from server.schemas.descriptions import described
 from server.schemas.files import Purpose
 
 

@@ -7,7 +7,7 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from server.openapi.common import ItemStatus, Metadata, Page, TokenLogprob
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
-from server.schemas.described import described
+from server.schemas.descriptions import described
 from server.schemas.hosted_tools import EchoedHostedTool
 from server.schemas.items import InputItem
 from server.schemas.responses import ConversationId

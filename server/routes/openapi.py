@@ -4,8 +4,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.openapi.document_bytes import File, Published
 from server.openapi.page import POLICY
-from server.openapi.published import File, Published
 
 router = APIRouter()
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from server.schemas.base import Choices, Label, Labels, Metadata, WireModel, at_most
-from server.schemas.described import Described, described
+from server.schemas.descriptions import Described, described
 from server.schemas.hosted_tools import Plugin, WebSearchOptions
 from server.schemas.limits import MAX_LISTED
 from server.schemas.messages import InputMessage

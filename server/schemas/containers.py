@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from typing_extensions import TypedDict
 
 from server.schemas.base import Label, WireModel
-from server.schemas.described import Described, described
+from server.schemas.descriptions import Described, described
 
 MemoryLimit = Literal["1g", "4g", "16g", "64g"]
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 from typing_extensions import TypeAliasType, TypedDict
 
-from server.schemas.described import described
+from server.schemas.descriptions import described
 
 
 @described

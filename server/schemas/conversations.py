@@ -6,7 +6,7 @@ Source: https://platform.openai.com/docs/api-reference/conversations
 from typing import Annotated, Any
 
 from server.schemas.base import Metadata, WireModel
-from server.schemas.described import Described
+from server.schemas.descriptions import Described
 from server.schemas.items import InputItem
 
 

@@ -8,7 +8,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from server.schemas.described import described
+from server.schemas.descriptions import described
 
 SearchType = Literal[
     "web_search",

@@ -8,7 +8,7 @@ from typing import Literal, NotRequired
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.schemas.content import Content
-from server.schemas.described import described
+from server.schemas.descriptions import described
 
 Status = Literal["in_progress", "completed", "incomplete"]
 

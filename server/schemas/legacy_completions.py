@@ -9,7 +9,7 @@ from pydantic import Field
 
 from server.schemas.base import Choices, Label
 from server.schemas.chat import StreamOptions
-from server.schemas.described import Described
+from server.schemas.descriptions import Described
 from server.schemas.sampling import SamplingFields
 
 MAX_BEST_OF = 20

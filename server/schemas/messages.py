@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.schemas.content import Content
-from server.schemas.described import described
+from server.schemas.descriptions import described
 
 
 @described

@@ -12,7 +12,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from server.schemas.base import Fields, Label, Labels, Metadata, WireModel
-from server.schemas.described import Described, described
+from server.schemas.descriptions import Described, described
 from server.schemas.items import InputItem
 from server.schemas.sampling import SamplingFields
 from server.schemas.tools import AnswerFormat, ToolChoice, Tools

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from server.schemas.base import WireModel, at_most
-from server.schemas.described import Described
+from server.schemas.descriptions import Described
 from server.schemas.limits import MAX_BIASES
 
 Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]

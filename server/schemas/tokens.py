@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from server.schemas.base import Label, WireModel
-from server.schemas.described import Described
+from server.schemas.descriptions import Described
 
 
 class Tokenize(WireModel):

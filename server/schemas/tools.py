@@ -8,7 +8,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypeAliasType, TypedDict
 
-from server.schemas.described import described
+from server.schemas.descriptions import described
 from server.schemas.hosted_tools import HostedTool, NamedHostedTool, OpenRouterSearchTool
 
 Mode = Literal["none", "auto", "required"]

@@ -17,7 +17,7 @@ from server.app import PUBLIC_ENDPOINTS, create_app
 from server.errors import APIError
 from server.openapi import operations
 from server.openapi.document import openapi
-from server.openapi.published import describe
+from server.openapi.document_bytes import describe
 from server.replay.unsupported_items import KINDS
 from server.schemas.base import WireModel
 from server.schemas.chat import CreateChatCompletion

@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 
 from server.openapi.document import openapi
+from server.openapi.document_bytes import Description, File, Published, describe
 from server.openapi.examples import MODEL, REQUESTS
 from server.openapi.operations import OPERATIONS
 from server.openapi.page import POLICY
-from server.openapi.published import Description, File, Published, describe
 from server.responses.websocket import error_message
 from server.store.responses.base import PreviousNotFound
 from tests.server.tools.sample_tools import Calculator, Library, Servers

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from server.http import freed
-from server.http.freed import LARGE, MemoryTrimmer
+from server.http import memory_trimmer
+from server.http.memory_trimmer import LARGE, MemoryTrimmer
 
 
 class Trims:
@@ -25,7 +25,7 @@ class Trims:
 async def test_large_bodies_that_end_together_share_a_trim(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(freed, "DELAY", 0)
+    monkeypatch.setattr(memory_trimmer, "DELAY", 0)
     trims = Trims()
     memory = MemoryTrimmer(trims)
     for expected in (1, 2):
@@ -37,7 +37,7 @@ async def test_large_bodies_that_end_together_share_a_trim(
 
 
 async def test_small_bodies_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freed, "DELAY", 0)
+    monkeypatch.setattr(memory_trimmer, "DELAY", 0)
     trims = Trims()
     memory = MemoryTrimmer(trims)
     memory.note(LARGE - 1)
@@ -66,11 +66,11 @@ def test_other_c_libraries_have_none(
         raise problem
 
     monkeypatch.setattr(ctypes, "CDLL", load)
-    assert freed.malloc_trim() is None
+    assert memory_trimmer.malloc_trim() is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's own")
 def test_glibc_has_it() -> None:
-    trim = freed.malloc_trim()
+    trim = memory_trimmer.malloc_trim()
     assert trim is not None
     assert trim(0) in (0, 1)

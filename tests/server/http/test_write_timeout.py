@@ -11,10 +11,10 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from server.http import writing
+from server.http import write_timeout
 from server.http.limits import Limits
 from server.http.protocol import Config
-from server.http.writing import CHECKS, WriteDeadline
+from server.http.write_timeout import CHECKS, WriteDeadline
 
 CHUNK = b"x" * 65_536
 HANDSHAKE = (
@@ -86,7 +86,7 @@ def ask(port: int, headers: str = "") -> socket.socket:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(write_timeout, "WRITE_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("soon")

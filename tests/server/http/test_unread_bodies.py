@@ -14,8 +14,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from server.http import unread
-from server.http.unread import LINGER_BYTES, SMALL_BODY, UnreadBody
+from server.http import unread_bodies
+from server.http.unread_bodies import LINGER_BYTES, SMALL_BODY, UnreadBody
 
 
 async def early(_: Request) -> Response:
@@ -120,7 +120,7 @@ async def test_a_client_that_sends_on_is_cut_off() -> None:
 async def test_a_client_that_sends_nothing_more_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unread, "LINGER_SECONDS", 0.01)
+    monkeypatch.setattr(unread_bodies, "LINGER_SECONDS", 0.01)
     async with address() as (host, port):
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(head("/early", "Content-Length: 200000"))
