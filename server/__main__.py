@@ -1,5 +1,6 @@
 """The entry point of `python -m server` and of the `gpt-oss-server` script."""
 
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,13 @@ def main() -> int:
     # Imported here, because its imports fail on Windows.
     from server.commands import main
 
-    return main.main()
+    status = main.main()
+    if sys.argv[1:2] in (["render"], ["parse"]):
+        # A fifth of their time would be spent on freeing the vocabulary's tables.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 def _remove_working_directory() -> None:
