@@ -86,7 +86,6 @@ def read(data: bytes) -> dict[str, object]:
 
     from pypdf import PdfReader
 
-    logging.disable(logging.CRITICAL)
     reader = PdfReader(BytesIO(data))
     if reader.is_encrypted:
         reader.decrypt("")
@@ -105,6 +104,7 @@ def main() -> int:
     """Read standard input, write standard output; the exit status."""
     import resource
 
+    logging.disable(logging.CRITICAL)
     resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
     if sys.platform == "linux":  # macOS refuses the limit
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))

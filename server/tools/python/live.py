@@ -62,13 +62,19 @@ class LiveProcess:
         Raises SandboxUnavailable, with what the process wrote to stderr.
         """
         descriptors, ends = _Descriptors.make()
+        spawning = asyncio.ensure_future(_spawn(process, layers, ends))
         try:
-            guard = await _spawn(process, layers, ends)
-        except BaseException as error:
+            guard = await asyncio.shield(spawning)
+        except OSError as error:
             descriptors.close()
-            if not isinstance(error, OSError):
-                raise
             raise SandboxUnavailable(f"no process can be started: {error}") from error
+        except asyncio.CancelledError:
+            # The guard may be running by then, and ends its processes before it ends itself.
+            await asyncio.wait({spawning})
+            descriptors.close()
+            if not spawning.cancelled() and spawning.exception() is None:
+                await asyncio.wait_for(spawning.result().wait(), END_SECONDS)
+            raise
         finally:
             ends.close()
         folder = None if layers.bubblewrap else str(process.folders.data)

@@ -241,7 +241,14 @@ class ProcessSandbox:
             await record.live.kill("")
             record.live, record.lost = None, True
         await self._make_room()
-        if not await self._adopt(record):
+        # A cancellation in the middle would leave two sessions with one folder.
+        adopting = asyncio.ensure_future(self._adopt(record))
+        try:
+            adopted = await asyncio.shield(adopting)
+        except asyncio.CancelledError:
+            await asyncio.wait({adopting})
+            raise
+        if not adopted:
             record.live = await self._launch(record)
         record.ran = True
         if self._warm is None and (self._warming is None or self._warming.done()):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from server.tools.python import live
 from server.tools.python import process as module
 from server.tools.python.confinement import landlock
 from server.tools.python.confinement.command import Layers
@@ -185,6 +187,52 @@ async def test_a_cancelled_task_ends_its_cell(sandbox: ProcessSandbox) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert text_of(await cell(sandbox, "a", "1")) == "1\n"
+
+
+async def test_a_cancelled_cell_gets_its_process_whole_or_not_at_all(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cancellation comes while the waiting process gets the session's folder."""
+    moving, go_on = asyncio.Event(), threading.Event()
+    move, loop = module._move, asyncio.get_running_loop()
+
+    def slow_move(*arguments: Any) -> None:
+        loop.call_soon_threadsafe(moving.set)
+        go_on.wait(30)
+        move(*arguments)
+
+    monkeypatch.setattr(module, "_move", slow_move)
+    running = asyncio.create_task(cell(sandbox, "a", "x = 1"))
+    await moving.wait()
+    running.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert text_of(await cell(sandbox, "a", "2")) == "2\n"
+
+
+async def test_a_process_that_starts_while_the_sandbox_stops_ends(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = set(processes_below(os.getpid()))
+    sandbox = await started(root)
+    spawned, go_on, spawn = asyncio.Event(), asyncio.Event(), live._spawn
+
+    async def slow_spawn(*arguments: Any) -> Any:
+        guard = await spawn(*arguments)
+        spawned.set()
+        await go_on.wait()
+        return guard
+
+    monkeypatch.setattr(live, "_spawn", slow_spawn)
+    await sandbox.create("a", LIMITS)
+    await cell(sandbox, "a", "1")
+    await spawned.wait()
+    stopping = asyncio.create_task(sandbox.stop())
+    await asyncio.sleep(0)
+    go_on.set()
+    await stopping
+    assert [pid for pid in processes_below(os.getpid()) if runs(pid) and pid not in others] == []
 
 
 async def test_cells_of_a_session_run_one_after_another(sandbox: ProcessSandbox) -> None:
