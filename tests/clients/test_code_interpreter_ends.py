@@ -174,12 +174,14 @@ def test_a_client_that_leaves_ends_its_cell(start: Start, path: str) -> None:
 def test_a_stopped_server_ends_its_cells(start: Start) -> None:
     process, url = with_python(start, LINES, "--drain-seconds", "0")
     body = {"input": "Wait.", "tools": [TOOL], "stream": True}
-    with httpx.Client(base_url=url, timeout=60) as http:
-        with http.stream("POST", "/responses", json=body) as stream:
-            cell = Cell(process.pid, until_interpreting(stream))
-            ends = Ends(*cell.processes)
-            process.send_signal(signal.SIGTERM)
-            ends.wait()
+    with (
+        httpx.Client(base_url=url, timeout=60) as http,
+        http.stream("POST", "/responses", json=body),
+    ):
+        child = sleeping(process.pid)
+        ends = Ends(child, *descendants(process.pid))
+        process.send_signal(signal.SIGTERM)
+        ends.wait()
     process.wait()
 
 
