@@ -118,3 +118,26 @@ def test_it_recalls_an_earlier_turn(client: OpenAI, model: str) -> None:
         model=model, input="What is my name?", previous_response_id=first_turn.id, temperature=0
     )
     assert second_turn.output_text == "Your name is Anna."
+
+
+def test_a_call_of_python_that_the_request_forces(client: OpenAI, model: str) -> None:
+    """The grammar makes the call, and the limit makes the answer after it."""
+    response = client.responses.create(
+        model=model,
+        input="Hello!",
+        tools=[{"type": "code_interpreter", "container": {"type": "auto"}}],
+        tool_choice={"type": "code_interpreter"},
+        include=["code_interpreter_call.outputs"],
+        max_tool_calls=1,
+        temperature=0,
+        max_output_tokens=400,
+    )
+    items = [item for item in response.output if item.type != "reasoning"]
+    assert items[0].type == "code_interpreter_call"
+    assert response.usage is not None
+    if items[0].status == "completed":
+        assert items[0].outputs is not None
+        assert items[-1].type == "message"
+        assert response.usage.input_tokens_details.cached_tokens > 0
+    else:
+        assert response.status == "incomplete"

@@ -28,6 +28,11 @@ def reply(text: str) -> str:
 
 
 SCRIPT = [
+    {"prompt_contains": "<|message|>1267650600228229401496703205376", "completion": reply("Much.")},
+    {
+        "prompt_contains": "2 to the power of 100",
+        "completion": f"{REASONING}<|channel|>analysis to=python code<|message|>2**100<|call|>",
+    },
     {"prompt_contains": "22 degrees in Paris", "completion": reply("It is warm!")},
     {
         "prompt_contains": "the weather in Paris",
@@ -43,8 +48,9 @@ EXAMPLES = [
     (QUICKSTART, 0, GREETED),
     (CLIENTS, 0, ["Welcome!\nYour name is Ada.\n"]),
     (CLIENTS, 1, ["Think.\nWelcome!\n"]),
-    (CLIENTS, 2, ["It is warm!\n"]),
-    (CLIENTS, 3, ["Welcome!\n"]),
+    (CLIENTS, 2, ["2**100 1267650600228229401496703205376\n", "Much.\n"]),
+    (CLIENTS, 3, ["It is warm!\n"]),
+    (CLIENTS, 4, ["Welcome!\n"]),
 ]
 
 

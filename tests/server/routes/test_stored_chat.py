@@ -170,7 +170,7 @@ async def test_an_answer_that_cannot_be_stored_is_an_error(open_app: Any) -> Non
     async def away(*_: Any) -> Any:
         raise StoreUnavailable("The store is away.")
 
-    async with open_app(ANSWER) as app:
+    async with open_app(ANSWER, store_patience=0) as app:
         app.app.state.context.store.chat_completions.put = away
         whole = await app.post(PATH, request())
         streamed = await app.post(PATH, request(stream=True))
@@ -187,7 +187,7 @@ async def test_a_stream_of_several_choices_that_cannot_be_stored_ends_with_the_e
     async def away(*_: Any) -> Any:
         raise StoreUnavailable("The store is away.")
 
-    async with open_app(ANSWER) as app:
+    async with open_app(ANSWER, store_patience=0) as app:
         app.app.state.context.store.chat_completions.put = away
         streamed = await app.post(PATH, request(n=2, stream=True))
         await app.until_idle()

@@ -1,0 +1,277 @@
+"""The code interpreter of clients, against real server processes with a real sandbox."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from agents import Agent, CodeInterpreterTool, OpenAIProvider, RunConfig, Runner
+from openai import APIStatusError, AsyncOpenAI, OpenAI
+from openai.types.responses import Response
+
+Start = Callable[..., tuple[subprocess.Popen[str], str]]
+
+MODEL = "gpt-oss-test"
+START = "<|start|>assistant"
+TOOL: Any = {"type": "code_interpreter", "container": {"type": "auto"}}
+OUTPUTS: Any = ["code_interpreter_call.outputs"]
+CALL = "response.code_interpreter_call"
+
+
+def thought(text: str) -> str:
+    return f"<|channel|>analysis<|message|>{text}<|end|>{START}"
+
+
+def call(code: str) -> str:
+    return f"<|channel|>analysis to=python code<|message|>{code}<|call|>"
+
+
+def answer(text: str) -> str:
+    return f"<|channel|>final<|message|>{text}<|return|>"
+
+
+CELLS = [
+    "x = 3\nprint('first', x)",
+    "x *= 3\nx",
+    "open('/mnt/data/nine.txt', 'w').write(hex(x))\nprint('third', hex(x))",
+]
+LOGS = ["first 3\n", "9\n", "third 0x9\n"]
+TEXT = "Nine is in sandbox:/mnt/data/nine.txt now."
+COUNT = [
+    {"prompt_contains": "<|message|>third 0x9", "completion": answer(TEXT)},
+    {"prompt_contains": "<|message|>9<|end|>", "completion": call(CELLS[2])},
+    {"prompt_contains": "<|message|>first 3", "completion": thought("Go on.") + call(CELLS[1])},
+    {"prompt_contains": "Count", "completion": thought("Think.") + call(CELLS[0])},
+]
+
+
+@pytest.fixture(scope="module")
+def base_url(start: Start) -> str:
+    return with_python(start, COUNT)[1]
+
+
+def with_python(
+    start: Start, lines: list[dict[str, Any]], *options: str
+) -> tuple[subprocess.Popen[str], str]:
+    """A server that runs Python; the test is skipped where this machine cannot confine it."""
+    process, url = start(lines, "--served-model-name", MODEL, "--hosted-tools", "python", *options)
+    python = httpx.get(f"{url.removesuffix('/v1')}/ready").json()["tools"]["python"]
+    if python != "on":
+        pytest.skip(f"python is {python}")
+    return process, url
+
+
+@pytest.fixture
+def client(base_url: str) -> Iterator[OpenAI]:
+    with OpenAI(base_url=base_url, api_key="any", max_retries=0) as client:
+        yield client
+
+
+# The SDK in Python
+
+
+def check(response: Response, *, outputs: bool) -> None:
+    """Check an answer to `Count`."""
+    assert response.status == "completed"
+    kinds = ["reasoning", "code_interpreter_call", "reasoning", *["code_interpreter_call"] * 2]
+    assert [item.type for item in response.output] == [*kinds, "message"]
+    calls = [item for item in response.output if item.type == "code_interpreter_call"]
+    assert [item.code for item in calls] == CELLS
+    assert {item.status for item in calls} == {"completed"}
+    assert len({item.container_id for item in calls}) == 1
+    logs = [item.outputs and [each.to_dict() for each in item.outputs] for item in calls]
+    assert logs == [[{"type": "logs", "logs": text}] if outputs else None for text in LOGS]
+    assert response.output_text == TEXT
+
+
+@pytest.mark.parametrize("include", [[], OUTPUTS])
+def test_three_calls_share_their_state(client: OpenAI, include: Any) -> None:
+    made = client.responses.create(model=MODEL, input="Count.", tools=[TOOL], include=include)
+    check(made, outputs=bool(include))
+    assert client.responses.retrieve(made.id) == made
+
+
+def test_a_file_that_the_code_writes_is_cited_and_downloaded(client: OpenAI) -> None:
+    made = client.responses.create(model=MODEL, input="Count.", tools=[TOOL])
+    message = made.output[-1]
+    assert message.type == "message"
+    (annotation,) = message.content[0].to_dict()["annotations"]  # type: ignore[misc]
+    container, file = annotation["container_id"], annotation["file_id"]
+    cited = TEXT[annotation["start_index"] : annotation["end_index"]]
+    assert (annotation["filename"], cited) == ("nine.txt", "sandbox:/mnt/data/nine.txt")
+    content = client.containers.files.content.retrieve(file, container_id=container)
+    assert content.read() == b"0x9"
+    assert [each.id for each in client.containers.files.list(container)] == [file]
+    assert client.containers.retrieve(container).status == "running"
+    client.containers.delete(container)
+    with pytest.raises(APIStatusError) as missing:
+        client.containers.retrieve(container)
+    assert missing.value.status_code == 404
+
+
+def test_a_stream_has_the_events_of_the_api_in_their_order(client: OpenAI) -> None:
+    stream = client.responses.create(
+        model=MODEL, input="Count.", tools=[TOOL], include=OUTPUTS, stream=True
+    )
+    events = [event.to_dict() for event in stream]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    made = Response.model_validate(events[-1]["response"])
+    check(made, outputs=True)
+    for index, cell, logs in zip((1, 3, 4), CELLS, LOGS, strict=True):
+        check_call([each for each in events if each.get("output_index") == index], cell, logs)
+    last = [each for each in events if each.get("output_index") == 5]
+    kinds = [each["type"].removeprefix("response.") for each in last]
+    added = kinds.index("output_text.annotation.added")
+    # The annotation follows the text that it is about.
+    text = "".join(str(each["delta"]) for each in last[:added] if "delta" in each)
+    assert TEXT.startswith(text)
+    assert text.startswith(TEXT.removesuffix(" now."))
+
+
+def check_call(events: list[dict[str, Any]], cell: str, logs: str) -> None:
+    """Check all fields of all events of one call."""
+    first, *_, last = events
+    own = {"item_id": first["item"]["id"], "output_index": first["output_index"]}
+    item = {
+        "id": own["item_id"],
+        "type": "code_interpreter_call",
+        "container_id": first["item"]["container_id"],
+    }
+    begun = {"status": "in_progress", "code": "", "outputs": None}
+    ended = {"status": "completed", "code": cell, "outputs": [{"type": "logs", "logs": logs}]}
+    shown = [{key: each[key] for key in each if key != "sequence_number"} for each in events]
+    position = {"output_index": own["output_index"]}
+    deltas = [each for each in shown if each["type"] == f"{CALL}_code.delta"]
+    assert shown == [
+        {"type": "response.output_item.added", "item": item | begun, **position},
+        {"type": f"{CALL}.in_progress", **own},
+        *deltas,
+        {"type": f"{CALL}_code.done", "code": cell, **own},
+        {"type": f"{CALL}.interpreting", **own},
+        {"type": f"{CALL}.completed", **own},
+        {"type": "response.output_item.done", "item": item | ended, **position},
+    ]
+    assert len(deltas) > 5
+    assert all(each == {"type": each["type"], "delta": each["delta"], **own} for each in deltas)
+    assert "".join(each["delta"] for each in deltas) == cell
+    assert last["item"]["container_id"].startswith("cntr_")
+
+
+def test_an_uploaded_file_is_read_in_a_container_of_the_client(start: Start) -> None:
+    lines = [
+        {"prompt_contains": "<|message|>sum 6", "completion": answer("Six.")},
+        {
+            "prompt_contains": "Add",
+            "completion": call(
+                "print('sum', sum(map(int, open('/mnt/data/a.csv').read().split())))"
+            ),
+        },
+    ]
+    _, url = with_python(start, lines)
+    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        file = client.files.create(file=("a.csv", b"1 2 3"), purpose="user_data")
+        auto: Any = {"type": "auto", "file_ids": [file.id]}
+        container = client.containers.create(name="mine", file_ids=[file.id])
+        for where in (auto, container.id):
+            tool: Any = {"type": "code_interpreter", "container": where}
+            made = client.responses.create(model=MODEL, input="Add.", tools=[tool])
+            assert made.output_text == "Six."
+        names = [each.path for each in client.containers.files.list(container.id)]
+        assert names == ["/mnt/data/a.csv"]
+        uploaded = client.containers.files.create(container.id, file=("b.txt", b"b"))
+        client.containers.files.delete(uploaded.id, container_id=container.id)
+        with pytest.raises(APIStatusError, match="cntr_none"):
+            client.responses.create(
+                model=MODEL,
+                input="Add.",
+                tools=[{"type": "code_interpreter", "container": "cntr_none"}],
+            )
+
+
+# Other clients
+
+
+async def test_the_agents_sdk(base_url: str) -> None:
+    agent = Agent[None]("Counter", tools=[CodeInterpreterTool(tool_config=TOOL)])
+    async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
+        config = RunConfig(
+            model=MODEL,
+            model_provider=OpenAIProvider(openai_client=client, use_responses=True),
+            tracing_disabled=True,
+        )
+        whole = await Runner.run(agent, "Count.", run_config=config)
+        streamed = Runner.run_streamed(agent, "Count.", run_config=config)
+        async for _ in streamed.stream_events():
+            pass
+    for result in (whole, streamed):
+        calls = [item.raw_item for item in result.new_items if item.type == "tool_call_item"]
+        assert [call.code for call in calls] == CELLS  # type: ignore[union-attr]
+        assert result.final_output == TEXT
+
+
+def test_the_ai_sdk(install: Callable[[str], Path], base_url: str) -> None:
+    done = subprocess.run(
+        ["node", "code.mjs", base_url, MODEL],
+        cwd=install("js"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    read = {"text": TEXT, "steps": 1, "codes": CELLS, "containers": 1, "logs": LOGS}
+    assert json.loads(done.stdout) == {"whole": read, "streamed": read}
+
+
+# Chat
+
+
+def test_a_chat_completion_shows_reasoning_and_content_only(client: OpenAI) -> None:
+    body: Any = {"model": MODEL, "messages": [{"role": "user", "content": "Count."}]}
+    made = client.chat.completions.create(**body, tools=[TOOL]).to_dict()
+    message = made["choices"][0]["message"]  # type: ignore[index]
+    assert (message["content"], message.get("tool_calls")) == (TEXT, None)
+    assert message["reasoning"] == "Think.\n\nGo on."
+    used = {"web_search_requests": 0, "tool_calls_requested": 3, "tool_calls_executed": 3}
+    assert made["usage"]["server_tool_use"] == used  # type: ignore[index]
+    stream = client.chat.completions.create(
+        **body, tools=[TOOL], stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk.to_dict() for chunk in stream]
+    deltas = [each["delta"] for chunk in chunks for each in chunk["choices"]]  # type: ignore[attr-defined]
+    shown = {name for delta in deltas for name, value in delta.items() if value}
+    assert shown == {"role", "content", "reasoning", "reasoning_details"}
+    assert "".join(delta.get("content") or "" for delta in deltas) == TEXT
+    assert chunks[-1]["usage"]["server_tool_use_details"] == used  # type: ignore[index]
+
+
+# Servers without Python
+
+
+def test_a_server_whose_sandbox_is_off_says_why(start: Start) -> None:
+    options = ("--hosted-tools", "python", "--python-sandbox", "http://127.0.0.1:9")
+    _, url = start(COUNT, *options)
+    with httpx.Client(base_url=url) as http:
+        ready = http.get(f"{url.removesuffix('/v1')}/ready")
+        refused = http.post("/responses", json={"input": "Count.", "tools": [TOOL]})
+        plain = http.post("/responses", json={"input": "Count."})
+    problem = ready.json()["tools"]["python"].removeprefix("off: ")
+    assert ready.status_code == 200
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (400, "tool_unavailable")
+    assert problem in error["message"]
+    assert error["param"] == "tools.0"
+    assert plain.status_code == 200
+
+
+def test_a_server_without_hosted_tools_leaves_them_out(start: Start) -> None:
+    _, url = start([{"completion": answer("Hi.")}], "--hosted-tools", "none")
+    with httpx.Client(base_url=url) as http:
+        ready = http.get(f"{url.removesuffix('/v1')}/ready").json()
+        made = http.post("/responses", json={"input": "Count.", "tools": [TOOL]}).json()
+    assert ready["tools"] == {}
+    assert made["tools"] == []
+    assert made["gpt_oss:unserved_tools"] == ["code_interpreter"]
