@@ -12,11 +12,12 @@ Source: recorded streams of OpenAI's Responses API.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from server.tools.base import Citation
+from server.tools.base import Citation, ToolSession
 
 MOST_MARKER = 128
 """Characters of the longest marker. Longer text is never withheld."""
@@ -49,6 +50,35 @@ class CitedText:
 
     text: str
     citation: UrlCitation | None = None
+
+
+def rewriters(
+    sessions: Sequence[ToolSession], *, json: bool
+) -> Callable[[], "CitationRewriter"] | None:
+    """Makes the rewriter of each message of an answer; None if no tool of its is cited.
+
+    sessions: those of the answer's hosted tools. json: whether the answer is JSON by a schema, in
+    which links would be wrong.
+    """
+    citing = [session for session in sessions if session.declaration.cites]
+    if not citing:
+        return None
+
+    def resolve(cursor: int, line: int | None) -> Citation | None:
+        found = (session.cite(cursor, line) for session in citing)
+        return next((citation for citation in found if citation is not None), None)
+
+    return lambda: CitationRewriter(resolve, annotates=not json)
+
+
+def url_fields(citation: UrlCitation) -> dict[str, Any]:
+    """The fields of an annotation `url_citation`, in OpenAI's names."""
+    return {
+        "start_index": citation.start,
+        "end_index": citation.end,
+        "title": citation.title,
+        "url": citation.url,
+    }
 
 
 class CitationRewriter:

@@ -13,6 +13,7 @@ from server.generation.runs import Run
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
+from server.outbound.citations import rewriters
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import Ended, ResponseJournal
@@ -78,9 +79,9 @@ async def create(
     response = response_object(
         request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
-    outbound = _outbound(context, owner, request, response, plan)
-    started = compiled.started(owner, response)
     sessions = compiled.sessions[0] if compiled.sessions else ()
+    outbound = _outbound(context, owner, request, response, plan, sessions)
+    started = compiled.started(owner, response)
     ended = _ending(started, outbound, sessions)
     journal = ResponseJournal(
         context.store,
@@ -111,8 +112,10 @@ def _outbound(
     request: CreateResponse,
     response: dict[str, Any],
     plan: TurnPlan,
+    sessions: Sequence[ToolSession],
 ) -> ResponsesOutbound:
     """What makes the events of the response. response: the object before its first token."""
+    is_json = response["text"]["format"]["type"] != "text"
     include = frozenset(request.include or ())
     return ResponsesOutbound(
         response,
@@ -121,6 +124,7 @@ def _outbound(
         show_ids=bool(request.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in include else None,
         include=include,
+        rewriter=rewriters(sessions, json=is_json),
     )
 
 

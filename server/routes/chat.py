@@ -26,6 +26,7 @@ from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import chunk_fields, encoder, usage_chunk
+from server.outbound.citations import CitationRewriter, rewriters
 from server.outbound.hosted.usage import server_tool_use
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.stored_chat import stored_chat_completion
@@ -64,7 +65,14 @@ async def create_chat_completion(request: Request) -> Response:
     first_chunk_fields = {UNSERVED_TOOLS_FIELD: unserved} if unserved else {}
     options = _render_options(body, compiled, context, owner)
     outbounds = [
-        ChatOutbound(shared, plan, options, index=index, first_chunk_fields=first_chunk_fields)
+        ChatOutbound(
+            shared,
+            plan,
+            options,
+            index=index,
+            first_chunk_fields=first_chunk_fields,
+            citations=_citations(compiled, index),
+        )
         for index, plan in enumerate(compiled.plans)
     ]
 
@@ -118,6 +126,13 @@ def _render_options(
         show_ids=bool(body.return_token_ids),
         seal=partial(context.sealer.seal, owner) if sealed else None,
     )
+
+
+def _citations(compiled: CompiledChat, index: int) -> CitationRewriter | None:
+    """What rewrites the citation markers of a choice."""
+    sessions = compiled.sessions[index] if compiled.sessions else ()
+    rewriter = rewriters(sessions, json=compiled.json)
+    return None if rewriter is None else rewriter()
 
 
 def _output_up_to_call(outbounds: Iterable[ChatOutbound]) -> dict[str, SampledMessages]:
