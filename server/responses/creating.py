@@ -8,8 +8,9 @@ from typing import Any
 
 from server.context import Context
 from server.errors import InvalidRequest
+from server.generation.loop import LastEvents
 from server.generation.plan import TurnPlan
-from server.generation.runs import Run
+from server.generation.runs import Run, WireEvent
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
@@ -99,6 +100,7 @@ async def create(
             journal=journal_if_stored,
             background=background,
             sessions=sessions,
+            last_events=_remembering(context, owner, outbound, sessions),
         )
     else:
         await compiled.close()
@@ -126,6 +128,23 @@ def _outbound(
         include=include,
         rewriter=rewriters(sessions, json=is_json),
     )
+
+
+def _remembering(
+    context: Context,
+    owner: str,
+    outbound: ResponsesOutbound,
+    sessions: Sequence[ToolSession],
+) -> LastEvents:
+    """What remembers the state of tools that can be cited when the answer is complete."""
+
+    def remember() -> tuple[WireEvent, ...]:
+        state = tool_state(each for each in sessions if each.declaration.cites)
+        if state and outbound.results_by_item_id:
+            context.recalled_states.remember(owner, [*outbound.results_by_item_id][-1], state)
+        return ()
+
+    return remember
 
 
 def _ending(
