@@ -61,20 +61,7 @@ async def create_chat_completion(request: Request) -> Response:
         include_usage=body.include_usage,
         service_tier=effective_tier(body.priority, body.service_tier),
     )
-    unserved = list(compiled.tools.unserved_kinds)
-    first_chunk_fields = {UNSERVED_TOOLS_FIELD: unserved} if unserved else {}
-    options = _render_options(body, compiled, context, owner)
-    outbounds = [
-        ChatOutbound(
-            shared,
-            plan,
-            options,
-            index=index,
-            first_chunk_fields=first_chunk_fields,
-            citations=_citations(compiled, index),
-        )
-        for index, plan in enumerate(compiled.plans)
-    ]
+    outbounds = _outbounds(compiled, shared, _render_options(body, compiled, context, owner))
 
     def last_events() -> list[WireEvent]:
         # Done before the last chunk is sent: the client's next request may follow at once.
@@ -126,6 +113,25 @@ def _render_options(
         show_ids=bool(body.return_token_ids),
         seal=partial(context.sealer.seal, owner) if sealed else None,
     )
+
+
+def _outbounds(
+    compiled: CompiledChat, shared: dict[str, Any], options: ChatRenderOptions
+) -> list[ChatOutbound]:
+    """What makes the chunks of each choice. shared: the fields that all chunks have."""
+    unserved = list(compiled.tools.unserved_kinds)
+    first_chunk_fields = {UNSERVED_TOOLS_FIELD: unserved} if unserved else {}
+    return [
+        ChatOutbound(
+            shared,
+            plan,
+            options,
+            index=index,
+            first_chunk_fields=first_chunk_fields,
+            citations=_citations(compiled, index),
+        )
+        for index, plan in enumerate(compiled.plans)
+    ]
 
 
 def _citations(compiled: CompiledChat, index: int) -> CitationRewriter | None:
