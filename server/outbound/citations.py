@@ -11,6 +11,7 @@ link. The end is exclusive, and the range has no spaces.
 Source: recorded streams of OpenAI's Responses API.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from server.tools.base import Citation, ToolSession
+
+logger = logging.getLogger(__name__)
 
 MOST_MARKER = 128
 """Characters of the longest marker. Longer text is never withheld."""
@@ -69,6 +72,12 @@ def rewriters(
         return next((citation for citation in found if citation is not None), None)
 
     return lambda: CitationRewriter(resolve, annotates=not json)
+
+
+def log_dropped(request_id: str, dropped: int) -> None:
+    """Log how many markers of an answer had no source, if there are any."""
+    if dropped:
+        logger.info("request %s: %d citation markers have no source", request_id, dropped)
 
 
 def url_fields(citation: UrlCitation) -> dict[str, Any]:

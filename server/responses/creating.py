@@ -14,7 +14,7 @@ from server.generation.runs import Run, WireEvent
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
-from server.outbound.citations import rewriters
+from server.outbound.citations import log_dropped, rewriters
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import Ended, ResponseJournal
@@ -100,7 +100,7 @@ async def create(
             journal=journal_if_stored,
             background=background,
             sessions=sessions,
-            last_events=_remembering(context, owner, outbound, sessions),
+            last_events=_remembering(context, owner, response_id, outbound, sessions),
         )
     else:
         await compiled.close()
@@ -133,12 +133,14 @@ def _outbound(
 def _remembering(
     context: Context,
     owner: str,
+    response_id: str,
     outbound: ResponsesOutbound,
     sessions: Sequence[ToolSession],
 ) -> LastEvents:
     """What remembers the state of tools that can be cited when the answer is complete."""
 
     def remember() -> tuple[WireEvent, ...]:
+        log_dropped(response_id, outbound.dropped_citations)
         state = tool_state(each for each in sessions if each.declaration.cites)
         if state and outbound.results_by_item_id:
             context.recalled_states.remember(owner, [*outbound.results_by_item_id][-1], state)

@@ -26,7 +26,7 @@ from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import chunk_fields, encoder, usage_chunk
-from server.outbound.citations import CitationRewriter, rewriters
+from server.outbound.citations import CitationRewriter, log_dropped, rewriters
 from server.outbound.hosted.usage import server_tool_use
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.stored_chat import stored_chat_completion
@@ -68,6 +68,7 @@ async def create_chat_completion(request: Request) -> Response:
         if body.store is None:
             for call_id, messages in _output_up_to_call(outbounds).items():
                 context.recall.remember(owner, call_id, messages)
+        log_dropped(completion_id, sum(outbound.dropped_citations for outbound in outbounds))
         usages = [outbound.usage for outbound in outbounds]
         more = server_tool_use([outbound.call_counter for outbound in outbounds])
         return [usage_chunk(shared, usages, per_prompt=len(usages), more=more)]

@@ -25,7 +25,21 @@ _BUILT_IN = (
 
 _TYPES = {
     "python": frozenset({"code_interpreter"}),
-    "browser": frozenset({"web_search", "web_search_2025_08_26", "web_search_preview"}),
+    "browser": frozenset(
+        {
+            "web_search",
+            "web_search_2025_08_26",
+            "web_search_preview",
+            "web_search_preview_2025_03_11",
+        }
+    ),
+        {
+            "web_search",
+            "web_search_2025_08_26",
+            "web_search_preview",
+            "web_search_preview_2025_03_11",
+        }
+    ),
 }
 """The request types of built-in tools, for those that cannot be imported."""
 
