@@ -108,6 +108,18 @@ class CitationRewriter:
         self.dropped = 0
         self.pending = ""
 
+    def passes(self, text: str) -> bool:
+        """Whether more text is a complete piece as it is; if so, it is counted, and not pushed.
+
+        It is nearly always, and this is faster than `push`.
+        """
+        if self.pending or not text or _OPEN in text:
+            return False
+        self._before = text[-1]
+        self._length += len(text)
+        self._last = None
+        return True
+
     def push(self, text: str) -> list[CitedText]:
         """The pieces that are complete with more text."""
         if not self.pending and _OPEN not in text:

@@ -76,7 +76,7 @@ class TextItem:
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """One event with the text; with citations, one for each link and the text around it."""
         new_logprobs = logprob_entries(logprobs) if logprobs else []
-        if self._citations is None:
+        if self._citations is None or (not self._withheld and self._citations.passes(text)):
             return [self._delta(text, new_logprobs)]
         self._withheld += new_logprobs
         return self._cited(self._citations.push(text))

@@ -33,13 +33,6 @@ _TYPES = {
             "web_search_preview_2025_03_11",
         }
     ),
-        {
-            "web_search",
-            "web_search_2025_08_26",
-            "web_search_preview",
-            "web_search_preview_2025_03_11",
-        }
-    ),
 }
 """The request types of built-in tools, for those that cannot be imported."""
 
