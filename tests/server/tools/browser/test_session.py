@@ -502,6 +502,7 @@ def test_the_location_of_chat_is_nested() -> None:
         ({"filters": {"blocked_domains": [3]}}, "filters.blocked_domains.0"),
         ({"filters": {"blocked_domains": ["é" * 200]}}, "filters.blocked_domains.0"),
         ({"user_location": "Paris"}, "user_location"),
+        ({"max_results": 0}, "max_results"),
         ({"user_location": {"country": "France"}}, "user_location.country"),
         ({"user_location": {"city": 5}}, "user_location.city"),
     ],
