@@ -66,6 +66,11 @@ from server.tools.toolbox import Toolbox
 
 SECONDS_A_DAY = 86_400
 
+_OPTIONS_OF = {
+    "browser": ("search", "fetch_allow_private", "fetch_allow_domain", "egress_proxy", "robots")
+}
+"""Options of built-in tools whose names do not begin with the tool's name."""
+
 ROUTES = (
     responses,
     chat,
@@ -192,7 +197,7 @@ def _tools(settings: Settings, store: Store, parts: Mapping[str, Any]) -> tuple[
         options = {
             option.removeprefix(prefix): getattr(settings, option)
             for option in Settings.model_fields
-            if option.startswith(prefix)
+            if option.startswith(prefix) or option in _OPTIONS_OF.get(name, ())
         }
         return ToolSetup(store, options, parts)
 

@@ -16,6 +16,7 @@ from server.inbound.options import today
 from server.persistence.retrying import RetryPolicy
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
+from server.replay.tool_states import RecalledStates
 from server.settings import Settings
 from server.store.files.library import FileLibrary
 from server.store.responses.base import Store, StoredResponse
@@ -40,6 +41,7 @@ class Context:
     files: FileLibrary
     containers: ContainerService
     recall: Recall = field(default_factory=Recall)
+    recalled_states: RecalledStates = field(default_factory=RecalledStates)
     sealer: Sealer = field(default_factory=Sealer)
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     tools: Mapping[str, HostedTool] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class Context:
             answer_id,
             self.tools,
             self.settings.tool_timeouts,
+            self.recalled_states,
         )
 
     def model(self, name: str | None) -> str:

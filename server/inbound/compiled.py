@@ -13,6 +13,7 @@ from server.replay import hosted_items
 from server.replay.content import Policy
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
+from server.replay.tool_states import RecalledStates
 from server.store.responses.base import Item, Store, StoredResponse, ToolState
 from server.tools.base import HostedTool, ToolSession
 
@@ -29,6 +30,7 @@ class CompileContext:
     answer_id: the id of the response or the completion that the request makes.
     tools: the server's hosted tools, by the types that name them in a request.
     tool_timeouts: seconds for one call of a hosted tool, by the tool's name.
+    recalled_states: the states of tools after answers whose items may come back.
     """
 
     owner: str
@@ -43,6 +45,7 @@ class CompileContext:
     answer_id: str = ""
     tools: Mapping[str, HostedTool] = field(default_factory=dict)
     tool_timeouts: Mapping[str, float] = field(default_factory=dict)
+    recalled_states: RecalledStates = field(default_factory=RecalledStates)
 
     def of_answer(
         self,

@@ -23,7 +23,7 @@ from server.inbound.options import (
 )
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import Tools, read_tools
-from server.replay import items
+from server.replay import hosted_items, items
 from server.replay.conversation import SEPARATOR, conversation
 from server.replay.prior_turns import PriorTurns, read_prior_turns
 from server.replay.response_turns import OutputUpToCall, call_ids, restore_turns
@@ -35,6 +35,7 @@ from server.store.responses.base import (
     StoredItem,
     StoredResponse,
     StoreUnavailable,
+    ToolState,
 )
 
 LOGPROBS = "message.output_text.logprobs"
@@ -107,7 +108,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     answer = context.of_answer(
         request.include,
         stored=request.store is not False,
-        states=prior.tool_state,
+        states=prior.tool_state or _recalled(received, context) if entries else {},
         history=_items_before(prior, received, known) if entries else (),
     )
     async with opened(entries, answer) as sessions:
@@ -122,6 +123,13 @@ def _items_before(
     for item in received:
         is_reference = item["type"] == items.REFERENCE and item["id"] in known
         yield known[item["id"]].item if is_reference else item
+
+
+def _recalled(received: Sequence[Item], context: CompileContext) -> ToolState:
+    """The state of hosted tools after the last answer whose items the request has."""
+    calls = (item for item in reversed(received) if item["type"] in hosted_items.CALLS)
+    ids = (item["id"] for item in calls if isinstance(item.get("id"), str))
+    return context.recalled_states.find(context.owner, ids)
 
 
 def _large_fields(request: CreateResponse) -> tuple[Any, ...]:

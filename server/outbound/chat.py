@@ -6,7 +6,7 @@ Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for 
 `reasoning_details`, https://openrouter.ai/docs/use-cases/reasoning-tokens.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,9 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
+from server.outbound.citations import CitationRewriter
 from server.outbound.deltas import (
+    CitedContent,
     Content,
     Delta,
     Field,
@@ -69,6 +71,7 @@ class ChatOutbound:
     options: what the chunks show.
     index: the choice's index.
     first_chunk_fields: additional fields of the first chunk.
+    citations: rewrites the citation markers of the content; None leaves them as they are.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class ChatOutbound:
         *,
         index: int = 0,
         first_chunk_fields: Mapping[str, Any] = NO_FIELDS,
+        citations: CitationRewriter | None = None,
     ) -> None:
         self.usage: Usage
         """The answer's usage; set by the `TurnFinished` event."""
@@ -95,12 +99,19 @@ class ChatOutbound:
         self._index = index
         self._first_chunk_fields = first_chunk_fields
         self._render_options = options
-        self._content = Content()
+        self._content = Content() if citations is None else CitedContent(citations)
+        self._citations = citations
+        self._withheld: list[dict[str, Any]] = []  # the logprobs of withheld text
         self._reasoning = Reasoning(alias=options.alias)
         self._seals = 0
         self._calls = 0
         self._field: Field | None = None
         self._shows_logprobs = False
+
+    @property
+    def dropped_citations(self) -> int:
+        """How many citation markers had no source, and were left out."""
+        return 0 if self._citations is None else self._citations.dropped
 
     @property
     def open_item_id(self) -> str | None:
@@ -140,10 +151,27 @@ class ChatOutbound:
     def _text_chunks(self, event: TextDelta) -> list[WireEvent]:
         if self._field is None:
             return []
-        logprobs = None
-        if self._shows_logprobs:
-            logprobs = {"content": logprob_entries(event.logprobs), "refusal": None}
-        return [self._chunk(self._field.delta(event.text), logprobs=logprobs)]
+        entries = logprob_entries(event.logprobs) if self._shows_logprobs else None
+        if isinstance(self._field, CitedContent):
+            self._withheld += entries or []
+            return self._cited_chunks(self._field.deltas(event.text))
+        return [self._chunk(self._field.delta(event.text), logprobs=_logprobs(entries))]
+
+    def _cited_chunks(self, deltas: Sequence[Delta]) -> list[WireEvent]:
+        """The chunks of content with citations; the first has the logprobs of withheld text."""
+        chunks = []
+        for delta in deltas:
+            entries, self._withheld = self._withheld, []
+            logprobs = _logprobs(entries if self._shows_logprobs else None)
+            chunks.append(self._chunk(delta, logprobs=logprobs))
+        return chunks
+
+    def _withheld_chunks(self) -> list[WireEvent]:
+        """The chunks of withheld text, at the end of a message."""
+        if not isinstance(self._field, CitedContent):
+            return []
+        chunks = self._cited_chunks(self._field.finish())
+        return chunks if not self._withheld else [*chunks, *self._cited_chunks([{"content": ""}])]
 
     def _open_message(self, header: Header) -> list[WireEvent]:
         self._shows_logprobs = False
@@ -164,7 +192,7 @@ class ChatOutbound:
         if isinstance(self._field, ToolCall):
             self.output_up_to_call[self._field.id] = tuple(self._messages)
         if self._render_options.seal is None or not self._is_reasoning(header):
-            return []
+            return self._withheld_chunks()
         # Index 0 belongs to the text of the reasoning if that is shown.
         index = self._seals + (not self._render_options.hide_reasoning)
         self._seals += 1
@@ -192,7 +220,7 @@ class ChatOutbound:
 
     def _finish(self, event: TurnFinished) -> list[WireEvent]:
         self.usage = event.usage
-        is_empty = not (self._calls or self._content.has_text)
+        is_empty = not self._calls and self._content.is_empty
         last = self._chunk({"content": ""} if is_empty else {}, self._finish_reason(event))
         if self._render_options.show_ids:
             last["prompt_token_ids"] = event.prompt_token_ids
@@ -219,3 +247,7 @@ class ChatOutbound:
             "finish_reason": finish_reason,
         }
         return {**self._shared, "choices": [choice]}
+
+
+def _logprobs(entries: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+    return None if entries is None else {"content": entries, "refusal": None}

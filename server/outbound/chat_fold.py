@@ -27,6 +27,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self._content: list[str] = []
+        self._annotations: list[dict[str, Any]] = []
         self._reasoning: list[str] = []
         self._seals: list[dict[str, Any]] = []
         self._alias = False
@@ -39,6 +40,7 @@ class _Choice:
         delta = choice["delta"]
         if (text := delta.get("content")) is not None:
             self._content.append(text)
+        self._annotations += delta.get("annotations", ())
         if (text := delta.get("reasoning")) is not None:
             self._reasoning.append(text)
             self._alias = ALIAS in delta
@@ -70,7 +72,7 @@ class _Choice:
             "role": "assistant",
             "content": "".join(self._content) if self._content else None,
             "refusal": None,
-            "annotations": [],
+            "annotations": self._annotations,
         }
         details = list(self._seals)
         if self._reasoning:

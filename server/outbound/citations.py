@@ -11,12 +11,16 @@ link. The end is exclusive, and the range has no spaces.
 Source: recorded streams of OpenAI's Responses API.
 """
 
+import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from server.tools.base import Citation
+from server.tools.base import Citation, ToolSession
+
+logger = logging.getLogger(__name__)
 
 MOST_MARKER = 128
 """Characters of the longest marker. Longer text is never withheld."""
@@ -51,6 +55,41 @@ class CitedText:
     citation: UrlCitation | None = None
 
 
+def rewriters(
+    sessions: Sequence[ToolSession], *, json: bool
+) -> Callable[[], "CitationRewriter"] | None:
+    """Makes the rewriter of each message of an answer; None if no tool of its is cited.
+
+    sessions: those of the answer's hosted tools. json: whether the answer is JSON by a schema, in
+    which links would be wrong.
+    """
+    citing = [session for session in sessions if session.declaration.cites]
+    if not citing:
+        return None
+
+    def resolve(cursor: int, line: int | None) -> Citation | None:
+        found = (session.cite(cursor, line) for session in citing)
+        return next((citation for citation in found if citation is not None), None)
+
+    return lambda: CitationRewriter(resolve, annotates=not json)
+
+
+def log_dropped(request_id: str, dropped: int) -> None:
+    """Log how many markers of an answer had no source, if there are any."""
+    if dropped:
+        logger.info("request %s: %d citation markers have no source", request_id, dropped)
+
+
+def url_fields(citation: UrlCitation) -> dict[str, Any]:
+    """The fields of an annotation `url_citation`, in OpenAI's names."""
+    return {
+        "start_index": citation.start,
+        "end_index": citation.end,
+        "title": citation.title,
+        "url": citation.url,
+    }
+
+
 class CitationRewriter:
     """Rewrites a text that arrives in pieces. The result does not depend on the pieces.
 
@@ -68,6 +107,18 @@ class CitationRewriter:
         self._last: str | None = None  # the URL of a link that the text ends in
         self.dropped = 0
         self.pending = ""
+
+    def passes(self, text: str) -> bool:
+        """Whether more text is a complete piece as it is; if so, it is counted, and not pushed.
+
+        It is nearly always, and this is faster than `push`.
+        """
+        if self.pending or not text or _OPEN in text:
+            return False
+        self._before = text[-1]
+        self._length += len(text)
+        self._last = None
+        return True
 
     def push(self, text: str) -> list[CitedText]:
         """The pieces that are complete with more text."""

@@ -3,9 +3,11 @@
 Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-tokens
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from server.ids import new_id
+from server.outbound.citations import CitationRewriter, CitedText, url_fields
 from server.replay.joining import BETWEEN_MESSAGES
 from server.schemas.chat import ALIAS, SEAL_FORMAT
 
@@ -41,10 +43,47 @@ class JoinedText:
 
 
 class Content(JoinedText):
-    """`content`: preambles and the answer."""
+    """`content`: preambles and the answer. is_empty: whether no delta was made so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_empty = True
 
     def delta(self, text: str) -> Delta:
+        self.is_empty = False
         return {"content": self.push(text)}
+
+
+class CitedContent(Content):
+    """`content` whose citation markers become links with annotations.
+
+    The annotation is in the delta of its link. Source of `annotations` in deltas:
+    https://openrouter.ai/docs/features/web-search
+    """
+
+    def __init__(self, citations: CitationRewriter) -> None:
+        super().__init__()
+        self._citations = citations
+
+    def deltas(self, text: str) -> list[Delta]:
+        """The deltas that are complete with more text."""
+        return self._deltas(self._citations.push(self.push(text)))
+
+    def finish(self) -> list[Delta]:
+        """The deltas of withheld text, at the end of a message."""
+        return self._deltas(self._citations.finish())
+
+    def _deltas(self, pieces: Sequence[CitedText]) -> list[Delta]:
+        if pieces:
+            self.is_empty = False
+        return [_cited_delta(piece) for piece in pieces]
+
+
+def _cited_delta(piece: CitedText) -> Delta:
+    if piece.citation is None:
+        return {"content": piece.text}
+    annotation = {"type": "url_citation", "url_citation": url_fields(piece.citation)}
+    return {"content": piece.text, "annotations": [annotation]}
 
 
 class Reasoning(JoinedText):

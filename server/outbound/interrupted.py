@@ -52,14 +52,22 @@ def _close_open_item(events: Sequence[WireEvent]) -> list[WireEvent]:
         for event in events
         if event.get("item_id") == item["id"] and event["type"].endswith(".delta")
     ]
-    ended = {**item, **_body(item, deltas), "status": "incomplete"}
+    annotations = [
+        event["annotation"]
+        for event in events
+        if event.get("item_id") == item["id"]
+        and event["type"] == "response.output_text.annotation.added"
+    ]
+    ended = {**item, **_body(item, deltas, annotations), "status": "incomplete"}
     closing = closing_events(index, ended)
     shown = {event["type"] for event in events if event.get("item_id") == item["id"]}
     # The text of a hosted call may have been complete before its tool ran.
     return [event for event in closing if event["type"] not in shown]
 
 
-def _body(item: dict[str, Any], deltas: Sequence[WireEvent]) -> dict[str, Any]:
+def _body(
+    item: dict[str, Any], deltas: Sequence[WireEvent], annotations: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     text = "".join(event["delta"] for event in deltas)
     match item["type"]:
         case "function_call":
@@ -72,5 +80,10 @@ def _body(item: dict[str, Any], deltas: Sequence[WireEvent]) -> dict[str, Any]:
             return {"content": [{"type": "reasoning_text", "text": text}] if text else []}
         case _:
             logprobs = [entry for event in deltas for entry in event["logprobs"]]
-            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+            part = {
+                "type": "output_text",
+                "text": text,
+                "annotations": list(annotations),
+                "logprobs": logprobs,
+            }
             return {"content": [part]}

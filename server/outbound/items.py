@@ -13,6 +13,7 @@ from harmony.messages import Channel
 from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.ids import new_id
+from server.outbound.citations import CitationRewriter, CitedText, url_fields
 from server.outbound.file_citations import file_citations
 from server.outbound.logprobs import logprob_entries
 from server.tools.base import CreatedFile
@@ -42,9 +43,18 @@ class OutputItem(Protocol):
 
 
 class TextItem:
-    """A message with one `output_text` part, whose text may be empty. It cites `files`."""
+    """A message with one `output_text` part, whose text may be empty. It cites `files`.
 
-    def __init__(self, index: int, phase: str, files: Sequence[CreatedFile] = ()) -> None:
+    citations: rewrites the citation markers of the text; None where nothing is cited.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        phase: str,
+        files: Sequence[CreatedFile] = (),
+        citations: CitationRewriter | None = None,
+    ) -> None:
         self.id = new_id("msg")
         self._files = files
         self._index = index
@@ -52,6 +62,9 @@ class TextItem:
         self._position = {"item_id": self.id, "output_index": index, "content_index": 0}
         self._text: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
+        self._citations = citations
+        self._annotations: list[dict[str, Any]] = []
+        self._withheld: list[dict[str, Any]] = []  # the logprobs of withheld text
 
     def open(self) -> list[WireEvent]:
         """The events that add the message without content and its part without text."""
@@ -61,39 +74,58 @@ class TextItem:
         ]
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
-        """One event with the text."""
-        self._text.append(text)
+        """One event with the text; with citations, one for each link and the text around it."""
         new_logprobs = logprob_entries(logprobs) if logprobs else []
-        self._logprobs += new_logprobs
-        return [
-            {
-                "type": "response.output_text.delta",
-                **self._position,
-                "delta": text,
-                "logprobs": new_logprobs,
-            }
-        ]
+        if self._citations is None or (not self._withheld and self._citations.passes(text)):
+            return [self._delta(text, new_logprobs)]
+        self._withheld += new_logprobs
+        return self._cited(self._citations.push(text))
 
     def close(self, status: Status) -> list[WireEvent]:
-        """The events with the citations, and those with the whole text, part and message."""
-        annotations = file_citations("".join(self._text), self._files)
-        events: list[WireEvent] = [
-            {
-                "type": "response.output_text.annotation.added",
-                **self._position,
-                "annotation_index": index,
-                "annotation": annotation,
-            }
-            for index, annotation in enumerate(annotations)
-        ]
-        part = {**self._part(), "annotations": annotations}
-        return [*events, *closing_events(self._index, self._item(status, [part]))]
+        """The events with withheld text, those with the citations of files, and those with the
+        whole text, part and message."""
+        events = [] if self._citations is None else self._cited(self._citations.finish())
+        if self._withheld:
+            events += self._cited([CitedText("")])
+        for annotation in file_citations("".join(self._text), self._files):
+            events.append(self._annotate(annotation))
+        return [*events, *closing_events(self._index, self._item(status, [self._part()]))]
+
+    def _cited(self, pieces: Sequence[CitedText]) -> list[WireEvent]:
+        """The events of pieces of text; the first has the logprobs of withheld text."""
+        events: list[WireEvent] = []
+        for piece in pieces:
+            logprobs, self._withheld = self._withheld, []
+            events.append(self._delta(piece.text, logprobs))
+            if piece.citation is not None:
+                annotation = {"type": "url_citation", **url_fields(piece.citation)}
+                events.append(self._annotate(annotation))
+        return events
+
+    def _delta(self, text: str, logprobs: list[dict[str, Any]]) -> WireEvent:
+        self._text.append(text)
+        self._logprobs += logprobs
+        return {
+            "type": "response.output_text.delta",
+            **self._position,
+            "delta": text,
+            "logprobs": logprobs,
+        }
+
+    def _annotate(self, annotation: dict[str, Any]) -> WireEvent:
+        self._annotations.append(annotation)
+        return {
+            "type": "response.output_text.annotation.added",
+            **self._position,
+            "annotation_index": len(self._annotations) - 1,
+            "annotation": annotation,
+        }
 
     def _part(self) -> dict[str, Any]:
         return {
             "type": "output_text",
             "text": "".join(self._text),
-            "annotations": [],
+            "annotations": list(self._annotations),
             "logprobs": list(self._logprobs),
         }
 
@@ -201,6 +233,7 @@ def output_item(
     *,
     hide_reasoning: bool,
     files: Sequence[CreatedFile] = (),
+    citations: CitationRewriter | None = None,
 ) -> OutputItem:
     """The item for a message with this header.
 
@@ -211,14 +244,15 @@ def output_item(
     tool: the recipient's tool; None for a message without recipient.
     hide_reasoning: leave out the text of reasoning.
     files: the files that hosted calls wrote, which a final message cites.
+    citations: rewrites the citation markers of a message; None where nothing is cited.
     """
     if tool is not None:
         return CallItem(index, tool)
     if header.channel is Channel.ANALYSIS:
         return HiddenReasoningItem(index) if hide_reasoning else ReasoningItem(index)
     if header.channel is Channel.FINAL:
-        return TextItem(index, "final_answer", files)
-    return TextItem(index, "commentary")
+        return TextItem(index, "final_answer", files, citations)
+    return TextItem(index, "commentary", citations=citations)
 
 
 def closing_events(index: int, item: dict[str, Any]) -> list[WireEvent]:

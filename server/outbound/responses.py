@@ -23,6 +23,7 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
+from server.outbound.citations import CitationRewriter
 from server.outbound.failure import error_event
 from server.outbound.fold import fold
 from server.outbound.hosted.item import HostedItem, Include
@@ -44,6 +45,7 @@ class ResponsesOutbound:
     and `token_ids`, an extension of the API).
     seal: encrypts a reasoning message for `encrypted_content`. With None, items have no such field.
     include: the request's `include` values, which hosted calls need.
+    rewriter: makes what rewrites the citation markers of one message; None leaves them as they are.
     now: the current Unix time in seconds.
     """
 
@@ -56,6 +58,7 @@ class ResponsesOutbound:
         show_ids: bool = False,
         seal: Callable[[Message], str] | None = None,
         include: Include = frozenset(),
+        rewriter: Callable[[], CitationRewriter] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.messages_by_item_id: dict[str, Message] = {}
@@ -71,6 +74,8 @@ class ResponsesOutbound:
         self._now = now
         self._open_item: OutputItem | HostedItem | None = None
         self._files: list[CreatedFile] = []
+        self._rewriter = rewriter
+        self._citations: list[CitationRewriter] = []
         self._calls = CallCounter(plan)
         self._done_events: list[WireEvent] = []
         self._sequence_number = 0
@@ -79,6 +84,11 @@ class ResponsesOutbound:
     def open_item_id(self) -> str | None:
         """The id of the item that is open; None if none is."""
         return None if self._open_item is None else self._open_item.id
+
+    @property
+    def dropped_citations(self) -> int:
+        """How many citation markers had no source, and were left out."""
+        return sum(citations.dropped for citations in self._citations)
 
     def start(self) -> list[WireEvent]:
         """`response.created`, then `response.in_progress` or `response.queued`.
@@ -161,9 +171,20 @@ class ResponsesOutbound:
         else:
             hide = self._hide_reasoning
             self._open_item = output_item(
-                index, header, tool, hide_reasoning=hide, files=self._files
+                index,
+                header,
+                tool,
+                hide_reasoning=hide,
+                files=self._files,
+                citations=self._message_citations(),
             )
         return [*ended, *self._open_item.open()]
+
+    def _message_citations(self) -> CitationRewriter | None:
+        if self._rewriter is None:
+            return None
+        self._citations.append(self._rewriter())
+        return self._citations[-1]
 
     def _call_events(self, event: CallEvent) -> list[WireEvent]:
         match event:

@@ -8,11 +8,13 @@ from typing import Any
 
 from server.context import Context
 from server.errors import InvalidRequest
+from server.generation.loop import LastEvents
 from server.generation.plan import TurnPlan
-from server.generation.runs import Run
+from server.generation.runs import Run, WireEvent
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
+from server.outbound.citations import log_dropped, rewriters
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import Ended, ResponseJournal
@@ -78,9 +80,9 @@ async def create(
     response = response_object(
         request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
-    outbound = _outbound(context, owner, request, response, plan)
-    started = compiled.started(owner, response)
     sessions = compiled.sessions[0] if compiled.sessions else ()
+    outbound = _outbound(context, owner, request, response, plan, sessions)
+    started = compiled.started(owner, response)
     ended = _ending(started, outbound, sessions)
     journal = ResponseJournal(
         context.store,
@@ -98,6 +100,7 @@ async def create(
             journal=journal_if_stored,
             background=background,
             sessions=sessions,
+            last_events=_remembering(context, owner, response_id, outbound, sessions),
         )
     else:
         await compiled.close()
@@ -111,8 +114,10 @@ def _outbound(
     request: CreateResponse,
     response: dict[str, Any],
     plan: TurnPlan,
+    sessions: Sequence[ToolSession],
 ) -> ResponsesOutbound:
     """What makes the events of the response. response: the object before its first token."""
+    is_json = response["text"]["format"]["type"] != "text"
     include = frozenset(request.include or ())
     return ResponsesOutbound(
         response,
@@ -121,7 +126,27 @@ def _outbound(
         show_ids=bool(request.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in include else None,
         include=include,
+        rewriter=rewriters(sessions, json=is_json),
     )
+
+
+def _remembering(
+    context: Context,
+    owner: str,
+    response_id: str,
+    outbound: ResponsesOutbound,
+    sessions: Sequence[ToolSession],
+) -> LastEvents:
+    """What remembers the state of tools that can be cited when the answer is complete."""
+
+    def remember() -> tuple[WireEvent, ...]:
+        log_dropped(response_id, outbound.dropped_citations)
+        state = tool_state(each for each in sessions if each.declaration.cites)
+        if state and outbound.results_by_item_id:
+            context.recalled_states.remember(owner, [*outbound.results_by_item_id][-1], state)
+        return ()
+
+    return remember
 
 
 def _ending(

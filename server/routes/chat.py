@@ -26,6 +26,7 @@ from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
 from server.outbound.chunks import chunk_fields, encoder, usage_chunk
+from server.outbound.citations import CitationRewriter, log_dropped, rewriters
 from server.outbound.hosted.usage import server_tool_use
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.stored_chat import stored_chat_completion
@@ -60,19 +61,14 @@ async def create_chat_completion(request: Request) -> Response:
         include_usage=body.include_usage,
         service_tier=effective_tier(body.priority, body.service_tier),
     )
-    unserved = list(compiled.tools.unserved_kinds)
-    first_chunk_fields = {UNSERVED_TOOLS_FIELD: unserved} if unserved else {}
-    options = _render_options(body, compiled, context, owner)
-    outbounds = [
-        ChatOutbound(shared, plan, options, index=index, first_chunk_fields=first_chunk_fields)
-        for index, plan in enumerate(compiled.plans)
-    ]
+    outbounds = _outbounds(compiled, shared, _render_options(body, compiled, context, owner))
 
     def last_events() -> list[WireEvent]:
         # Done before the last chunk is sent: the client's next request may follow at once.
         if body.store is None:
             for call_id, messages in _output_up_to_call(outbounds).items():
                 context.recall.remember(owner, call_id, messages)
+        log_dropped(completion_id, sum(outbound.dropped_citations for outbound in outbounds))
         usages = [outbound.usage for outbound in outbounds]
         more = server_tool_use([outbound.call_counter for outbound in outbounds])
         return [usage_chunk(shared, usages, per_prompt=len(usages), more=more)]
@@ -118,6 +114,32 @@ def _render_options(
         show_ids=bool(body.return_token_ids),
         seal=partial(context.sealer.seal, owner) if sealed else None,
     )
+
+
+def _outbounds(
+    compiled: CompiledChat, shared: dict[str, Any], options: ChatRenderOptions
+) -> list[ChatOutbound]:
+    """What makes the chunks of each choice. shared: the fields that all chunks have."""
+    unserved = list(compiled.tools.unserved_kinds)
+    first_chunk_fields = {UNSERVED_TOOLS_FIELD: unserved} if unserved else {}
+    return [
+        ChatOutbound(
+            shared,
+            plan,
+            options,
+            index=index,
+            first_chunk_fields=first_chunk_fields,
+            citations=_citations(compiled, index),
+        )
+        for index, plan in enumerate(compiled.plans)
+    ]
+
+
+def _citations(compiled: CompiledChat, index: int) -> CitationRewriter | None:
+    """What rewrites the citation markers of a choice."""
+    sessions = compiled.sessions[index] if compiled.sessions else ()
+    rewriter = rewriters(sessions, json=compiled.json)
+    return None if rewriter is None else rewriter()
 
 
 def _output_up_to_call(outbounds: Iterable[ChatOutbound]) -> dict[str, SampledMessages]:

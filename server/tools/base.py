@@ -51,7 +51,8 @@ class ToolDeclaration:
     recipient of its call, such as the `name` of a server's tool. approvals: recipients whose calls
     may end in `ApprovalRequested`, so that their items wait for the first event. opening: complete
     items that the answer begins with, such as `mcp_list_tools`. size: bytes of the declared
-    definitions, where they are limited.
+    definitions, where they are limited. cites: whether `cite` resolves the citation markers of the
+    answer, which become links.
     """
 
     name: str
@@ -66,6 +67,7 @@ class ToolDeclaration:
     approvals: frozenset[str] = frozenset()
     opening: tuple[Mapping[str, Any], ...] = ()
     size: int = 0
+    cites: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +161,12 @@ class ToolSession(Protocol):
         """
         ...
 
-    def cite(self, cursor: int) -> Citation | None:
-        """The source behind the cursor of a citation marker; None if there is none."""
+    def cite(self, cursor: int, line: int | None = None) -> Citation | None:
+        """The source behind a citation marker; None if there is none.
+
+        cursor: the number of what the model cites. line: the first line that the marker names,
+        from 0; None if it names none.
+        """
         ...
 
     async def close(self) -> None:

@@ -18,9 +18,22 @@ logger = logging.getLogger(__name__)
 
 GROUP = "gpt_oss_server.tools"
 
-_BUILT_IN = (EntryPoint("python", "server.tools.python.tool:open_python", GROUP),)
+_BUILT_IN = (
+    EntryPoint("python", "server.tools.python.tool:open_python", GROUP),
+    EntryPoint("browser", "server.tools.browser.tool:open_browser", GROUP),
+)
 
-_TYPES = {"python": frozenset({"code_interpreter"})}
+_TYPES = {
+    "python": frozenset({"code_interpreter"}),
+    "browser": frozenset(
+        {
+            "web_search",
+            "web_search_2025_08_26",
+            "web_search_preview",
+            "web_search_preview_2025_03_11",
+        }
+    ),
+}
 """The request types of built-in tools, for those that cannot be imported."""
 
 
@@ -29,7 +42,8 @@ class ToolSetup:
     """What a tool is made from.
 
     store: the server's store. options: the server's options whose names begin with the tool's name,
-    without that prefix. parts: other parts of the server, by name, for built-in tools.
+    without that prefix; for `browser`, those of the group "Web search", with their whole names.
+    parts: other parts of the server, by name, for built-in tools.
     """
 
     store: Store

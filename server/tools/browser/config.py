@@ -4,7 +4,7 @@ Source: https://platform.openai.com/docs/guides/tools-web-search
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from server.errors import InvalidRequest
@@ -19,6 +19,7 @@ TYPES = frozenset(
     }
 )
 MOST_DOMAINS = 100
+MOST_RESULTS = 25
 _MOST_DOMAIN = 253
 _MOST_PLACE = 100
 
@@ -66,6 +67,7 @@ def read_config(config: Mapping[str, Any], param: str) -> SearchConfig:
     web = config.get("external_web_access")
     if web is not None and not isinstance(web, bool):
         raise _invalid(param, "external_web_access", "is a boolean")
+    sized = _with_results(SIZES[size], config.get("max_results"), param)
     filters = _object(config, "filters", param)
     allowed = _domains(filters, "allowed_domains", param)
     blocked = _domains(filters, "blocked_domains", param)
@@ -80,7 +82,17 @@ def read_config(config: Mapping[str, Any], param: str) -> SearchConfig:
         echo["filters"] = _echoed_filters(allowed, blocked)
         if web is not None:
             echo["external_web_access"] = web
-    return SearchConfig(kind, SIZES[size], location, allowed, blocked, web is not False, echo)
+    return SearchConfig(kind, sized, location, allowed, blocked, web is not False, echo)
+
+
+def _with_results(size: ContextSize, most: Any, param: str) -> ContextSize:
+    """The size with OpenRouter's limit on the results of a search."""
+    if most is None:
+        return size
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise _invalid(param, "max_results", "is an integer of at least 1")
+    most = min(most, MOST_RESULTS)
+    return replace(size, count=most, most=most)
 
 
 def _echoed_filters(allowed: tuple[str, ...], blocked: tuple[str, ...]) -> dict[str, Any] | None:

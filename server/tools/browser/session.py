@@ -90,6 +90,7 @@ class BrowserSession:
             calls=_CALLS,
             echo=config.echo,
             namespace=BROWSER,
+            cites=True,
         )
 
     @property

@@ -18,6 +18,7 @@ from server.tools.browser.session import BrowserSession
 from server.tools.fetch.addresses import AddressPolicy, parse_networks
 from server.tools.fetch.client import FetchClient
 from server.tools.fetch.urls import FetchPolicy, parse_domains
+from server.tools.registry import ToolSetup
 
 DEFAULT_SEARCH = ("files",)
 """This project's own documentation."""
@@ -70,8 +71,8 @@ class BrowserTool:
 
     @property
     def problem(self) -> str | None:
-        """Why the browser cannot be used: no provider can search."""
-        return self._chain.problem
+        """Why the browser cannot be used: it is not started, or no provider can search."""
+        return "it is not started" if self._loader is None else self._chain.problem
 
     async def start(self) -> None:
         """Open the clients, and begin to index documents."""
@@ -93,3 +94,17 @@ class BrowserTool:
         assert self._loader is not None, "not started"
         settings = read_config(config, context.param)
         return BrowserSession(settings, context, self._chain, self._loader)
+
+
+def open_browser(setup: ToolSetup) -> BrowserTool:
+    """The browser with the server's options. Raises ValueError for invalid ones."""
+    options = setup.options
+    return BrowserTool(
+        BrowserOptions(
+            search=options["search"],
+            allow_private=options["fetch_allow_private"],
+            allow_domain=options["fetch_allow_domain"],
+            proxy=options["egress_proxy"],
+            robots=options["robots"],
+        )
+    )

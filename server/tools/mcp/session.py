@@ -104,7 +104,7 @@ class McpSession:
         """The requests for approval that wait for an answer. See `ToolSession`."""
         return {"approvals": dict(self._pending)} if self._pending else None
 
-    def cite(self, cursor: int) -> Citation | None:
+    def cite(self, cursor: int, line: int | None = None) -> Citation | None:
         """Nothing: results of MCP servers have no cursors."""
         return None
 

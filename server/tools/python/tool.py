@@ -209,7 +209,7 @@ class PythonSession:
             ),
         )
 
-    def cite(self, cursor: int) -> Citation | None:
+    def cite(self, cursor: int, line: int | None = None) -> Citation | None:
         """None: files are cited as such."""
         return None
 

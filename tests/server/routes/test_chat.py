@@ -631,15 +631,15 @@ async def test_the_effective_service_tier_is_returned(open_app: Any) -> None:
 
 async def test_tools_that_are_not_served_are_named(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
-        tools = [TOOL, {"type": "web_search"}]
+        tools = [TOOL, {"type": "file_search"}]
         body = completion(await app.post(PATH, request(tools=tools)))
         emitted = chunks(await app.post(PATH, request(tools=tools, stream=True)))
         plain = completion(await app.post(PATH, request(tools=[TOOL])))
-    assert body["gpt_oss:unserved_tools"] == ["web_search"]
+    assert body["gpt_oss:unserved_tools"] == ["file_search"]
     first, *others = ["gpt_oss:unserved_tools" in chunk for chunk in emitted]
     assert first
     assert not any(others)
-    assert emitted[0]["gpt_oss:unserved_tools"] == ["web_search"]
+    assert emitted[0]["gpt_oss:unserved_tools"] == ["file_search"]
     assert "gpt_oss:unserved_tools" not in plain
 
 

@@ -40,7 +40,7 @@ CUSTOM = "<|channel|>commentary to=functions.c <|message|>free text<|call|>"
 FAILING = {"prompt_contains": "no prompt has this", "completion": ANSWER}
 FUNCTION = {"name": "f", "parameters": {"type": "object"}}
 TOOLS = [{"type": "function", **FUNCTION}, {"type": "custom", "name": "c"}]
-CHAT_TOOLS = [{"type": "function", "function": FUNCTION}, {"type": "web_search"}]
+CHAT_TOOLS = [{"type": "function", "function": FUNCTION}, {"type": "file_search"}]
 LOGPROBS = {"logprobs": True, "top_logprobs": 2}
 RESPONSES, CHAT, LEGACY = "/v1/responses", "/v1/chat/completions", "/v1/completions"
 SAYS = [{"role": "user", "content": "Hi"}]
@@ -206,7 +206,7 @@ async def served(open_app: Any, *lines: Any, **settings: Any) -> AsyncIterator[A
         (ANSWER, {"max_output_tokens": 4, "user": "u", "metadata": {"a": "b"}}),
         (ANSWER, {"instructions": "x", "service_tier": "flex", "store": False}),
         (ANSWER, {"reasoning": {"effort": "high", "summary": "auto", "context": "all_turns"}}),
-        (ANSWER, {"tools": [{"type": "web_search"}]}),
+        (ANSWER, {"tools": [{"type": "file_search"}]}),
         (CALLS, {"tools": TOOLS, "tool_choice": {"type": "function", "name": "f"}}),
         (CUSTOM, {"tools": TOOLS}),
     ],

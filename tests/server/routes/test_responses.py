@@ -227,7 +227,7 @@ async def test_a_custom_tool_and_a_namespace_come_back_as_the_client_knows_them(
     tools = [
         {"type": "custom", "name": "sql"},
         {"type": "namespace", "name": "n", "description": "d", "tools": [TOOL]},
-        {"type": "web_search"},
+        {"type": "file_search"},
     ]
     async with serve(line(custom, "first"), line(nested)) as server:
         one = await server.response(input="first", tools=tools)
@@ -236,7 +236,7 @@ async def test_a_custom_tool_and_a_namespace_come_back_as_the_client_knows_them(
     assert (call["type"], call["name"], call["input"]) == ("custom_tool_call", "sql", "select 1")
     (call,) = two["output"]
     assert (call["type"], call["namespace"], call["name"]) == ("function_call", "n", "f")
-    assert one["gpt_oss:unserved_tools"] == ["web_search"]
+    assert one["gpt_oss:unserved_tools"] == ["file_search"]
 
 
 async def test_an_engine_that_fails_is_a_500(serve: Serve) -> None:

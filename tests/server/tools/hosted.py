@@ -107,7 +107,7 @@ class Session:
         fields = {"outputs": [{"type": "logs", "logs": text}]}
         return ToolResult(f"RESULT {text}", fields=fields)
 
-    def cite(self, cursor: int) -> Citation | None:
+    def cite(self, cursor: int, line: int | None = None) -> Citation | None:
         return None
 
     async def close(self) -> None:

@@ -37,7 +37,7 @@ class SampleSession:
     async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
         yield ToolResult(call.content.upper())
 
-    def cite(self, cursor: int) -> Citation | None:
+    def cite(self, cursor: int, line: int | None = None) -> Citation | None:
         return None
 
     async def close(self) -> None:

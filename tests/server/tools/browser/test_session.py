@@ -471,6 +471,18 @@ def test_the_tool_is_echoed_with_its_defaults(world: World) -> None:
     assert full["external_web_access"] is True
 
 
+def test_the_number_of_results_is_limited_as_openrouter_does() -> None:
+    config = {"type": "web_search", "search_context_size": "low"}
+    sizes = [
+        read_config(config | {"max_results": most}, "plugins.0").size for most in (None, 3, 1000)
+    ]
+    assert [(size.count, size.most, size.tokens) for size in sizes] == [
+        (5, 5, 512),
+        (3, 3, 512),
+        (25, 25, 512),
+    ]
+
+
 def test_the_location_of_chat_is_nested() -> None:
     place = {"type": "approximate", "approximate": {"country": "FR"}}
     assert read_config({"type": "web_search", "user_location": place}, "w").location.country == "FR"
@@ -490,6 +502,7 @@ def test_the_location_of_chat_is_nested() -> None:
         ({"filters": {"blocked_domains": [3]}}, "filters.blocked_domains.0"),
         ({"filters": {"blocked_domains": ["é" * 200]}}, "filters.blocked_domains.0"),
         ({"user_location": "Paris"}, "user_location"),
+        ({"max_results": 0}, "max_results"),
         ({"user_location": {"country": "France"}}, "user_location.country"),
         ({"user_location": {"city": 5}}, "user_location.city"),
     ],

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from harmony.messages import Channel
+from server.store.responses.memory import MemoryStore
+from server.tools import registry
 from server.tools.base import HostedTool, ToolCall, ToolContext, ToolResult
 from server.tools.browser.tool import BrowserOptions, BrowserTool
+from server.tools.registry import ToolSetup
 
 CONTEXT = ToolContext("a", "resp_1", "tools.0", 20.0)
 
@@ -42,6 +45,21 @@ async def test_a_tool_without_a_provider_has_a_problem() -> None:
     tool = BrowserTool(BrowserOptions(search=("brave",)), {})
     await tool.start()
     assert tool.problem == "brave needs a key in BRAVE_SEARCH_API_KEY"
+    await tool.stop()
+
+
+async def test_the_server_makes_the_tool_from_its_options(tmp_path: Path) -> None:
+    options = {
+        "search": (f"files:{tmp_path}",),
+        "fetch_allow_private": (),
+        "fetch_allow_domain": (),
+        "egress_proxy": None,
+        "robots": True,
+    }
+    (tool,) = registry.create(("browser",), lambda name: ToolSetup(MemoryStore(), options))
+    assert tool.problem == "it is not started"
+    await tool.start()
+    assert tool.problem is None
     await tool.stop()
 
 
