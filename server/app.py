@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ from server.routes import (
     tokens,
 )
 from server.settings import DEFAULT_MAX_RUNNING, Settings
+from server.store.approvals.base import KEEP_SECONDS
 from server.store.files.folder import FileFolder
 from server.store.files.library import FileLibrary, FileLimits
 from server.store.responses.base import Store
@@ -59,6 +61,7 @@ from server.store.responses.memory import MemoryStore
 from server.telemetry.readiness import Readiness
 from server.tools import registry
 from server.tools.base import HostedTool
+from server.tools.mcp.approvals import Approvals
 from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.sandbox import PythonSandbox
 from server.tools.registry import ToolSetup
@@ -119,15 +122,23 @@ def create_app(
     library = _library(settings, store, files_folder)
     store_keys = (store.sealing_key,) if store.sealing_key else ()
     container_service = _containers(settings, store, library, sandbox)
+    sealer = Sealer((*settings.encryption_key, *store_keys))
     if tools is None:
-        tools = _tools(settings, store, {"containers": container_service})
+        parts = {
+            "containers": container_service,
+            "mcp_file": settings.mcp,
+            "approvals": Approvals(
+                store.approvals, sealer.seal_text, partial(sealer.unseal_text, seconds=KEEP_SECONDS)
+            ),
+        }
+        tools = _tools(settings, store, parts)
     toolbox = Toolbox(tools)
     context = Context(
         settings,
         gateway,
         created=int(time.time()),
         store=store,
-        sealer=Sealer((*settings.encryption_key, *store_keys)),
+        sealer=sealer,
         body_budget=Budget(settings.max_body_memory),
         tools=toolbox.by_type,
         files=library,

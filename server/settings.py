@@ -130,6 +130,11 @@ class Settings(BaseSettings):
         description="seconds after the start of an answer in which hosted tools may run; after "
         "that the model has to answer",
     )
+    mcp: Path | None = Field(
+        None,
+        description="TOML file with MCP servers, which requests use by `server_label` alone; only "
+        "these may be programs, or have private addresses",
+    )
     search: Several = Field(
         (),
         description="where `web_search` searches (repeatable: the next one where one fails or "
@@ -359,6 +364,19 @@ class Settings(BaseSettings):
             from server.tools.registry import check
 
             check(names)
+        return value
+
+    @field_validator("mcp")
+    @classmethod
+    def _readable_servers(cls, value: Path | None) -> Path | None:
+        if value is not None:
+            # Imported here, because most commands do not need it.
+            from server.tools.mcp.servers import load_servers
+
+            try:
+                load_servers(value)
+            except OSError as error:
+                raise ValueError(f"{value} cannot be read: {error.strerror}") from None
         return value
 
     @field_validator("tool_timeout")

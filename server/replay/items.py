@@ -270,7 +270,8 @@ def _is_user(item: Item) -> bool:
 
 
 def _is_call(item: Item) -> bool:
-    return item["type"] in CALLS or item["type"] in hosted_items.CALLS
+    kinds = (*CALLS, *hosted_items.CALLS, hosted_items.APPROVAL_REQUEST)
+    return item["type"] in kinds
 
 
 def _read(item: Item, where: str, *, before_call: bool) -> Message | None:

@@ -48,6 +48,23 @@ class Sealer:
         }
         return self._fernet.encrypt(zlib.compress(orjson.dumps(content))).decode()
 
+    def seal_text(self, owner: str, text: str) -> str:
+        """The seal of a short text."""
+        return self._fernet.encrypt(orjson.dumps({"owner": owner, "text": text})).decode()
+
+    def unseal_text(self, owner: str, seal: str, seconds: int | None = None) -> str:
+        """The text in a seal that was made for the owner, at most `seconds` ago.
+
+        Raises ValueError for any other text.
+        """
+        try:
+            content = orjson.loads(self._fernet.decrypt(seal, seconds))
+        except InvalidToken:
+            raise ValueError("no seal of this server") from None
+        if content["owner"] != owner or "text" not in content:
+            raise ValueError("no seal of a text for this owner")
+        return str(content["text"])
+
     def open(self, owner: str, seal: str, param: str) -> Message:
         """The message in a seal that was made for the owner.
 
@@ -55,7 +72,7 @@ class Sealer:
         """
         try:
             content = orjson.loads(zlib.decompress(self._fernet.decrypt(seal)))
-        except (InvalidToken, ValueError) as error:
+        except (InvalidToken, ValueError, zlib.error) as error:
             raise _invalid_seal(param) from error
         if content["owner"] != owner:
             raise _invalid_seal(param)

@@ -98,6 +98,7 @@ async def create(
             journal=journal_if_stored,
             background=background,
             sessions=sessions,
+            answered=compiled.answered,
         )
     else:
         await compiled.close()

@@ -18,9 +18,12 @@ logger = logging.getLogger(__name__)
 
 GROUP = "gpt_oss_server.tools"
 
-_BUILT_IN = (EntryPoint("python", "server.tools.python.tool:open_python", GROUP),)
+_BUILT_IN = (
+    EntryPoint("python", "server.tools.python.tool:open_python", GROUP),
+    EntryPoint("mcp", "server.tools.mcp.tool:open_mcp", GROUP),
+)
 
-_TYPES = {"python": frozenset({"code_interpreter"})}
+_TYPES = {"python": frozenset({"code_interpreter"}), "mcp": frozenset({"mcp"})}
 """The request types of built-in tools, for those that cannot be imported."""
 
 

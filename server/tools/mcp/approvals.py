@@ -10,16 +10,15 @@ id of the request.
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from server.errors import InvalidRequest
 from server.ids import new_id
+from server.store.approvals.base import AnsweredRequests
 
 PREFIX = "mcpr"
-MAX_REASON = 4096
-"""Characters of the reason of a refusal that the model gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +39,6 @@ class ProposedCall:
         """A digest of all fields."""
         fields = [self.owner, self.server, self.label, self.name, self.arguments]
         return hashlib.sha256(orjson.dumps(fields)).hexdigest()
-
-
-class AnsweredRequests(Protocol):
-    """Which requests for approval have been answered."""
-
-    async def answered(self, owner: str, request_id: str) -> bool:
-        """Whether the request was claimed."""
-        ...
-
-    async def claim(self, owner: str, request_id: str) -> bool:
-        """Mark a request as answered. False if it was: of several callers, one gets True."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +101,6 @@ def already_answered(param: str) -> InvalidRequest:
     )
 
 
-def refusal(reason: str | None) -> str:
-    """The result that the model gets for a call that the client refused."""
-    text = "The user refused this tool call. Do not repeat it unchanged."
-    reason = (reason or "").strip()[:MAX_REASON]
-    return f"{text} Reason: {reason}" if reason else text
-
-
 @dataclass(frozen=True, slots=True)
 class OpenResponse:
     """A response of the client to a request for approval that the model has not reacted to.
@@ -132,7 +112,6 @@ class OpenResponse:
     index: int
     request_id: str
     approve: bool
-    reason: str | None
     request: Mapping[str, Any] | None
 
 
@@ -151,13 +130,11 @@ def open_responses(items: Iterable[Mapping[str, Any]]) -> tuple[OpenResponse, ..
             requests[str(item.get("id"))] = item
         elif kind == "mcp_approval_response":
             request_id = str(item.get("approval_request_id"))
-            reason = item.get("reason")
             found.append(
                 OpenResponse(
                     index,
                     request_id,
                     item.get("approve") is True,
-                    reason if isinstance(reason, str) else None,
                     requests.get(request_id),
                 )
             )
