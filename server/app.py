@@ -128,7 +128,10 @@ def create_app(
             "containers": container_service,
             "mcp_file": settings.mcp,
             "approvals": Approvals(
-                store.approvals, sealer.seal_text, partial(sealer.unseal_text, seconds=KEEP_SECONDS)
+                store.approvals,
+                sealer.seal_text,
+                partial(sealer.unseal_text, seconds=KEEP_SECONDS),
+                sealer.signatures,
             ),
         }
         tools = _tools(settings, store, parts)

@@ -8,9 +8,10 @@ token ids, so that the next prompt repeats them.
 Source: https://github.com/fernet/spec/blob/master/Spec.md
 """
 
+import hmac
 import logging
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -34,9 +35,12 @@ class Sealer:
     def __init__(self, keys: Sequence[str] = ()) -> None:
         if not keys:
             logger.info("no --encryption-key: sealed reasoning cannot be opened after a restart")
-        self._fernet = MultiFernet(
-            [Fernet(key) for key in keys or [Fernet.generate_key().decode()]]
-        )
+        keys = keys or [Fernet.generate_key().decode()]
+        self._fernet = MultiFernet([Fernet(key) for key in keys])
+        # The context string separates this use of the keys from Fernet's.
+        self._signing = [
+            hmac.digest(urlsafe_b64decode(key), b"signature of a text", "sha256") for key in keys
+        ]
 
     def seal(self, owner: str, message: Message) -> str:
         """The seal of a message that the model made: the value of `encrypted_content`."""
@@ -47,6 +51,10 @@ class Sealer:
             "tokens": None if tokens is None else b64encode(tokens).decode(),
         }
         return self._fernet.encrypt(zlib.compress(orjson.dumps(content))).decode()
+
+    def signatures(self, text: str) -> tuple[str, ...]:
+        """The HMAC-SHA256 of a text with each key, as hexadecimal digits."""
+        return tuple(hmac.new(key, text.encode(), "sha256").hexdigest() for key in self._signing)
 
     def seal_text(self, owner: str, text: str) -> str:
         """The seal of a short text."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from server.errors import InvalidRequest
-from server.tools.mcp.approvals import Approvals, ProposedCall, open_responses, refusal
+from server.tools.mcp.approvals import Approvals, ProposedCall, open_responses
 
 PROPOSED = ProposedCall("owner", "address", "docs", "search", '{"q": 1}')
 REQUEST = {
@@ -37,12 +37,6 @@ def test_equal_calls_have_requests_of_their_own(approvals: Approvals) -> None:
         assert len(ids) == 3
 
 
-def test_a_refusal_tells_the_model_the_reason() -> None:
-    assert "Reason: too dear" in refusal(" too dear ")
-    assert "Reason" not in refusal(None)
-    assert len(refusal("x" * 10_000)) < 5000
-
-
 def test_the_last_responses_are_open() -> None:
     (found,) = open_responses([MESSAGE, REQUEST, RESPONSE])
 
@@ -53,7 +47,7 @@ def test_the_last_responses_are_open() -> None:
 def test_a_response_without_its_request_is_found() -> None:
     (found,) = open_responses([{**RESPONSE, "approve": False, "reason": "no"}])
 
-    assert (found.request, found.approve, found.reason) == (None, False, "no")
+    assert (found.request, found.approve) == (None, False)
 
 
 @pytest.mark.parametrize(
