@@ -156,6 +156,7 @@ def opened_tools(entries: Iterable[HostedEntry], sessions: Sessions) -> tuple[Op
 
 def _check(entries: Iterable[HostedEntry]) -> None:
     seen: set[str] = set()
+    labels: list[Any] = []
     for entry in entries:
         tool = entry.tool
         if (problem := tool.problem) is not None:
@@ -168,9 +169,9 @@ def _check(entries: Iterable[HostedEntry]) -> None:
         if tool.name in seen and not _is_mcp(entry):
             raise invalid(entry.param, f"the tool '{tool.name}' is named twice", "duplicate_tool")
         seen.add(tool.name)
-    labels = [entry.config.get("server_label") for entry in entries if _is_mcp(entry)]
-    if labels:
-        check_servers(labels, "tools")
+        if _is_mcp(entry):
+            labels.append(entry.config.get("server_label"))
+            check_servers(labels, entry.param)
 
 
 def _check_definitions(entries: Sequence[HostedEntry], sessions: Sessions) -> None:
