@@ -1,7 +1,7 @@
 """Creates the ASGI application from the settings, a backend and a store."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -124,17 +124,7 @@ def create_app(
     container_service = _containers(settings, store, library, sandbox)
     sealer = Sealer((*settings.encryption_key, *store_keys))
     if tools is None:
-        parts = {
-            "containers": container_service,
-            "mcp_file": settings.mcp,
-            "approvals": Approvals(
-                store.approvals,
-                sealer.seal_text,
-                partial(sealer.unseal_text, seconds=KEEP_SECONDS),
-                sealer.signatures,
-            ),
-        }
-        tools = _tools(settings, store, parts)
+        tools = _tools(settings, store, container_service, sealer)
     toolbox = Toolbox(tools)
     context = Context(
         settings,
@@ -200,7 +190,16 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
     )
 
 
-def _tools(settings: Settings, store: Store, parts: Mapping[str, Any]) -> tuple[HostedTool, ...]:
+def _tools(
+    settings: Settings, store: Store, containers: ContainerService, sealer: Sealer
+) -> tuple[HostedTool, ...]:
+    unseal = partial(sealer.unseal_text, seconds=KEEP_SECONDS)
+    parts = {
+        "containers": containers,
+        "mcp_file": settings.mcp,
+        "approvals": Approvals(store.approvals, sealer.seal_text, unseal, sealer.signatures),
+    }
+
     def setup(name: str) -> ToolSetup:
         prefix = f"{name}_"
         options = {

@@ -131,9 +131,7 @@ class Settings(BaseSettings):
         "that the model has to answer",
     )
     mcp: Path | None = Field(
-        None,
-        description="TOML file with MCP servers, which requests use by `server_label` alone; only "
-        "these may be programs, or have private addresses",
+        None, description="TOML file with the MCP servers that requests use by `server_label` alone"
     )
     search: Several = Field(
         (),
@@ -370,13 +368,9 @@ class Settings(BaseSettings):
     @classmethod
     def _readable_servers(cls, value: Path | None) -> Path | None:
         if value is not None:
-            # Imported here, because most commands do not need it.
             from server.tools.mcp.servers import load_servers
 
-            try:
-                load_servers(value)
-            except OSError as error:
-                raise ValueError(f"{value} cannot be read: {error.strerror}") from None
+            load_servers(value)
         return value
 
     @field_validator("tool_timeout")

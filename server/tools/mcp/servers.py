@@ -169,10 +169,12 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def load_servers(path: Path) -> dict[str, Server]:
     """The servers in the operator's file, by label.
 
-    Raises ValueError, without values of the file in its message, and OSError.
+    Raises ValueError, without values of the file in its message.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise ValueError(f"{path} is not TOML") from None
     tables = document.get("servers", {})

@@ -47,7 +47,7 @@ class Setup(Protocol):
 def open_mcp(setup: Setup) -> "McpTool":
     """The tool with the operator's servers: the factory of the registry of tools.
 
-    Raises ValueError and OSError for a file that cannot be read.
+    Raises ValueError for a file that cannot be read.
     """
     path: Path | None = setup.parts.get(FILE)
     resolver = SystemResolver()
