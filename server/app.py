@@ -120,9 +120,8 @@ def create_app(
     files_folder = None if store is None else settings.files_folder
     store = MemoryStore() if store is None else store
     library = _library(settings, store, files_folder)
-    store_keys = (store.sealing_key,) if store.sealing_key else ()
     container_service = _containers(settings, store, library, sandbox)
-    sealer = Sealer((*settings.encryption_key, *store_keys))
+    sealer = _sealer(settings, store)
     if tools is None:
         tools = _tools(settings, store, container_service, sealer)
     toolbox = Toolbox(tools)
@@ -176,6 +175,11 @@ def _containers(
 ) -> ContainerService:
     limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
     return ContainerService(store.containers, library, sandbox, limits)
+
+
+def _sealer(settings: Settings, store: Store) -> Sealer:
+    store_keys = (store.sealing_key,) if store.sealing_key else ()
+    return Sealer((*settings.encryption_key, *store_keys))
 
 
 def _gateway(settings: Settings, backend: Backend) -> Gateway:
