@@ -1,8 +1,9 @@
 """Creates the ASGI application from the settings, a backend and a store."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ from server.routes import (
     tokens,
 )
 from server.settings import DEFAULT_MAX_RUNNING, Settings
+from server.store.approvals.base import KEEP_SECONDS
 from server.store.files.folder import FileFolder
 from server.store.files.library import FileLibrary, FileLimits
 from server.store.responses.base import Store
@@ -59,6 +61,7 @@ from server.store.responses.memory import MemoryStore
 from server.telemetry.readiness import Readiness
 from server.tools import registry
 from server.tools.base import HostedTool
+from server.tools.mcp.approvals import Approvals
 from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.sandbox import PythonSandbox
 from server.tools.registry import ToolSetup
@@ -122,17 +125,17 @@ def create_app(
     files_folder = None if store is None else settings.files_folder
     store = MemoryStore() if store is None else store
     library = _library(settings, store, files_folder)
-    store_keys = (store.sealing_key,) if store.sealing_key else ()
     container_service = _containers(settings, store, library, sandbox)
+    sealer = _sealer(settings, store)
     if tools is None:
-        tools = _tools(settings, store, {"containers": container_service})
+        tools = _tools(settings, store, container_service, sealer)
     toolbox = Toolbox(tools)
     context = Context(
         settings,
         gateway,
         created=int(time.time()),
         store=store,
-        sealer=Sealer((*settings.encryption_key, *store_keys)),
+        sealer=sealer,
         body_budget=Budget(settings.max_body_memory),
         tools=toolbox.by_type,
         files=library,
@@ -179,6 +182,11 @@ def _containers(
     return ContainerService(store.containers, library, sandbox, limits)
 
 
+def _sealer(settings: Settings, store: Store) -> Sealer:
+    store_keys = (store.sealing_key,) if store.sealing_key else ()
+    return Sealer((*settings.encryption_key, *store_keys))
+
+
 def _gateway(settings: Settings, backend: Backend) -> Gateway:
     return Gateway(
         backend,
@@ -191,7 +199,16 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
     )
 
 
-def _tools(settings: Settings, store: Store, parts: Mapping[str, Any]) -> tuple[HostedTool, ...]:
+def _tools(
+    settings: Settings, store: Store, containers: ContainerService, sealer: Sealer
+) -> tuple[HostedTool, ...]:
+    unseal = partial(sealer.unseal_text, seconds=KEEP_SECONDS)
+    parts = {
+        "containers": containers,
+        "mcp_file": settings.mcp,
+        "approvals": Approvals(store.approvals, sealer.seal_text, unseal, sealer.signatures),
+    }
+
     def setup(name: str) -> ToolSetup:
         prefix = f"{name}_"
         options = {

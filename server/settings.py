@@ -130,6 +130,9 @@ class Settings(BaseSettings):
         description="seconds after the start of an answer in which hosted tools may run; after "
         "that the model has to answer",
     )
+    mcp: Path | None = Field(
+        None, description="TOML file with the MCP servers that requests use by `server_label` alone"
+    )
     search: Several = Field(
         (),
         description="where `web_search` searches (repeatable: the next one where one fails or "
@@ -359,6 +362,15 @@ class Settings(BaseSettings):
             from server.tools.registry import check
 
             check(names)
+        return value
+
+    @field_validator("mcp")
+    @classmethod
+    def _readable_servers(cls, value: Path | None) -> Path | None:
+        if value is not None:
+            from server.tools.mcp.servers import load_servers
+
+            load_servers(value)
         return value
 
     @field_validator("tool_timeout")

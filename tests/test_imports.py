@@ -39,7 +39,7 @@ LAYERS: dict[str, set[str]] = {
     "generation": {"errors", "ids", "schemas", "threads", "tools"},
     "http": {"context", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
-    "inbound": {"errors", "generation", "replay", "schemas", "store", "threads", "tools"},
+    "inbound": {"errors", "generation", "ids", "replay", "schemas", "store", "threads", "tools"},
     "outbound": {"errors", "generation", "ids", "replay", "schemas", "settings", "store", "tools"},
     "persistence": {"errors", "generation", "outbound", "store"},
     "telemetry": {"store"},

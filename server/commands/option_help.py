@@ -34,7 +34,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "parallel_calls",
         "default_max_output_tokens",
     ),
-    "Hosted tools": ("hosted_tools", "max_tool_rounds", "tool_timeout", "answer_timeout"),
+    "Hosted tools": ("hosted_tools", "max_tool_rounds", "tool_timeout", "answer_timeout", "mcp"),
     "Reasoning": ("raw_reasoning", "reasoning_content", "repetition_guard"),
     "Web search": (
         "search",

@@ -10,7 +10,6 @@ from server.generation.hosted_calls import HostedCalls
 from server.generation.loop import Loop
 from server.generation.outbound_protocol import Outbound
 from server.generation.runs import Emit
-from server.tools.base import ToolCall
 
 logger = logging.getLogger(__name__)
 
@@ -31,10 +30,7 @@ class Cancellation:
 
 
 class Answer:
-    """Implements `server.generation.runs.Producer`.
-
-    pending: a hosted call of an earlier answer, which runs before the first turn.
-    """
+    """Implements `server.generation.runs.Producer`."""
 
     def __init__(
         self,
@@ -43,20 +39,18 @@ class Answer:
         calls: HostedCalls,
         cancellation: Cancellation,
         request_id: str,
-        pending: ToolCall | None = None,
     ) -> None:
         self._loop = loop
         self._outbound = outbound
         self._calls = calls
         self._cancellation = cancellation
         self._request_id = request_id
-        self._pending = pending
 
     async def __call__(self, emit: Emit) -> None:
         """Emit all events. Raises the APIError that the answer ends with."""
         try:
             await emit(self._outbound.start())
-            await self._loop.run(emit, self._pending)
+            await self._loop.run(emit)
         except asyncio.CancelledError:
             if not self._loop.finished:
                 await self._end_early(emit)

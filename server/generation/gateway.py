@@ -29,7 +29,7 @@ from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, Runs
 from server.generation.turn import Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
-from server.tools.base import ToolCall, ToolSession
+from server.tools.base import AnsweredCall, ToolSession
 
 logger = logging.getLogger(__name__)
 
@@ -70,14 +70,14 @@ class Gateway:
         background: bool = False,
         last_events: LastEvents = tuple,
         sessions: Sequence[ToolSession] = (),
-        pending: ToolCall | None = None,
+        answered: Sequence[AnsweredCall] = (),
     ) -> Run:
         """Admit the request and start its run. Raises APIError for errors before sampling.
 
         last_events: called when the answer is complete; its events are the last. sessions: those of
         the request's hosted tools, which are closed when the run ends, or does not start.
-        pending: a call of an earlier answer that runs in one of them before the first turn; its
-        result follows the plan's conversation.
+        answered: calls of an earlier answer that the client approved or refused. Approved ones run
+        before the first turn; their results follow the plan's conversation.
         """
         try:
             ticket = self.admission.enter(plan.priority)
@@ -93,11 +93,11 @@ class Gateway:
             await close_sessions(sessions, request_id)
             raise
         most = plan.max_tool_calls if isinstance(plan, TurnPlan) else None
-        calls = HostedCalls(sessions, self._tool_limits, most, request_id)
+        calls = HostedCalls(sessions, self._tool_limits, most, request_id, answered)
         loop = Loop(turn, outbound, ticket, calls, last_events)
         reason = partial(self.runs.reason, request_id)
         cancellation = Cancellation(lambda: self.runs.ending, reason, background)
-        answer = Answer(loop, outbound, calls, cancellation, request_id, pending)
+        answer = Answer(loop, outbound, calls, cancellation, request_id)
         run = self.runs.start(answer, request_id, journal=journal, background=background)
         run.when_done(ticket.leave)
         return run

@@ -10,7 +10,14 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from server.tools.base import ApprovalRequested, ToolCall, ToolEvent, ToolResult, ToolSession
+from server.tools.base import (
+    AnsweredCall,
+    ApprovalRequested,
+    ToolCall,
+    ToolEvent,
+    ToolResult,
+    ToolSession,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +61,7 @@ class HostedCalls:
     """The sessions of one answer, and how many calls may still run in them.
 
     sessions: closed by `close`. most: the request's limit on calls, None for none. request_id: for
-    the log.
+    the log. answered: calls of an earlier answer, in the order in which approved ones run.
     """
 
     def __init__(
@@ -63,11 +70,17 @@ class HostedCalls:
         limits: ToolLimits = DEFAULT_LIMITS,
         most: int | None = None,
         request_id: str = "",
+        answered: Sequence[AnsweredCall] = (),
     ) -> None:
         self._sessions = tuple(sessions)
-        self._by_recipient = {
+        # A server may have lost a tool that it had when the approval was requested.
+        self._by_recipient: dict[str, ToolSession] = {
+            each.call.recipient: each.session for each in answered
+        }
+        self._by_recipient |= {
             each.recipient: session for session in sessions for each in session.declaration.calls
         }
+        self._answered = tuple(answered)
         self._limits = limits
         self._most = limits.rounds if most is None else min(most, limits.rounds)
         self._ran = 0
@@ -76,6 +89,13 @@ class HostedCalls:
         self._running: _RunningCall | None = None
         self.is_closed = not sessions
         """Whether there is nothing left to close."""
+
+    async def approved(self) -> tuple[ToolCall, ...]:
+        """The calls to run before the first turn. Refusals are recorded."""
+        for each in self._answered:
+            if not each.approved:
+                await each.session.refuse(each.call)
+        return tuple(each.call for each in self._answered if each.approved)
 
     def runs(self, recipient: str | None) -> bool:
         """Whether a session runs calls of this recipient."""

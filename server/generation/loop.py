@@ -60,22 +60,28 @@ class Loop:
         self._earlier: list[TurnFinished] = []
         self._forced = False
 
-    async def run(self, emit: Emit, pending: ToolCall | None) -> None:
-        """Run until the answer is complete. pending: a call that runs before the first turn.
+    async def run(self, emit: Emit) -> None:
+        """Run until the answer is complete: first the calls that the client has approved.
 
         Raises APIError, and BackendFailed if the engine broke off.
         """
-        call = pending
-        if call is None:
-            async with self._ticket.slot():
-                call = await self._sample(emit)
-        while call is not None:
-            turn = await self._turn_after(call, emit)
-            if turn is None:
+        for approved in await self._calls.approved():
+            if not await self._continue_after(approved, emit):
                 return
-            self._turn = turn
+        async with self._ticket.slot():
+            call = await self._sample(emit)
+        while call is not None:
+            if not await self._continue_after(call, emit):
+                return
             async with self._ticket.slot(returning=True):
                 call = await self._sample(emit)
+
+    async def _continue_after(self, call: ToolCall, emit: Emit) -> bool:
+        """Run the call and prepare the next turn; False if the answer is complete."""
+        turn = await self._turn_after(call, emit)
+        if turn is not None:
+            self._turn = turn
+        return turn is not None
 
     async def _sample(self, emit: Emit) -> ToolCall | None:
         """All samplings of the turn, each after the one before is closed.

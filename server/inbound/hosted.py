@@ -16,6 +16,8 @@ from server.inbound.tools import OpenedTool
 from server.schemas.fields import array, declaration, invalid, mapping, string
 from server.schemas.limits import MAX_TOOLS
 from server.tools.base import HostedTool, ToolContext, ToolSession
+from server.tools.mcp.limits import check_definitions, check_servers
+from server.tools.mcp.servers import BUILT_IN_LABELS
 
 logger = logging.getLogger(__name__)
 
@@ -93,10 +95,23 @@ def _entries(
     items: Iterable[tuple[str, Any]], tools: Mapping[str, HostedTool]
 ) -> Iterator[HostedEntry]:
     for where, item in items:
-        kind = string(mapping(item, where).get("type"), f"{where}.type")
+        item = _alias(mapping(item, where))
+        kind = string(item.get("type"), f"{where}.type")
         if kind in tools:
             declaration(item, where)
             yield HostedEntry(tools[kind], item, where)
+
+
+def _alias(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entry of the built-in tool that one of vLLM's labels of `mcp` stands for, if any.
+
+    A public URL means a server of the client's own; vLLM's clients send a local one.
+    """
+    url = item.get("server_url")
+    if item.get("type") != "mcp" or (isinstance(url, str) and url.startswith("https:")):
+        return item
+    label = item.get("server_label")
+    return BUILT_IN_LABELS.get(label, item) if isinstance(label, str) else item
 
 
 @asynccontextmanager
@@ -113,6 +128,8 @@ async def opened(
     try:
         for _ in range(answers):
             sessions.append(await _open(entries, context) if entries else ())
+        if sessions:
+            _check_definitions(entries, sessions[0])
         yield tuple(sessions)
     except BaseException:
         await close(session for answer in sessions for session in answer)
@@ -139,6 +156,7 @@ def opened_tools(entries: Iterable[HostedEntry], sessions: Sessions) -> tuple[Op
 
 def _check(entries: Iterable[HostedEntry]) -> None:
     seen: set[str] = set()
+    labels: list[Any] = []
     for entry in entries:
         tool = entry.tool
         if (problem := tool.problem) is not None:
@@ -148,9 +166,23 @@ def _check(entries: Iterable[HostedEntry]) -> None:
                 code="tool_unavailable",
             )
         # MCP servers are entries of one tool.
-        if tool.name in seen and "mcp" not in tool.types:
+        if tool.name in seen and not _is_mcp(entry):
             raise invalid(entry.param, f"the tool '{tool.name}' is named twice", "duplicate_tool")
         seen.add(tool.name)
+        if _is_mcp(entry):
+            labels.append(entry.config.get("server_label"))
+            check_servers(labels, entry.param)
+
+
+def _check_definitions(entries: Sequence[HostedEntry], sessions: Sessions) -> None:
+    pairs = zip(entries, sessions, strict=True)
+    servers = [session.declaration for entry, session in pairs if _is_mcp(entry)]
+    if servers:
+        check_definitions(servers, "tools")
+
+
+def _is_mcp(entry: HostedEntry) -> bool:
+    return "mcp" in entry.tool.types
 
 
 async def _open(entries: Sequence[HostedEntry], context: AnswerContext) -> Sessions:

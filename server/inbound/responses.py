@@ -1,13 +1,14 @@
 """Compiles Responses requests, with the stored items of the conversation."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
 from server import threads
 from server.generation.plan import TurnPlan
+from server.inbound.approvals import lost_tools, read_answered_calls
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
 from server.inbound.grammar import ConstraintRequest, constrain_plan
@@ -37,6 +38,7 @@ from server.store.responses.base import (
     StoreUnavailable,
     ToolState,
 )
+from server.tools.base import AnsweredCall
 
 LOGPROBS = "message.output_text.logprobs"
 UNSUPPORTED = ("context_management", "moderation", "prompt")
@@ -46,11 +48,13 @@ UNSUPPORTED = ("context_management", "moderation", "prompt")
 class CompiledResponse(CompiledRequest):
     """A compiled Responses request, with what is stored with its answer.
 
-    prior: the earlier turns. input: the request's own items.
+    prior: the earlier turns. input: the request's own items. answered: calls of an earlier answer
+    that the request approves or refuses.
     """
 
     prior: PriorTurns
     input: tuple[StoredItem, ...]
+    answered: tuple[AnsweredCall, ...] = field(default=(), kw_only=True)
 
     @property
     def plan(self) -> TurnPlan:
@@ -101,6 +105,25 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         compiled = _compile(request, prior, restored, tools, context)
         return replace(compiled, sessions=sessions) if entries else compiled
 
+    async def with_approvals(compiled: CompiledResponse) -> CompiledResponse:
+        """The request with the calls that it approves or refuses."""
+        if "mcp" not in context.tools:
+            return compiled
+        stored = {item.item["id"]: item for item in (*prior.items, *compiled.input)}
+        answered = await read_answered_calls(
+            [each.item for each in prior.items],
+            [each.item for each in compiled.input],
+            stored,
+            compiled.sessions[0] if compiled.sessions else (),
+        )
+        if not answered:
+            return compiled
+        plans = tuple(
+            replace(plan, tools=(*plan.tools, *lost_tools(answered, plan.tools)))
+            for plan in compiled.plans
+        )
+        return replace(compiled, plans=plans, answered=answered)
+
     makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(prior.items, known.values(), *output_up_to_call.values())
     large = [*(one.item for one in stored), *_large_fields(request)]
@@ -112,7 +135,8 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         history=_items_before(prior, received, known) if entries else (),
     )
     async with opened(entries, answer) as sessions:
-        return await threads.run(partial(work, sessions), small=is_small)
+        compiled = await threads.run(partial(work, sessions), small=is_small)
+        return await with_approvals(compiled)
 
 
 def _items_before(

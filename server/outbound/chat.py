@@ -12,7 +12,7 @@ from typing import Any
 
 from harmony.events import Header, MessageStarted
 from harmony.messages import Channel, Message
-from server.errors import APIError
+from server.errors import APIError, InvalidRequest
 from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
@@ -36,6 +36,7 @@ from server.outbound.deltas import (
 )
 from server.outbound.hosted.usage import CallCounter
 from server.outbound.logprobs import logprob_entries
+from server.tools.base import ApprovalRequested
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ class ChatOutbound:
             case CallEnded():
                 self.call_counter.add(event)
                 self._messages.append(event.message)
+            case ApprovalRequested():
+                raise approval_required(event.item)
         # Calls that the server runs are not shown, but for their number in the usage.
         return []
 
@@ -251,3 +254,17 @@ class ChatOutbound:
 
 def _logprobs(entries: list[dict[str, Any]] | None) -> dict[str, Any] | None:
     return None if entries is None else {"content": entries, "refusal": None}
+
+
+def approval_required(item: Mapping[str, Any]) -> InvalidRequest:
+    """The error for a call that needs the client's approval, which this API has no form for.
+
+    item: the item `mcp_approval_request` that the Responses API has.
+    """
+    return InvalidRequest(
+        f"A call of '{item.get('name')}' of the MCP server '{item.get('server_label')}' needs your"
+        " approval, which Chat Completions cannot request. Use /v1/responses, or set"
+        " 'require_approval' to 'never' for this tool.",
+        param="tools",
+        code="approval_required",
+    )

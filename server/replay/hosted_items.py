@@ -10,6 +10,7 @@ from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
 from server.replay.arguments import same_arguments
+from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import array, mapping, optional_string, string
 from server.store.items import Item, StoredItem
 
@@ -30,6 +31,9 @@ TYPES = OUTPUT | {APPROVAL_RESPONSE}
 
 ABOUT_MCP = frozenset({APPROVAL_REQUEST, APPROVAL_RESPONSE, LISTING})
 """The types of items that the model need not read: they are about servers, or about calls."""
+
+MAX_REASON = 4096
+"""Characters of the reason of a refusal that the model gets."""
 
 _OUTPUT_LEFT_OUT = "[output left out]"
 _COMPARED = {
@@ -76,17 +80,22 @@ class HostedItems:
         self, items: Iterable[StoredItem], received: Iterable[StoredItem], enabled: Enabled
     ) -> None:
         self._enabled = enabled
-        ran = {
-            _approval(stored.item)
-            for stored in items
-            if stored.item["type"] == MCP and stored.result is not None
-        }
-        answered = {
+        items = tuple(items)
+        calls = [stored for stored in items if stored.item["type"] == MCP]
+        ran = {_approval(stored.item) for stored in calls if stored.result is not None}
+        approved = {
             _approval(stored.item)
             for stored in received
-            if stored.item["type"] == APPROVAL_RESPONSE
+            if stored.item["type"] == APPROVAL_RESPONSE and stored.item.get("approve") is True
         }
-        self._runs = ran | answered
+        self._refusals = {
+            _approval(stored.item): refusal(stored.item.get("reason"))
+            for stored in items
+            if stored.item["type"] == APPROVAL_RESPONSE and stored.item.get("approve") is not True
+        }
+        # Where the server stored nothing, an item `mcp_call` stands for the call and its result.
+        elsewhere = {_approval(stored.item) for stored in calls if stored.result is None}
+        self._runs = ran | (approved - elsewhere)
         self._requested: set[str | None] = set()
 
     def read(self, stored: StoredItem, where: str, *, earlier: bool) -> Sequence[Message] | None:
@@ -97,10 +106,11 @@ class HostedItems:
         """
         item = stored.item
         kind = item["type"]
-        if kind == APPROVAL_REQUEST and stored.message is not None:
-            return self._approval_request(item, stored.message)
+        is_read = earlier or MCP in self._enabled
+        if kind == APPROVAL_REQUEST and (is_read or stored.message is not None):
+            return self._approval_request(item, stored.message, where)
         if kind in ABOUT_MCP:
-            return () if earlier or MCP in self._enabled else None
+            return () if is_read else None
         if kind not in CALLS:
             return None
         if stored.message is not None or stored.result is not None:
@@ -118,12 +128,36 @@ class HostedItems:
             return (stored.result,)
         return None if stored.message is None else (stored.message, stored.result)
 
-    def _approval_request(self, item: Item, call: Message) -> Sequence[Message]:
-        """The call, if it ran later or is going to run now."""
-        if item["id"] not in self._runs:
+    def _approval_request(
+        self, item: Item, sampled: Message | None, where: str
+    ) -> Sequence[Message]:
+        """The call, if it ran later, or is going to run now, or was refused."""
+        request_id = item["id"]
+        if request_id in self._refusals:
+            call = sampled or _requested_call(item, where)
+            text = self._refusals[request_id]
+            author = Author(Role.TOOL, call.recipient)
+            return call, Message(author, text, call.channel, "assistant")
+        if request_id not in self._runs:
             return ()
-        self._requested.add(item["id"])
-        return (call,)
+        self._requested.add(request_id)
+        return (sampled or _requested_call(item, where),)
+
+
+def refusal(reason: Any) -> str:
+    """The result that the model gets for a call that the client refused."""
+    text = "The user refused this tool call. Do not repeat it unchanged."
+    reason = reason.strip()[:MAX_REASON] if isinstance(reason, str) else ""
+    return f"{text} Reason: {reason}" if reason else text
+
+
+def _requested_call(item: Item, where: str) -> Message:
+    """The call that a request for approval shows, where the server did not store it."""
+    label = called_name(item.get("server_label"), f"{where}.server_label")
+    name = called_name(item.get("name"), f"{where}.name")
+    arguments = string(item.get("arguments"), f"{where}.arguments")
+    to = recipient(name, label)
+    return Message(Author(Role.ASSISTANT), arguments, Channel.COMMENTARY, to, "json")
 
 
 def _approval(item: Item) -> str | None:

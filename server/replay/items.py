@@ -112,7 +112,7 @@ def resolve(
     if unsupported == "error":
         plain = [stored.item for stored in resolved]
         refuse_unreadable(plain, param)
-        own = {stored.item["id"] for stored in resolved if _is_own(stored, known)}
+        own = {stored.item["id"] for stored in resolved if _is_own(stored)}
         unsupported_items.refuse_unreadable(plain, param, own)
     return resolved
 
@@ -153,10 +153,9 @@ def messages(
     return messages
 
 
-def _is_own(stored: StoredItem, known: Mapping[str, StoredItem]) -> bool:
-    """Whether this server made the item, so that it needs no note."""
-    about_mcp = stored.item["type"] in hosted_items.ABOUT_MCP and stored.item["id"] in known
-    return about_mcp or stored.message is not None
+def _is_own(stored: StoredItem) -> bool:
+    """Whether the item needs no note: this server made it, or the model need not read it."""
+    return stored.item["type"] in hosted_items.ABOUT_MCP or stored.message is not None
 
 
 def unchanged(item: Item, stored: StoredItem, where: str) -> bool:
@@ -270,7 +269,8 @@ def _is_user(item: Item) -> bool:
 
 
 def _is_call(item: Item) -> bool:
-    return item["type"] in CALLS or item["type"] in hosted_items.CALLS
+    kinds = (*CALLS, *hosted_items.CALLS, hosted_items.APPROVAL_REQUEST)
+    return item["type"] in kinds
 
 
 def _read(item: Item, where: str, *, before_call: bool) -> Message | None:

@@ -8,9 +8,10 @@ token ids, so that the next prompt repeats them.
 Source: https://github.com/fernet/spec/blob/master/Spec.md
 """
 
+import hmac
 import logging
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -34,9 +35,12 @@ class Sealer:
     def __init__(self, keys: Sequence[str] = ()) -> None:
         if not keys:
             logger.info("no --encryption-key: sealed reasoning cannot be opened after a restart")
-        self._fernet = MultiFernet(
-            [Fernet(key) for key in keys or [Fernet.generate_key().decode()]]
-        )
+        keys = keys or [Fernet.generate_key().decode()]
+        self._fernet = MultiFernet([Fernet(key) for key in keys])
+        # The context string separates this use of the keys from Fernet's.
+        self._signing = [
+            hmac.digest(urlsafe_b64decode(key), b"signature of a text", "sha256") for key in keys
+        ]
 
     def seal(self, owner: str, message: Message) -> str:
         """The seal of a message that the model made: the value of `encrypted_content`."""
@@ -48,6 +52,27 @@ class Sealer:
         }
         return self._fernet.encrypt(zlib.compress(orjson.dumps(content))).decode()
 
+    def signatures(self, text: str) -> tuple[str, ...]:
+        """The HMAC-SHA256 of a text with each key, as hexadecimal digits."""
+        return tuple(hmac.new(key, text.encode(), "sha256").hexdigest() for key in self._signing)
+
+    def seal_text(self, owner: str, text: str) -> str:
+        """The seal of a short text."""
+        return self._fernet.encrypt(orjson.dumps({"owner": owner, "text": text})).decode()
+
+    def unseal_text(self, owner: str, seal: str, seconds: int | None = None) -> str:
+        """The text in a seal that was made for the owner, at most `seconds` ago.
+
+        Raises ValueError for any other text.
+        """
+        try:
+            content = orjson.loads(self._fernet.decrypt(seal, seconds))
+        except InvalidToken:
+            raise ValueError("no seal of this server") from None
+        if content["owner"] != owner or "text" not in content:
+            raise ValueError("no seal of a text for this owner")
+        return str(content["text"])
+
     def open(self, owner: str, seal: str, param: str) -> Message:
         """The message in a seal that was made for the owner.
 
@@ -55,7 +80,7 @@ class Sealer:
         """
         try:
             content = orjson.loads(zlib.decompress(self._fernet.decrypt(seal)))
-        except (InvalidToken, ValueError) as error:
+        except (InvalidToken, ValueError, zlib.error) as error:
             raise _invalid_seal(param) from error
         if content["owner"] != owner:
             raise _invalid_seal(param)

@@ -101,6 +101,7 @@ async def create(
             background=background,
             sessions=sessions,
             last_events=_remembering(context, owner, response_id, outbound, sessions),
+            answered=compiled.answered,
         )
     else:
         await compiled.close()

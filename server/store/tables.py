@@ -216,6 +216,14 @@ container_files = Table(
     sqlite_autoincrement=True,
 )
 
+answered_approvals = Table(
+    "answered_approvals",
+    metadata,
+    Column("owner", ID, primary_key=True),
+    Column("request", ID, primary_key=True),
+    Column("answered_at", Double, nullable=False, index=True),
+)
+
 SEAL = "seal"
 secrets = Table(
     "secrets",

@@ -7,7 +7,7 @@ Tools of third parties are registered under the entry-point group `gpt_oss_serve
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from harmony.grammar import CallableTool
 from harmony.messages import Channel, FunctionTool, ToolNamespace
@@ -172,6 +172,36 @@ class ToolSession(Protocol):
     async def close(self) -> None:
         """Free what the session uses for this answer alone. Safe to call twice."""
         ...
+
+
+@runtime_checkable
+class ApprovalSession(ToolSession, Protocol):
+    """A session of a tool whose calls clients approve or refuse."""
+
+    async def check(self, call: ToolCall, param: str) -> None:
+        """Check that the client may answer the request for approval of a call.
+
+        call: with the `approval_request_id`, and the content of the request for approval. Raises
+        InvalidRequest for `param`.
+        """
+        ...
+
+    async def refuse(self, call: ToolCall) -> bool:
+        """Record that the client refused a call, after `check`. False if it was answered before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredCall:
+    """A call of an earlier answer that the client approved or refused.
+
+    session: the session that requested the approval, as this answer has it. An approved call runs
+    in it before the first turn.
+    """
+
+    call: ToolCall
+    session: ApprovalSession
+    approved: bool
 
 
 def tool_state(sessions: Iterable[ToolSession]) -> dict[str, Mapping[str, Any]]:

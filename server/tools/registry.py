@@ -21,6 +21,7 @@ GROUP = "gpt_oss_server.tools"
 _BUILT_IN = (
     EntryPoint("python", "server.tools.python.tool:open_python", GROUP),
     EntryPoint("browser", "server.tools.browser.tool:open_browser", GROUP),
+    EntryPoint("mcp", "server.tools.mcp.tool:open_mcp", GROUP),
 )
 
 _TYPES = {
@@ -33,6 +34,7 @@ _TYPES = {
             "web_search_preview_2025_03_11",
         }
     ),
+    "mcp": frozenset({"mcp"}),
 }
 """The request types of built-in tools, for those that cannot be imported."""
 

@@ -136,7 +136,20 @@ def test_the_script_is_a_variable_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPT_OSS_SCRIPT", "s.jsonl")
     monkeypatch.setenv("GPT_OSS_BACKEND", "scripted")
     assert Settings().script == "s.jsonl"
-    assert {*VARIABLES, "script"} == {*Settings.model_fields}
+    assert {*VARIABLES, "script", "mcp"} == {*Settings.model_fields}
+
+
+def test_the_file_of_mcp_servers_is_read_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mcp.toml"
+    file.write_text('[servers.docs]\nurl = "https://docs.example/mcp"\n')
+    monkeypatch.setenv("GPT_OSS_MCP", str(file))
+    assert Settings().mcp == file
+    file.write_text('[servers.container]\nurl = "https://docs.example/mcp"\n')
+    assert "this label names a built-in tool" in problem()
+    monkeypatch.setenv("GPT_OSS_MCP", str(tmp_path / "none.toml"))
+    assert "none.toml cannot be read: No such file" in problem()
 
 
 def test_a_sandbox_is_a_process_or_a_url() -> None:

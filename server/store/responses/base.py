@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from harmony.messages import Message
 from server.errors import NotFound, Unavailable
+from server.store.approvals.base import AnsweredRequests
 from server.store.change_signal import ChangeSignal
 from server.store.chat_completions.base import ChatCompletionStore
 from server.store.containers.base import ContainerStore
@@ -171,6 +172,11 @@ class Store(Protocol):
     @property
     def containers(self) -> ContainerStore:
         """The store of containers, in the same place."""
+        ...
+
+    @property
+    def approvals(self) -> AnsweredRequests:
+        """Which requests for approval have been answered, in the same place."""
         ...
 
     async def start(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from server.store import codec
+from server.store.approvals.memory import MemoryAnsweredRequests
 from server.store.change_signal import ChangeSignal, ChangeSignals
 from server.store.chat_completions.memory import MemoryChatCompletions
 from server.store.containers.memory import MemoryContainers
@@ -52,6 +53,7 @@ class MemoryStore:
         self.conversations = MemoryConversations(capacity, most)
         self.files = MemoryFiles()
         self.containers = MemoryContainers()
+        self.approvals = MemoryAnsweredRequests()
         self._capacity = capacity
         self._most = most
         self._sizes = MemorySizes()

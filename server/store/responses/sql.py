@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.ids import new_id
 from server.store import chains, codec, rows, vacuum
+from server.store.approvals.sql import SqlAnsweredRequests
 from server.store.change_signal import ChangeSignal, ChangeSignals
 from server.store.chat_completions.sql import SqlChatCompletions
 from server.store.containers.sql import SqlContainers
@@ -84,6 +85,7 @@ class SqlStore:
         self.conversations = SqlConversations(database)
         self.files = SqlFiles(database)
         self.containers = SqlContainers(database)
+        self.approvals = SqlAnsweredRequests(database)
         self._replace = _replacing(database)
         self.sealing_key: str | None = None
         self._gateway = new_id(GATEWAY)
@@ -372,6 +374,7 @@ class SqlStore:
             continue
         deleted += await self.conversations.sweep(age)
         deleted += await self.chat_completions.sweep(age)
+        await self.approvals.sweep(age)
         await vacuum.shrink(self.database)
         return deleted
 

@@ -1,6 +1,6 @@
 """Checks a URL before anything is resolved: scheme, port, credentials, spelling of the host."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -57,7 +57,7 @@ class FetchPolicy:
 
     addresses: AddressPolicy = field(default_factory=AddressPolicy)
     domains: tuple[AllowedDomain, ...] = ()
-    ports: frozenset[int] = PORTS
+    ports: Container[int] = PORTS
 
     def allows_domain(self, host: str, port: int) -> bool:
         """Whether the operator allows the name with whatever address it has."""

@@ -3,23 +3,29 @@
 A call that needs approval ends the answer with an item `mcp_approval_request`. The client answers
 with an `mcp_approval_response` in a later request. The response is accepted only if this server
 made the request, for the same owner, server, tool and arguments, and only once. What proves this is
-in the state that is stored with the answer. For an answer that is not stored, it is sealed in the
-id of the request.
+in the state that is stored with the answer. The id of the request is signed, too, for clients that
+send stored items again. For an answer that is not stored, the proof is sealed in the id.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from server.errors import InvalidRequest
 from server.ids import new_id
+from server.store.approvals.base import KEEP_SECONDS, AnsweredRequests
 
 PREFIX = "mcpr"
-MAX_REASON = 4096
-"""Characters of the reason of a refusal that the model gets."""
+_TIME = slice(len(PREFIX) + 1, len(PREFIX) + 9)
+_RANDOM = 24
+_SIGNATURE = 32
+_SIGNED = len(PREFIX) + 1 + 8 + _RANDOM + _SIGNATURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +48,26 @@ class ProposedCall:
         return hashlib.sha256(orjson.dumps(fields)).hexdigest()
 
 
-class AnsweredRequests(Protocol):
-    """Which requests for approval have been answered."""
-
-    async def answered(self, owner: str, request_id: str) -> bool:
-        """Whether the request was claimed."""
-        ...
-
-    async def claim(self, owner: str, request_id: str) -> bool:
-        """Mark a request as answered. False if it was: of several callers, one gets True."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Approvals:
     """Makes and checks requests for approval.
 
     seal: the sealed form of a text, for an owner. unseal: the text of a seal that was made for the
-    owner; raises ValueError for any other.
+    owner; raises ValueError for any other. signatures: those that a text may have, as hexadecimal
+    digits; the first is that of new requests. Empty where nothing is signed.
     """
 
     answered: AnsweredRequests
     seal: Callable[[str, str], str]
     unseal: Callable[[str, str], str]
+    signatures: Callable[[str], Sequence[str]] = lambda _: ()
 
     def request_id(self, proposed: ProposedCall, *, stored: bool) -> str:
         """The id of a new request. stored: whether its digest is stored with the answer."""
         if stored:
-            return new_id(PREFIX)
+            name = f"{PREFIX}_{int(time.time()):08x}{secrets.token_hex(_RANDOM // 2)}"
+            signatures = self.signatures(f"{proposed.digest}.{name}")
+            return f"{name}{signatures[0][:_SIGNATURE]}" if signatures else name
         # The random id makes the seals of equal calls differ, as each is answered once.
         text = f"{proposed.digest}.{new_id(PREFIX)}"
         return f"{PREFIX}_{self.seal(proposed.owner, text)}"
@@ -82,6 +80,8 @@ class Approvals:
         pending: the digests of stored requests, by id. Raises InvalidRequest for `param`.
         """
         digest = pending.get(request_id) or self._sealed_digest(request_id, proposed.owner)
+        if digest is None and self._is_signed(request_id, proposed):
+            digest = proposed.digest
         if digest is None:
             raise InvalidRequest(
                 f"'{param}' names no request for approval of this conversation.",
@@ -96,6 +96,16 @@ class Approvals:
             )
         if await self.answered.answered(proposed.owner, request_id):
             raise already_answered(param)
+
+    def _is_signed(self, request_id: str, proposed: ProposedCall) -> bool:
+        """Whether the id was made for the call, at most `KEEP_SECONDS` ago."""
+        if len(request_id) != _SIGNED or not request_id.isascii():
+            return False
+        name, signature = request_id[:-_SIGNATURE], request_id[-_SIGNATURE:]
+        possible = self.signatures(f"{proposed.digest}.{name}")
+        if not any(hmac.compare_digest(signature, each[:_SIGNATURE]) for each in possible):
+            return False
+        return int(name[_TIME], 16) > time.time() - KEEP_SECONDS
 
     def _sealed_digest(self, request_id: str, owner: str) -> str | None:
         try:
@@ -114,13 +124,6 @@ def already_answered(param: str) -> InvalidRequest:
     )
 
 
-def refusal(reason: str | None) -> str:
-    """The result that the model gets for a call that the client refused."""
-    text = "The user refused this tool call. Do not repeat it unchanged."
-    reason = (reason or "").strip()[:MAX_REASON]
-    return f"{text} Reason: {reason}" if reason else text
-
-
 @dataclass(frozen=True, slots=True)
 class OpenResponse:
     """A response of the client to a request for approval that the model has not reacted to.
@@ -132,7 +135,6 @@ class OpenResponse:
     index: int
     request_id: str
     approve: bool
-    reason: str | None
     request: Mapping[str, Any] | None
 
 
@@ -151,13 +153,11 @@ def open_responses(items: Iterable[Mapping[str, Any]]) -> tuple[OpenResponse, ..
             requests[str(item.get("id"))] = item
         elif kind == "mcp_approval_response":
             request_id = str(item.get("approval_request_id"))
-            reason = item.get("reason")
             found.append(
                 OpenResponse(
                     index,
                     request_id,
                     item.get("approve") is True,
-                    reason if isinstance(reason, str) else None,
                     requests.get(request_id),
                 )
             )

@@ -33,6 +33,13 @@ from server.tools.mcp.rules import (
     read_filter,
 )
 
+BUILT_IN_LABELS: Mapping[str, Mapping[str, Any]] = {
+    "code_interpreter": {"type": "code_interpreter", "container": {"type": "auto"}},
+    "container": {"type": "code_interpreter", "container": {"type": "auto"}},
+    "web_search_preview": {"type": "web_search_preview"},
+}
+"""vLLM's labels of its own tools, with the entry of `tools` that each stands for."""
+
 MAX_TIMEOUT = 3600.0
 MAX_HEADERS = 64
 MAX_HEADER = 8192
@@ -162,10 +169,12 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def load_servers(path: Path) -> dict[str, Server]:
     """The servers in the operator's file, by label.
 
-    Raises ValueError, without values of the file in its message, and OSError.
+    Raises ValueError, without values of the file in its message.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise ValueError(f"{path} is not TOML") from None
     tables = document.get("servers", {})
@@ -178,6 +187,8 @@ def _load_server(label: str, table: Any, path: Path) -> Server:
     where = f"{path}: [servers.{label}]"
     try:
         check_label(label)
+        if label in BUILT_IN_LABELS:
+            raise ValueError("this label names a built-in tool")
         read = _Table.model_validate(table)
         return read.server(label)
     except ValidationError as error:

@@ -102,7 +102,9 @@ class McpSession:
     @property
     def state(self) -> Mapping[str, Any] | None:
         """The requests for approval that wait for an answer. See `ToolSession`."""
-        return {"approvals": dict(self._pending)} if self._pending else None
+        # Where there were some, an empty state replaces the stored one.
+        has_state = self._pending or self._context.state
+        return {"approvals": dict(self._pending)} if has_state else None
 
     def cite(self, cursor: int, line: int | None = None) -> Citation | None:
         """Nothing: results of MCP servers have no cursors."""

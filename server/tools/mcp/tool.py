@@ -6,13 +6,17 @@ Source: https://platform.openai.com/docs/guides/tools-connectors-mcp
 import asyncio
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from server.errors import InvalidRequest
 from server.tools.base import ToolContext
+from server.tools.fetch.addresses import AddressPolicy, parse_networks
+from server.tools.fetch.guard import Guard, SystemResolver, guard_transport
+from server.tools.fetch.urls import FetchPolicy
 from server.tools.mcp.approvals import Approvals
 from server.tools.mcp.entry import read_server
-from server.tools.mcp.servers import Server
+from server.tools.mcp.servers import Server, load_servers
 
 if TYPE_CHECKING:
     from server.tools.mcp.http import GuardTransport
@@ -20,8 +24,42 @@ if TYPE_CHECKING:
     from server.tools.mcp.session import McpSession
 
 NAME = "mcp"
+FILE = "mcp_file"
+"""The name of the setup's part that is the path of the operator's file, or None."""
+APPROVALS = "approvals"
+"""The name of the setup's part that is an `Approvals`."""
+
+_PORTS = range(1, 65536)
+_EVERYWHERE = ("0.0.0.0/0", "::/0")
 _STOPPED = "it is not running"
 _MISSING = "the extra 'mcp' is not installed (pip install 'gpt-oss-server[mcp]')"
+
+
+class Setup(Protocol):
+    """What a tool is made from."""
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """Parts of the server, by name."""
+        ...
+
+
+def open_mcp(setup: Setup) -> "McpTool":
+    """The tool with the operator's servers: the factory of the registry of tools.
+
+    Raises ValueError for a file that cannot be read.
+    """
+    path: Path | None = setup.parts.get(FILE)
+    resolver = SystemResolver()
+    public = Guard(FetchPolicy(ports=_PORTS), resolver)
+    anywhere = FetchPolicy(AddressPolicy(parse_networks(_EVERYWHERE)), ports=_PORTS)
+    private = Guard(anywhere, resolver)
+
+    def guard(transport: Any, allow_private: bool) -> Any:
+        return guard_transport(transport, private if allow_private else public)
+
+    servers = {} if path is None else load_servers(path)
+    return McpTool(servers, guard, setup.parts[APPROVALS])
 
 
 class McpTool:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +31,7 @@ from server.generation.turn_events import (
     TurnEvent,
     TurnFinished,
 )
-from server.tools.base import ApprovalRequested, ToolCall, ToolProgress
+from server.tools.base import AnsweredCall, ApprovalRequested, ToolCall, ToolProgress
 from tests.server.tools.hosted import (
     PYTHON,
     SEARCH,
@@ -414,9 +415,29 @@ async def test_a_request_for_approval_ends_the_answer(start_engine: StartEngine)
 PENDING = ToolCall("mcp_1", "python", Channel.ANALYSIS, "1")
 
 
+class ApprovingSession(Session):
+    """A session that records refusals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[ToolCall] = []
+
+    async def check(self, call: ToolCall, param: str) -> None:
+        """Accept any."""
+
+    async def refuse(self, call: ToolCall) -> bool:
+        self.refused.append(call)
+        return True
+
+
+def approved(session: ApprovingSession) -> AnsweredCall:
+    return AnsweredCall(PENDING, session, approved=True)
+
+
 async def test_a_pending_call_runs_before_the_first_turn(start_engine: StartEngine) -> None:
     engine = await start_engine(answer())
-    recorder = await play(gateway(engine), session := Session(), pending=PENDING)
+    session = ApprovingSession()
+    recorder = await play(gateway(engine), session, answered=[approved(session)])
     assert session.calls == [PENDING]
     history = render(plan(QUESTION).conversation)[: -len(ASSISTANT)]
     (request,) = engine.requests
@@ -429,10 +450,46 @@ async def test_a_pending_call_runs_before_the_first_turn(start_engine: StartEngi
     assert (usage.input, usage.later_input) == (len(request.prompt_token_ids), 0)
 
 
-async def test_a_pending_call_may_ask_again(start_engine: StartEngine) -> None:
+async def test_approved_calls_run_in_order_before_the_first_turn(
+    start_engine: StartEngine,
+) -> None:
     engine = await start_engine(answer())
-    pending = ToolCall("mcp_1", "python", Channel.ANALYSIS, "ask")
-    recorder = await play(gateway(engine), Session(), pending=pending)
+    session = ApprovingSession()
+    second = replace(PENDING, item_id="mcp_2", content="2")
+    calls = [approved(session), replace(approved(session), call=second)]
+    await play(gateway(engine), session, answered=calls)
+    assert session.calls == [PENDING, second]
+    (request,) = engine.requests
+    text = decode(request.prompt_token_ids)
+    assert text.index("RESULT 1") < text.index("RESULT 2")
+
+
+async def test_a_refused_call_is_recorded_and_does_not_run(start_engine: StartEngine) -> None:
+    engine = await start_engine(answer())
+    session = ApprovingSession()
+    refused = AnsweredCall(PENDING, session, approved=False)
+    await play(gateway(engine), session, answered=[refused])
+    assert session.calls == []
+    assert session.refused == [PENDING]
+
+
+async def test_an_approved_call_runs_although_its_tool_is_gone(start_engine: StartEngine) -> None:
+    engine = await start_engine(answer())
+    session = ApprovingSession()
+    lost = replace(PENDING, recipient="functions.srv__lost")
+    recorder = await play(
+        gateway(engine), session, answered=[AnsweredCall(lost, session, approved=True)]
+    )
+    assert session.calls == [lost]
+    assert recorder.finished.reason == "stop"
+
+
+async def test_an_approved_call_may_ask_again(start_engine: StartEngine) -> None:
+    engine = await start_engine(answer())
+    session = ApprovingSession()
+    asking = ToolCall("mcp_1", "python", Channel.ANALYSIS, "ask")
+    answered = [AnsweredCall(asking, session, approved=True)]
+    recorder = await play(gateway(engine), session, answered=answered)
     assert engine.requests == []
     assert recorder.finished.usage.input == 0
 

@@ -21,7 +21,7 @@ from server.http.json_body import validate
 from server.inbound import responses
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
-from server.inbound.hosted import TIMEOUT
+from server.inbound.hosted import TIMEOUT, hosted_entries
 from server.inbound.responses import CompiledResponse
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
@@ -456,3 +456,20 @@ async def test_sessions_of_equal_requests_share_a_compiled_grammar() -> None:
 async def test_the_limit_on_calls_is_part_of_the_plan() -> None:
     request = await compiled(Calculator(), tools=[CODE], max_tool_calls=3)
     assert request.plan.max_tool_calls == 3
+
+
+@pytest.mark.parametrize("label", ["container", "code_interpreter"])
+@pytest.mark.parametrize("url", [{}, {"server_url": "http://localhost:8888"}])
+def test_labels_of_vllm_are_built_in_tools(label: str, url: dict[str, Any]) -> None:
+    tools: Any = {"code_interpreter": object(), "mcp": object()}
+    item = {"type": "mcp", "server_label": label, **url}
+    (entry,) = hosted_entries([item], tools)
+    assert entry.config == {"type": "code_interpreter", "container": {"type": "auto"}}
+    assert entry.tool is tools["code_interpreter"]
+    assert hosted_entries([item], {"mcp": tools["mcp"]}) == ()
+
+
+def test_a_public_server_may_have_a_label_of_vllm() -> None:
+    tools: Any = {"code_interpreter": object(), "mcp": object()}
+    item = {"type": "mcp", "server_label": "container", "server_url": "https://mcp.example"}
+    assert hosted_entries([item], tools)[0].tool is tools["mcp"]

@@ -10,7 +10,7 @@ from harmony.render import render
 from harmony.tokenizer import decode
 from server.errors import InvalidRequest
 from server.replay import items
-from server.replay.hosted_items import same_call
+from server.replay.hosted_items import refusal, same_call
 from server.store.items import StoredItem
 
 ANALYSIS, COMMENTARY, FINAL = Channel
@@ -222,12 +222,39 @@ def test_an_approved_call_that_ran_has_its_result(message: Message | None) -> No
     assert items.messages(history, [], enabled=WITH_MCP) == [ASKED, ANSWERED]
 
 
+def test_a_refused_call_has_the_reason_as_its_result() -> None:
+    refused = StoredItem(RESPONSE | {"approve": False, "reason": " too dear "})
+    text = "The user refused this tool call. Do not repeat it unchanged. Reason: too dear"
+    expected = [ASKED, replace(ANSWERED, content=text)]
+    assert items.messages(approved(), [refused], enabled=WITH_MCP) == expected
+    assert items.messages(approved(refused), [], enabled=WITH_MCP) == expected
+
+
+@pytest.mark.parametrize("reason", [None, 1, "x" * 10_000])
+def test_a_reason_is_short_text(reason: Any) -> None:
+    assert len(refusal(reason)) < 5000
+    assert ("Reason" in refusal(reason)) == isinstance(reason, str)
+
+
+def test_a_request_that_was_not_stored_is_read_from_its_item() -> None:
+    sent = [StoredItem(REQUEST), StoredItem(RESPONSE)]
+    asked = replace(ASKED, tokens=None)
+    assert items.messages([], sent, enabled=WITH_MCP) == [asked]
+    ran = StoredItem(MCP | {"approval_request_id": "mcpr_1"})
+    assert items.messages([], [*sent, ran], enabled=WITH_MCP) == [asked, ANSWERED]
+
+
 def test_an_approved_call_whose_request_is_missing_is_read_from_its_item() -> None:
     ran = StoredItem(MCP | {"approval_request_id": "mcpr_1"}, None, ANSWERED)
     assert items.messages([], [ran]) == [replace(ASKED, tokens=None), ANSWERED]
 
 
 # Input that is refused
+
+
+@pytest.mark.parametrize("item", [LISTING, REQUEST, RESPONSE], ids=lambda item: item["type"])
+def test_what_is_about_servers_is_never_refused(item: Any) -> None:
+    assert items.resolve(items.normalise([item]), {}, unsupported="error")[0].item == item
 
 
 def test_calls_of_this_server_are_never_refused() -> None:

@@ -78,3 +78,29 @@ def assert_refused(sealer: Sealer, owner: str, seal: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         sealer.open(owner, seal, PARAM)
     assert (caught.value.param, caught.value.code) == (PARAM, "invalid_encrypted_content")
+
+
+def test_a_text_is_sealed_for_its_owner() -> None:
+    sealer = Sealer()
+    seal = sealer.seal_text("me", "a text")
+    assert sealer.unseal_text("me", seal, 60) == "a text"
+    for owner, text in (("you", seal), ("me", "no seal"), ("me", "é")):
+        with pytest.raises(ValueError, match=r"seal|ASCII"):
+            sealer.unseal_text(owner, text)
+
+
+def test_seals_of_texts_and_of_messages_are_not_exchanged() -> None:
+    sealer = Sealer()
+    message = Message(Author(Role.ASSISTANT), "hi", Channel.ANALYSIS)
+    with pytest.raises(ValueError, match=r"."):
+        sealer.unseal_text("me", sealer.seal("me", message))
+    with pytest.raises(InvalidRequest):
+        sealer.open("me", sealer.seal_text("me", "a text"), "input.0")
+
+
+def test_a_signature_of_each_key_is_possible() -> None:
+    first, second = (Fernet.generate_key().decode() for _ in range(2))
+    (old,) = Sealer([first]).signatures("a text")
+    new, still = Sealer([second, first]).signatures("a text")
+    assert still == old
+    assert new != old

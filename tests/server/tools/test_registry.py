@@ -40,7 +40,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_built_in_names_come_first_and_cannot_be_taken_over() -> None:
-    assert registry.names() == ["python", "browser", "bad", "gone", "good"]
+    assert registry.names() == ["python", "browser", "mcp", "bad", "gone", "good"]
 
 
 @pytest.mark.usefixtures("installed")
@@ -51,7 +51,7 @@ def test_a_tool_is_made_by_its_factory() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_without_names_all_tools_are_made() -> None:
-    assert len(registry.create(None, setup)) == 5
+    assert len(registry.create(None, setup)) == 6
     assert registry.create((), setup) == ()
 
 

@@ -1,11 +1,16 @@
 """Approvals: which requests they belong to, and what the model gets."""
 
+import hashlib
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from server.errors import InvalidRequest
-from server.tools.mcp.approvals import Approvals, ProposedCall, open_responses, refusal
+from server.store.approvals.base import KEEP_SECONDS
+from server.tools.mcp.approvals import Approvals, ProposedCall, open_responses
+from tests.server.tools.mcp.conftest import AnsweredInMemory, seal, unseal
 
 PROPOSED = ProposedCall("owner", "address", "docs", "search", '{"q": 1}')
 REQUEST = {
@@ -37,12 +42,6 @@ def test_equal_calls_have_requests_of_their_own(approvals: Approvals) -> None:
         assert len(ids) == 3
 
 
-def test_a_refusal_tells_the_model_the_reason() -> None:
-    assert "Reason: too dear" in refusal(" too dear ")
-    assert "Reason" not in refusal(None)
-    assert len(refusal("x" * 10_000)) < 5000
-
-
 def test_the_last_responses_are_open() -> None:
     (found,) = open_responses([MESSAGE, REQUEST, RESPONSE])
 
@@ -53,7 +52,7 @@ def test_the_last_responses_are_open() -> None:
 def test_a_response_without_its_request_is_found() -> None:
     (found,) = open_responses([{**RESPONSE, "approve": False, "reason": "no"}])
 
-    assert (found.request, found.approve, found.reason) == (None, False, "no")
+    assert (found.request, found.approve) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +69,22 @@ def test_items_of_the_client_leave_a_response_open(item: dict[str, Any]) -> None
 
 def test_two_responses_to_one_request_are_both_found() -> None:
     assert len(open_responses([REQUEST, RESPONSE, RESPONSE])) == 2
+
+
+def signatures(text: str) -> tuple[str, ...]:
+    return (hashlib.sha256(text.encode()).hexdigest(),)
+
+
+async def test_a_signed_id_proves_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    approvals = Approvals(AnsweredInMemory(), seal, unseal, signatures)
+    request_id = approvals.request_id(PROPOSED, stored=True)
+    assert len(request_id) <= 80
+    await approvals.check(request_id, PROPOSED, {}, "input.0")
+    for changed in (replace(PROPOSED, arguments='{"a":2}'), replace(PROPOSED, owner="other")):
+        with pytest.raises(InvalidRequest) as error:
+            await approvals.check(request_id, changed, {}, "input.0")
+        assert error.value.code == "approval_request_not_found"
+    later = time.time() + KEEP_SECONDS + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    with pytest.raises(InvalidRequest):
+        await approvals.check(request_id, PROPOSED, {}, "input.0")

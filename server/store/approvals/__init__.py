@@ -1,0 +1,1 @@
+"""Which requests for approval have been answered."""
