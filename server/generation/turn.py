@@ -27,7 +27,7 @@ from harmony.grammar import final_headers
 from harmony.messages import DeveloperContent
 from harmony.parser import ASSISTANT, Parser
 from harmony.render import length, render
-from harmony.vocab import CALL, END, RETURN, START, STOP_TOKENS
+from harmony.vocab import CALL, END, MESSAGE, RETURN, START, STOP_TOKENS
 from server import threads
 from server.errors import APIError, from_backend
 from server.generation.affinity import conversation_key
@@ -69,7 +69,9 @@ class Turn:
         self._backend = backend
         self._guard = guard
         self._first = request
-        self._reader = TurnReader(parser, len(request.prompt_token_ids), plan.stop)
+        opened = isinstance(plan, TurnPlan) and plan.prefill[-1:] == (MESSAGE,)
+        prompt_tokens = len(request.prompt_token_ids)
+        self._reader = TurnReader(parser, prompt_tokens, plan.stop, opened=opened)
         self._tokens: list[int] = []
         self._inserted = 0
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
 from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageStarted, Repair
 from harmony.messages import Author, Channel, Message, Role
+from harmony.vocab import STOP_TOKENS
 from server.generation.plan import DeclaredTool
 from server.generation.stop_strings import StopStrings
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
@@ -114,11 +115,22 @@ class TurnReader:
     """Turns the chunks of a sampling into turn events.
 
     prompt_tokens: the prompt's length, for usage. stop: strings that end the final channel.
-    `stopped` becomes True after a stop string; later chunks are not needed. `header` is that of
-    the open message, None if none is open.
+    opened: whether the prompt ends with the header of the first message, which the model did not
+    choose: without text it is left out where another message follows. `stopped` becomes True after
+    a stop string; later chunks are not needed. `header` is that of the open message, None if none
+    is open.
     """
 
-    def __init__(self, parser: TokenParser, prompt_tokens: int, stop: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        parser: TokenParser,
+        prompt_tokens: int,
+        stop: tuple[str, ...] = (),
+        *,
+        opened: bool = False,
+    ) -> None:
+        self._opened = opened
+        self._withheld: list[TurnEvent] = []
         self._parser = parser
         self._prompt_tokens = prompt_tokens
         self._stop = stop
@@ -168,11 +180,16 @@ class TurnReader:
             elif isinstance(event, MessageStarted):
                 self._message = _OpenMessage(event.index, event.header, self._stop)
                 self.header = event.header
-                events.append(event)
+                if self._opened and event.index == 0:
+                    self._withheld = [event]
+                else:
+                    events.append(event)
             else:
                 events += self._ended(event)
             if self.stopped:
                 break
+        if self._withheld and events:
+            events, self._withheld = [*self._withheld, *events], []
         return events
 
     def _before_stop(self, event: ContentDelta) -> list[TurnEvent]:
@@ -187,6 +204,9 @@ class TurnReader:
         if event.header.channel is Channel.ANALYSIS and event.header.recipient is None:
             self._reasoning += event.body_tokens
         self.header = None
+        if self._withheld and event.end not in (None, *STOP_TOKENS) and not event.content:
+            self._withheld = []
+            return []
         events = self._message.send(self._message.flush(), self._logprobs)
         return [*events, self._message.close(event)]
 

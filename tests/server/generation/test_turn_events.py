@@ -307,3 +307,36 @@ def test_any_chunk_may_have_the_cached_tokens(order: tuple[int | None, ...]) -> 
 def test_prompt_tokens_are_the_prompts() -> None:
     (finished,) = reader(prompt_tokens=99).finish("length")
     assert finished == TurnFinished("length", Usage(99))
+
+
+def read_opened(completion: str, size: int) -> list[TurnEvent]:
+    """All events of a completion after a prompt that ends with the header of the answer."""
+    prefix = (*encode_with_control("<|start|>assistant"), *encode_with_control(ANSWER))
+    turn_reader = TurnReader(Parser(prefix=prefix), 10, opened=True)
+    events: list[TurnEvent] = []
+    for chunk in chunks(encode_with_control(completion), size):
+        events += turn_reader.push(chunk)
+    return [*events, *turn_reader.finish("stop")]
+
+
+@pytest.mark.parametrize("size", [1, 99])
+def test_an_answer_that_the_prompt_begins_starts_with_its_text(size: int) -> None:
+    started, *others = read_opened("Yes.<|return|>", size)
+    assert started == MessageStarted(0, Header(Channel.FINAL))
+    assert text(others, 0) == "Yes."
+
+
+@pytest.mark.parametrize("size", [1, 99])
+def test_an_empty_answer_that_the_prompt_begins_is_left_out_before_another_message(
+    size: int,
+) -> None:
+    events = read_opened("<|channel|>analysis<|message|>Hm.<|end|>", size)
+    assert [event.index for event in events if isinstance(event, MessageStarted)] == [1]
+    assert [each.message.content for each in closed(events)] == ["Hm."]
+
+
+@pytest.mark.parametrize("size", [1, 99])
+def test_an_empty_answer_that_the_prompt_begins_is_shown_where_it_is_all(size: int) -> None:
+    started, ended, _ = read_opened("<|return|>", size)
+    assert isinstance(started, MessageStarted)
+    assert isinstance(ended, MessageClosed)
