@@ -45,6 +45,7 @@ from server.routes import (
     stored_chat,
     stored_responses,
     tokens,
+    web,
 )
 from server.settings import DEFAULT_MAX_RUNNING, Settings
 from server.store.responses.base import Store
@@ -55,11 +56,11 @@ SECONDS_A_DAY = 86_400
 
 PUBLIC_ENDPOINTS = frozenset(
     route.endpoint
-    for router in (health.router, openapi.router)
+    for router in (health.router, openapi.router, web.router)
     for route in router.routes
     if isinstance(route, APIRoute)
 )
-"""The endpoints that need no key: load balancers have none, and the API's description is public."""
+"""The endpoints that need no key: load balancers have none; descriptions and pages are public."""
 
 
 def create_app(settings: Settings, backend: Backend, store: Store | None = None) -> FastAPI:
@@ -120,6 +121,8 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         openapi,
     ):
         app.include_router(routes.router)
+    for router in (web.router, web.helpers):
+        app.include_router(router)
     return app
 
 

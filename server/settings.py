@@ -7,6 +7,7 @@ JSON array of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 
 import json
 import re
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -69,6 +70,11 @@ class Settings(BaseSettings):
         "the address that they come in on (repeatable); *.NAME allows its subdomains, * any name",
     )
     cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
+    playground: bool | None = Field(
+        None,
+        description="whether a playground for browsers is served at /playground; default: true "
+        "where --host is a loopback address, else false",
+    )
     raw_reasoning: Literal["show", "hide"] = Field(
         "show",
         description="whether answers hold the raw chain of thought; hide refuses what would show "
@@ -262,6 +268,11 @@ class Settings(BaseSettings):
         return (host, *self.allowed_host)
 
     @property
+    def serves_playground(self) -> bool:
+        """Whether the playground is served: as set, else on loopback addresses."""
+        return _is_loopback(self.host) if self.playground is None else self.playground
+
+    @property
     def limits(self) -> Limits:
         """The limits on connections and requests."""
         return Limits(
@@ -278,6 +289,15 @@ class Settings(BaseSettings):
         if self.backend_url:
             options["url"] = ",".join(self.backend_url)
         return options if self.script is None else {**options, "script": self.script}
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _items(text: str) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ LAYERS: dict[str, set[str]] = {
         "threads",
     },
     "openapi": {"errors", "responses", "schemas"},
+    "web": set(),
     "routes": {
         "context",
         "errors",
@@ -74,6 +75,7 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "telemetry",
         "threads",
+        "web",
     },
     "commands": {
         "app",
@@ -87,6 +89,7 @@ LAYERS: dict[str, set[str]] = {
         "settings",
         "store",
         "threads",
+        "web",
     },
 }
 MOST_ROOT_FILES = 8

@@ -80,6 +80,7 @@ def _order(default: str) -> Query:
     return Query("order", "`asc`: the oldest first.", schema)
 
 
+BYTES = (Query("return_token_bytes", "True: the bytes of each token, too.", {"type": "boolean"}),)
 FOLLOWING = (
     Query("stream", "True: the response's events, as a stream.", {"type": "boolean"}),
     Query(
@@ -146,6 +147,7 @@ RESPONSES = (
         common.Rendered,
         "Refused where reasoning is hidden.",
         body=CreateResponse,
+        query=BYTES,
         errors=(404,),
     ),
     Operation(
@@ -292,6 +294,7 @@ CHAT = (
         common.Rendered,
         "Refused where reasoning is hidden.",
         body=CreateChatCompletion,
+        query=BYTES,
         errors=(404,),
     ),
     Operation(
