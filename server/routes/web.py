@@ -89,6 +89,16 @@ async def parse_harmony(request: Request) -> Response:
     return json_response(await threads.run(lambda: _parsed(body), small=small))
 
 
+@helpers.get("/playground/load")
+async def show_load(request: Request) -> Response:
+    """How many requests run or wait now, and how many may."""
+    _refuse_unless_served(request)
+    authenticate(request)
+    setattr(request.state, UNLOGGED, True)
+    admission = context_of(request).gateway.admission
+    return json_response({"admitted": admission.admitted, "limit": admission.limit})
+
+
 def _parsed(body: ParseHarmony) -> dict[str, Any]:
     if (body.text is None) == (body.tokens is None):
         raise invalid("text", "expected either text or tokens")
