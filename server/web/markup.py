@@ -25,7 +25,7 @@ MAX_HIGHLIGHTED = 20_000
 MAX_NESTING = 20
 
 _LINK = re.compile(r"(?i)\A(?:https?://|mailto:|#)")
-_FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True, classprefix="hl-")
+_FORMATTER = HtmlFormatter(nowrap=True, classprefix="hl-")
 _CODE_NAME = re.compile(r"[\w+#.-]{1,30}\Z")
 
 

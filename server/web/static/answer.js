@@ -41,6 +41,7 @@ function itemView(item, actions) {
 function messageView(item) {
   const preamble = item.phase === "commentary";
   const text = new Markup();
+  let streamed = false;
   const element = h("div", { class: preamble ? "item preamble" : "item message" });
   if (preamble) element.append(h("span", { class: "label" }, TEXT.preamble));
   element.append(text.element);
@@ -48,16 +49,20 @@ function messageView(item) {
     element,
     event(event) {
       if (event.type === "response.output_text.delta" || event.type === "response.refusal.delta") {
+        streamed = true;
         text.push(event.delta);
       }
     },
     done(ended) {
       const parts = ended.content ?? [];
       const notes = parts.flatMap((/** @type {any} */ part) => part.annotations ?? []);
+      if (notes.length) {
+        text.element.replaceWith(markup(parts.map(withLinks).join("")), sources(notes));
+        return;
+      }
+      // A stored message comes without deltas.
+      if (!streamed) text.push(parts.map((/** @type {any} */ part) => part.text ?? part.refusal ?? "").join(""));
       text.end();
-      if (!notes.length) return;
-      const linked = parts.map(withLinks).join("");
-      text.element.replaceWith(markup(linked), sources(notes));
     },
   };
 }

@@ -12,6 +12,7 @@ const START = 200006;
 const MESSAGE = 200008;
 const CHANNEL = 200005;
 const CONSTRAIN = 200003;
+const LONGEST_NAME = 64;
 
 /** What each control token means. @type {Record<number, string>} */
 export const CONTROL = {
@@ -59,8 +60,9 @@ export function readTokens(ids, hex, sampled = false) {
     const token = { id, bytes, text: decoder.decode(bytes), kind: control ? "control" : part, role, channel, message, marks: [] };
     if (id === MESSAGE) part = "body";
     else if (!control && part === "header") {
-      if (inChannel) channel += token.text;
-      else name += token.text;
+      // A header without an end may be as long as the text.
+      if (inChannel) channel = (channel + token.text).slice(0, LONGEST_NAME);
+      else name = (name + token.text).slice(0, LONGEST_NAME);
       role = name.trim().split(/[\s:]/)[0];
       token.role = role;
     }
