@@ -70,6 +70,8 @@ const MATH_NAMESPACE = "http://www.w3.org/1998/Math/MathML";
 const ELEMENT_NAMES = new Set([...HTML_NAMES.split(" "), ...MATH_NAMES.split(" ")]);
 const ATTRIBUTE_NAMES = new Set(ATTRIBUTES.split(" "));
 
+const LINK = /^\s*(?:https?:\/\/|mailto:|#)/i;
+
 /** @type {any} */
 let sanitizer;
 /** @type {any} */
@@ -95,6 +97,10 @@ export function setSafeHTML(element, html) {
     dataAttributes: false,
   });
   target.setHTML(html, { sanitizer });
+  // It removes links to javascript: only.
+  for (const link of element.querySelectorAll("[href]")) {
+    if (!LINK.test(link.getAttribute("href") ?? "")) link.removeAttribute("href");
+  }
 }
 
 /**
@@ -119,7 +125,7 @@ function clean(parent) {
       continue;
     }
     for (const { name, value } of [...node.attributes]) {
-      const isBad = name === "href" && !/^(?:https?:\/\/|mailto:|#)/i.test(value.trim());
+      const isBad = name === "href" && !LINK.test(value);
       if (!ATTRIBUTE_NAMES.has(name) || isBad) node.removeAttribute(name);
     }
     clean(node);
