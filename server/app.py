@@ -56,7 +56,7 @@ SECONDS_A_DAY = 86_400
 
 PUBLIC_ENDPOINTS = frozenset(
     route.endpoint
-    for router in (health.router, openapi.router, web.router)
+    for router in (health.router, openapi.router, web.pages)
     for route in router.routes
     if isinstance(route, APIRoute)
 )
@@ -119,10 +119,9 @@ def create_app(settings: Settings, backend: Backend, store: Store | None = None)
         models,
         health,
         openapi,
+        web,
     ):
         app.include_router(routes.router)
-    for router in (web.router, web.helpers):
-        app.include_router(router)
     return app
 
 

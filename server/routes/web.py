@@ -28,7 +28,7 @@ MAX_CHARACTERS = 100_000
 """Characters of Markdown in one request: about a quarter of a second."""
 FOR_EVER = "public, max-age=31536000, immutable"
 
-router = APIRouter(include_in_schema=False)
+pages = APIRouter(include_in_schema=False)
 """The pages. They have no secrets and need no key."""
 helpers = APIRouter(include_in_schema=False)
 """The endpoints that compute something. They need a key where the API does."""
@@ -37,7 +37,7 @@ _rendering = asyncio.Semaphore(2)
 """Requests that render at once: the work holds the interpreter, and streams share it."""
 
 
-@router.api_route("/", methods=["GET", "HEAD"])
+@pages.api_route("/", methods=["GET", "HEAD"])
 async def show_start(request: Request) -> Response:
     """A page of links for browsers. Other clients get the error for unknown URLs."""
     if not _wants_html(request.headers.get("accept", "")):
@@ -46,19 +46,19 @@ async def show_start(request: Request) -> Response:
     return _page(page, {"Vary": "Accept"})
 
 
-@router.api_route("/playground", methods=["GET", "HEAD"])
+@pages.api_route("/playground", methods=["GET", "HEAD"])
 async def show_playground(request: Request) -> Response:
     """The playground."""
     _refuse_unless_served(request)
     return _page(playground_page(), {})
 
 
-@router.api_route("/playground/assets/{hash_}/{name}", methods=["GET", "HEAD"])
-async def show_asset(request: Request, hash_: str, name: str) -> Response:
+@pages.api_route("/playground/assets/{digest}/{name}", methods=["GET", "HEAD"])
+async def show_asset(request: Request, digest: str, name: str) -> Response:
     """A script or style. An address with the hash of another version has a 404."""
     _refuse_unless_served(request)
     asset = assets().get(name)
-    if asset is None or hash_ != version():
+    if asset is None or digest != version():
         raise HTTPException(404)
     setattr(request.state, UNLOGGED, True)
     headers = {"Cache-Control": FOR_EVER, "X-Content-Type-Options": "nosniff"}
@@ -129,3 +129,8 @@ def _refuse_unless_served(request: Request) -> None:
 def _page(content: bytes, headers: dict[str, str]) -> Response:
     headers = {**PAGE_HEADERS, "Cache-Control": "no-cache", **headers}
     return Response(content, headers=headers, media_type="text/html")
+
+
+router = APIRouter()
+router.include_router(pages)
+router.include_router(helpers)
