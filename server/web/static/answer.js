@@ -308,13 +308,16 @@ export class Answer {
     this.items = h("div", { class: "items" });
     this.note = h("p", { class: "note" }, TEXT.waiting);
     this.element = h("div", { class: "answer" }, this.items, this.note);
-    this.reset();
-  }
-
-  reset() {
     /** @type {Map<string, ItemView>} */
     this.views = new Map();
     /** @type {any} */
+    this.response = null;
+    this.began = performance.now();
+    this.first = 0;
+  }
+
+  reset() {
+    this.views.clear();
     this.response = null;
     this.began = performance.now();
     this.first = 0;

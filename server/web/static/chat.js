@@ -23,6 +23,8 @@ export class ChatView {
     this.running = null;
     /** @type {Turn | null} */
     this.current = null;
+    this.box = this.makeBox();
+    this.sender = h("button", { class: "primary" }, TEXT.send);
     this.composer = this.makeComposer();
     this.element = h("div", { class: "chat" }, this.sidebar(), this.middle(), this.panel());
     /** @type {import("./chats.js").Chat} */
@@ -54,8 +56,8 @@ export class ChatView {
     return h("aside", { class: "side options-panel", "aria-label": TEXT.options }, heading, this.options.element);
   }
 
-  makeComposer() {
-    this.box = h("textarea", {
+  makeBox() {
+    return h("textarea", {
       "aria-label": TEXT.message,
       placeholder: TEXT.placeholder,
       rows: 1,
@@ -68,7 +70,9 @@ export class ChatView {
         }
       },
     });
-    this.sender = h("button", { class: "primary" }, TEXT.send);
+  }
+
+  makeComposer() {
     const form = h("form", { class: "composer" }, this.box, this.sender);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -256,7 +260,7 @@ export class ChatView {
     turn.request = { ...fields, input, ...(previous && { previous_response_id: previous }) };
     turn.background = Boolean(fields.background);
     store.save(this.chat);
-    this.draw_path(turn);
+    this.drawPath(turn);
     const shown = this.place(turn);
     this.toBottom();
     void this.follow(turn, shown);
@@ -264,7 +268,7 @@ export class ChatView {
   }
 
   /** Remove from the page what is not before `turn`. @param {Turn} turn */
-  draw_path(turn) {
+  drawPath(turn) {
     this.drawList();
     const ids = new Set(store.path(this.chat).map((each) => each.id));
     for (const element of [...this.turns.children]) {

@@ -220,7 +220,7 @@ export class InspectorView {
 /** @param {any} entry */
 function entropyOf(entry) {
   const chances = (entry.top_logprobs ?? []).map((/** @type {any} */ each) => Math.exp(each.logprob));
-  return chances.reduce((sum, p) => sum - (p > 0 ? p * Math.log2(p) : 0), 0);
+  return chances.reduce((/** @type {number} */ sum, /** @type {number} */ p) => sum - (p > 0 ? p * Math.log2(p) : 0), 0);
 }
 
 /** @param {number[]} values @param {number} most */
