@@ -15,7 +15,7 @@ LLAMA_CPP_STAMP := .llama-cpp/.installed
 LLAMA_CPP_BUILD := tests/adapters/llama_cpp/build.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-vllm test-llama-cpp test-gpu lint format docs lock demo-train demo-eval
+.PHONY: help install serve test test-vllm test-llama-cpp test-gpu test-browser screenshots lint format docs lock demo-train demo-eval
 
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
@@ -24,6 +24,8 @@ help:
 	@echo "make test-vllm run the tests that need vLLM, against its CPU build in .venv-vllm"
 	@echo "make test-llama-cpp  run the tests that need llama.cpp, against its server in .llama-cpp"
 	@echo "make test-gpu  check a GPU in ten minutes (MODEL=openai/gpt-oss-20b, IMAGE=..., DEVICE=cpu)"
+	@echo "make test-browser  run the tests of the playground in Chromium (CHROMIUM=..., default: chromium)"
+	@echo "make screenshots  take the pictures of the playground in docs/images"
 	@echo "make lint      ruff, mypy --strict, and the documentation with its links"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make docs      write the generated parts of docs/, build the pages into build/docs"
@@ -73,6 +75,13 @@ $(VLLM_STAMP): pyproject.toml tests/vllm-constraints.txt
 test-llama-cpp: $(LLAMA_CPP)/demo.gguf
 	OMP_NUM_THREADS=1 LLAMA_CPP=$(LLAMA_CPP) $(BIN)/python -m pytest -k "llama-cpp or llama_cpp" \
 	  tests/adapters/test_contract.py tests/adapters/llama_cpp
+
+# A process of their own: Playwright's event loop and that of other tests exclude each other.
+test-browser: install
+	OMP_NUM_THREADS=1 TEST_BROWSER=1 $(BIN)/python -m pytest tests/browser
+
+screenshots: install
+	$(BIN)/python -m tests.browser.screenshots docs/images
 
 # Results are one page and a JSON file in build/gpu-check, to be sent with a report.
 test-gpu: install

@@ -51,6 +51,7 @@ from server.routes import (
     stored_chat,
     stored_responses,
     tokens,
+    web,
 )
 from server.settings import DEFAULT_MAX_RUNNING, Settings
 from server.store.approvals.base import KEEP_SECONDS
@@ -91,16 +92,17 @@ ROUTES = (
     models,
     health,
     openapi,
+    web,
 )
 """The router searches them in this order: frequent ones come first."""
 
 PUBLIC_ENDPOINTS = frozenset(
     route.endpoint
-    for router in (health.router, openapi.router)
+    for router in (health.router, openapi.router, web.pages)
     for route in router.routes
     if isinstance(route, APIRoute)
 )
-"""The endpoints that need no key: load balancers have none, and the API's description is public."""
+"""The endpoints that need no key: load balancers have none; descriptions and pages are public."""
 
 UPLOAD_ENDPOINTS: frozenset[Callable[..., Any]] = frozenset(
     {files.create_file, containers.create_container_file}

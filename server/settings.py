@@ -5,8 +5,6 @@ precedence. In a variable, the values of a repeatable option are separated by co
 JSON array of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
-import json
-import math
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,21 +15,18 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from adapters.registry import BUILT_IN, REMOTE
 from server.http.limits import Limits
+from server.schemas.option_values import is_loopback, items, timeouts, tool_names
 
 DEMO_NAME = "gpt-oss-demo"
 DEMO_MAX_OUTPUT_TOKENS = 1024
 """The demo checkpoint writes short answers, or loops."""
 MEMORY = "memory"
 """The value of `store` for a store in this process's memory."""
-NO_TOOLS = "none"
-"""The value of `hosted_tools` for no tools."""
 TOOL_TIMEOUTS = {"python": 120.0}
 """Seconds for one call. gpt-oss was trained with this time limit for Python."""
 REMOTE_NAME = "gpt-oss"
 DEFAULT_MAX_RUNNING = 64
 """Where an engine does not say how many requests it computes at once."""
-_JSON_ARRAY = re.compile(r'\[\s*["\]]')
-"""How one begins. An IPv6 address, which may be an item, begins with `[`, too."""
 Several = Annotated[tuple[str, ...], NoDecode]
 
 
@@ -75,6 +70,11 @@ class Settings(BaseSettings):
         "the address that they come in on (repeatable); *.NAME allows its subdomains, * any name",
     )
     cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
+    playground: bool | None = Field(
+        None,
+        description="whether a playground for browsers is served at /playground; default: true "
+        "where --host is a loopback address, else false",
+    )
     raw_reasoning: Literal["show", "hide"] = Field(
         "show",
         description="whether answers hold the raw chain of thought; hide refuses what would show "
@@ -283,7 +283,7 @@ class Settings(BaseSettings):
     @classmethod
     def _split_variable(cls, value: object) -> object:
         """Split a variable's string. The values of flags may contain commas."""
-        return _items(value) if isinstance(value, str) else value
+        return items(value) if isinstance(value, str) else value
 
     @field_validator("store")
     @classmethod
@@ -356,7 +356,7 @@ class Settings(BaseSettings):
     @field_validator("hosted_tools")
     @classmethod
     def _known_tools(cls, value: str | None) -> str | None:
-        names = _tool_names(value)
+        names = tool_names(value)
         if names:
             # Imported here, because it loads the store.
             from server.tools.registry import check
@@ -376,7 +376,7 @@ class Settings(BaseSettings):
     @field_validator("tool_timeout")
     @classmethod
     def _seconds(cls, value: str) -> str:
-        _timeouts(value)
+        timeouts(value)
         return value
 
     @model_validator(mode="after")
@@ -401,12 +401,12 @@ class Settings(BaseSettings):
     @property
     def hosted_tool_names(self) -> tuple[str, ...] | None:
         """The names of the hosted tools; None for all that this machine can run."""
-        return _tool_names(self.hosted_tools)
+        return tool_names(self.hosted_tools)
 
     @property
     def tool_timeouts(self) -> dict[str, float]:
         """Seconds for one call, by the tool's name; tools without an entry have a default."""
-        return TOOL_TIMEOUTS | _timeouts(self.tool_timeout)
+        return TOOL_TIMEOUTS | timeouts(self.tool_timeout)
 
     @property
     def is_demo(self) -> bool:
@@ -439,6 +439,11 @@ class Settings(BaseSettings):
         return (host, *self.allowed_host)
 
     @property
+    def serves_playground(self) -> bool:
+        """Whether the playground is served: as set, else on loopback addresses."""
+        return is_loopback(self.host) if self.playground is None else self.playground
+
+    @property
     def limits(self) -> Limits:
         """The limits on connections and requests."""
         return Limits(
@@ -464,37 +469,3 @@ class Settings(BaseSettings):
         if self.backend_url:
             options["url"] = ",".join(self.backend_url)
         return options if self.script is None else {**options, "script": self.script}
-
-
-def _tool_names(value: str | None) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    names = tuple(dict.fromkeys(_items(value)))
-    return () if names == (NO_TOOLS,) else names
-
-
-def _timeouts(text: str) -> dict[str, float]:
-    """The values of `tool_timeout`. Raises ValueError for one that is not NAME=SECONDS."""
-    timeouts: dict[str, float] = {}
-    for item in _items(text):
-        name, _, seconds = item.partition("=")
-        try:
-            timeouts[name] = float(seconds)
-        except ValueError:
-            raise ValueError(f"{item!r} is not NAME=SECONDS") from None
-        if not 0 < timeouts[name] < math.inf:
-            raise ValueError(f"{item!r} is not NAME=SECONDS with more than 0 seconds")
-    return timeouts
-
-
-def _items(text: str) -> tuple[str, ...]:
-    """The items of a variable. Raises ValueError for a broken JSON array."""
-    if not _JSON_ARRAY.match(text.strip()):
-        return tuple(item for part in text.split(",") if (item := part.strip()))
-    try:
-        items = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"the JSON array cannot be read: {error}") from error
-    if not all(isinstance(item, str) for item in items):
-        raise ValueError("every item of the JSON array has to be a string")
-    return tuple(items)

@@ -245,7 +245,7 @@ def documented() -> dict[str, set[str]]:
         for line in text(page).splitlines():
             methods: set[str] = set()
             for code in re.findall(r"`([^`]+)`(?: \((WebSocket)\))?", line):
-                named = re.match(r"(?:(GET|POST|DELETE) ?)?(/[\w/{}.]+)?(?:\?|$)", code[0])
+                named = re.match(r"(?:(GET|POST|DELETE) ?)?(/[\w/{}.]*)?(?:\?|$)", code[0])
                 if named is None:
                     continue
                 methods |= {method for method in (named[1], code[1]) if method}

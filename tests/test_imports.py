@@ -59,6 +59,7 @@ LAYERS: dict[str, set[str]] = {
         "threads",
     },
     "openapi": {"errors", "responses", "schemas"},
+    "web": set(),
     "routes": {
         "context",
         "errors",
@@ -76,6 +77,7 @@ LAYERS: dict[str, set[str]] = {
         "telemetry",
         "threads",
         "tools",
+        "web",
     },
     "commands": {
         "app",
@@ -90,6 +92,7 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "threads",
         "tools",
+        "web",
     },
 }
 MOST_ROOT_FILES = 8

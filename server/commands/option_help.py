@@ -29,6 +29,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "allow_anonymous",
         "allowed_host",
         "cors_origin",
+        "playground",
         "unsupported_input",
         "constrain",
         "parallel_calls",

@@ -14,6 +14,12 @@ from server.http.sse import SEND_BODY
 
 logger = logging.getLogger(__name__)
 
+UNLOGGED = "unlogged"
+"""The key in a request's state that leaves out its log line, where the request succeeded.
+
+A page loads a dozen files, and asks for every block of an answer.
+"""
+
 
 class RequestId:
     """Adds an `x-request-id` to every answer, and OpenAI's body to every error.
@@ -63,7 +69,9 @@ class RequestId:
         finally:
             # It references the scope: a cycle that only a garbage collection would free.
             state.pop(SEND_BODY, None)
-            logger.info(
+            unlogged = state.get(UNLOGGED) and status is not None and status < 400
+            logger.log(
+                logging.DEBUG if unlogged else logging.INFO,
                 "%s %s %s %.3fs %s",
                 scope["method"],
                 quote(scope["path"]),

@@ -102,6 +102,8 @@ class Tokenized(TypedDict):
     count: int
     tokens: list[int]
     token_strs: list[str] | None
+    token_bytes: NotRequired[list[str]]
+    """The bytes of each token as hexadecimal digits; those of a control token spell its name."""
     max_model_len: int
     """Tokens of the context."""
 
@@ -119,6 +121,8 @@ class Rendered(TypedDict):
 
     text: str
     token_ids: list[int]
+    token_bytes: NotRequired[list[str]]
+    """The bytes of each token as hexadecimal digits; those of a control token spell its name."""
     count: int
     max_tokens: int
     stop_token_ids: list[int]

@@ -10,6 +10,7 @@ from server.schemas.responses import CompactResponse, CreateResponse
 from server.schemas.tokens import Detokenize, Tokenize
 
 STREAMED = "With `stream: true` the answer is a stream of server-sent events."
+BYTES = (Query("return_token_bytes", "True: the bytes of each token, too.", {"type": "boolean"}),)
 FOLLOWING = (
     Query("stream", "True: the response's events, as a stream.", {"type": "boolean"}),
     Query(
@@ -76,6 +77,7 @@ RESPONSES = (
         common.Rendered,
         "Refused where reasoning is hidden.",
         body=CreateResponse,
+        query=BYTES,
         errors=(404,),
     ),
     Operation(
@@ -222,6 +224,7 @@ CHAT = (
         common.Rendered,
         "Refused where reasoning is hidden.",
         body=CreateChatCompletion,
+        query=BYTES,
         errors=(404,),
     ),
     Operation(

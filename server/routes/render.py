@@ -1,12 +1,14 @@
 """`POST /v1/chat/completions/render` and `/v1/responses/render`: show a request's prompt.
 
-The body is that of the request whose prompt is shown. Nothing is sampled or stored.
+The body is that of the request whose prompt is shown. Nothing is sampled or stored. With
+`?return_token_bytes=true` the answer has the bytes of each token.
 """
 
 from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,7 +22,9 @@ from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound import chat, responses
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
+from server.outbound.token_bytes import hexadecimal
 from server.schemas.chat import CreateChatCompletion
+from server.schemas.fields import invalid
 from server.schemas.responses import CreateResponse
 
 router = APIRouter()
@@ -53,10 +57,14 @@ async def render_response(request: Request) -> Response:
 
 
 async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
-    """The prompt as text and as token ids, and the parameters that the engine would get."""
+    """The prompt as text and as token ids, and the parameters that the engine would get.
+
+    Raises InvalidRequest for a `return_token_bytes` that is no boolean.
+    """
+    wants_bytes = _boolean(request.query_params, "return_token_bytes")
     generation = (await context_of(request).gateway.prepare(plan, new_id("render"))).request
     is_small = threads.is_small(list(generation.prompt_token_ids))
-    return {
+    prompt = {
         "text": await threads.run(partial(decode, generation.prompt_token_ids), small=is_small),
         "token_ids": generation.prompt_token_ids,
         "count": len(generation.prompt_token_ids),
@@ -64,3 +72,16 @@ async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
         "stop_token_ids": sorted(generation.stop_token_ids),
         "grammar": generation.grammar,
     }
+    if wants_bytes:
+        encoded = partial(hexadecimal, generation.prompt_token_ids)
+        prompt["token_bytes"] = await threads.run(encoded, small=is_small)
+    return prompt
+
+
+def _boolean(query: QueryParams, name: str) -> bool:
+    match query.get(name, "false"):
+        case "true":
+            return True
+        case "false":
+            return False
+    raise invalid(name, "expected 'true' or 'false'")

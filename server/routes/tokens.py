@@ -18,6 +18,7 @@ from server.http import json_body
 from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.inbound.prompts import read_ids
+from server.outbound.token_bytes import hexadecimal
 from server.schemas.base import note_unknown
 from server.schemas.fields import array, invalid
 from server.schemas.limits import MAX_IDS
@@ -28,7 +29,7 @@ router = APIRouter()
 
 @router.post("/tokenize")
 async def tokenize(request: Request) -> Response:
-    """Encode text to token ids; with `return_token_strs` also to the text of each token."""
+    """Encode text to token ids, and on request to the text or the bytes of each token."""
     authenticate(request)
     context = context_of(request)
     body = await json_body.parse(request, Tokenize)
@@ -59,4 +60,7 @@ def _tokens(body: Tokenize) -> dict[str, Any]:
     if len(ids) > MAX_IDS:
         raise invalid("prompt", f"it has more than {MAX_IDS} tokens")
     strings = [decode((token,)) for token in ids] if body.return_token_strs else None
-    return {"count": len(ids), "tokens": ids, "token_strs": strings}
+    tokens: dict[str, Any] = {"count": len(ids), "tokens": ids, "token_strs": strings}
+    if body.return_token_bytes:
+        tokens["token_bytes"] = hexadecimal(ids)
+    return tokens

@@ -17,6 +17,8 @@ class Tokenize(WireModel):
     """True: text that spells a control token means it. Without, it is only text."""
     return_token_strs: bool | None = None
     """True: the answer has each token's text."""
+    return_token_bytes: bool | None = None
+    """True: the answer has each token's bytes, as hexadecimal digits."""
 
 
 class Detokenize(WireModel):

@@ -57,6 +57,7 @@ VARIABLES = {
     "allow_anonymous": ("true", True),
     "allowed_host": ("a.example, *.b.example:1", ("a.example", "*.b.example:1")),
     "cors_origin": ("*", ("*",)),
+    "playground": ("true", True),
     "raw_reasoning": ("hide", "hide"),
     "unsupported_input": ("error", "error"),
     "constrain": ("always", "always"),

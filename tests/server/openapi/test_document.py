@@ -47,7 +47,10 @@ def routes() -> Iterator[APIRoute | APIWebSocketRoute]:
     config = BackendConfig(None, {}, lambda text: [], lambda ids: "", lambda: None)
     app = create_app(Settings(backend="scripted", script="unused"), ScriptedBackend(config))
     for route in app.routes:
-        if isinstance(route, APIRoute | APIWebSocketRoute):
+        # The pages of the playground are no part of the API.
+        if isinstance(route, APIWebSocketRoute) or (
+            isinstance(route, APIRoute) and route.include_in_schema
+        ):
             yield route
 
 

@@ -1,0 +1,123 @@
+"""What the playground costs: `python -m benchmarks.playground`.
+
+Prints the weight and the requests of the page and its time to be usable; the processor time of the
+API process for each token with a page open and with a plain client; frames and long tasks while
+20,000 tokens stream; and how long the inspector takes to show 20,000 and 100,000 tokens. It needs
+Chromium and the extra `test-browser`.
+"""
+
+import json
+import statistics
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser.conftest import CHROMIUM, Server, running
+
+PARAGRAPH = "The tide follows the moon, and the sea follows the tide **again**.\n\n"
+TOKENS = 20_000
+FRAMES = """
+() => {
+  window.frames_ = []; window.tasks_ = [];
+  const step = (time) => { window.frames_.push(time); requestAnimationFrame(step); };
+  requestAnimationFrame(step);
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.tasks_.push(entry.duration);
+  }).observe({ type: "longtask" });
+}
+"""
+OPEN = """
+async (count) => {
+  const base = document.querySelector("script").src;
+  const { readTokens, TokenPane } = await import(base.replace("main.js", "tokens.js"));
+  const ids = Array.from({ length: count }, (_, index) => index ? 1000 + (index % 5000) : 200008);
+  const hex = ids.map(() => "20616263");
+  const pane = new TokenPane("Tokens", () => {}, () => {});
+  const view = document.getElementById("view");
+  const began = performance.now();
+  pane.show(readTokens(ids, hex, true));
+  view.append(pane.element);
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  const took = performance.now() - began;
+  pane.element.remove();
+  return took;
+}
+"""
+
+
+def seconds(server: Server) -> float:
+    """The processor time of the server's process."""
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def first_view(page: Page, url: str) -> None:
+    times = []
+    for _ in range(5):
+        page.goto("about:blank")
+        page.goto(f"{url}/playground")
+        page.get_by_role("textbox", name="Message", exact=True).wait_for()
+        entries = "performance.getEntriesByType('resource')"
+        times.append(page.evaluate(f"Math.max(...{entries}.map((each) => each.responseEnd))"))
+    everything = f"[performance.getEntriesByType('navigation')[0], ...{entries}]"
+    sizes = page.evaluate(f"{everything}.map((each) => each.decodedBodySize)")
+    print(f"first view: {len(sizes)} requests, {sum(sizes) / 1000:.0f} kB")
+    print(f"all loaded after {statistics.median(times):.0f} ms (median of 5)")
+
+
+def plain_client(server: Server) -> float:
+    """Microseconds of the process for each token, with a client that reads a stream."""
+    body = json.dumps({"input": "long", "stream": True, "return_token_ids": True}).encode()
+    headers = {"content-type": "application/json"}
+    began = seconds(server)
+    request = urllib.request.Request(f"{server.url}/v1/responses", body, headers)
+    with urllib.request.urlopen(request) as answer:
+        while answer.read(65_536):
+            pass
+    return (seconds(server) - began) / TOKENS * 1e6
+
+
+def streamed(page: Page, server: Server) -> float:
+    """As `plain_client`, with a page. Prints the frames."""
+    page.evaluate(FRAMES)
+    began = seconds(server)
+    box: Any = page.get_by_role("textbox", name="Message", exact=True)
+    box.fill("long")
+    box.press("Enter")
+    page.get_by_text("tokens in").wait_for(timeout=600_000)
+    page.wait_for_function("!document.querySelector('.prose .plain')", timeout=60_000)
+    took = seconds(server) - began
+    times, tasks = page.evaluate("[window.frames_, window.tasks_]")
+    rate = 1000 * (len(times) - 1) / (times[-1] - times[0])
+    print(f"frames: {rate:.1f} a second; longest task {max(tasks, default=0):.0f} ms")
+    return took / TOKENS * 1e6
+
+
+def main() -> None:
+    """Run all measurements against a scripted server that sends 5 tokens every 10 ms."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        script = Path(folder) / "script.jsonl"
+        text = PARAGRAPH * (TOKENS // 16)
+        line = {
+            "completion": f"<|channel|>final<|message|>{text}<|return|>",
+            "tokens_per_chunk": 5,
+            "delay_ms": 10,
+        }
+        script.write_text(json.dumps(line))
+        with running("--script", str(script), "--store", "memory") as server:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page()
+            first_view(page, server.url)
+            for count in (TOKENS, 5 * TOKENS):
+                print(f"inspector: {count} tokens in {page.evaluate(OPEN, count):.0f} ms")
+            alone = plain_client(server)
+            with_page = streamed(page, server)
+            print(f"API process: {alone:.0f} us a token alone, {with_page:.0f} with a page")
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Reads the values of options that hold several values, and what an address means."""
+
+import json
+import math
+import re
+from ipaddress import ip_address
+
+NO_TOOLS = "none"
+"""The value of `--hosted-tools` without any tool."""
+
+_JSON_ARRAY = re.compile(r'\[\s*["\]]')
+"""How one begins. An IPv6 address, which may be an item, begins with `[`, too."""
+
+
+def tool_names(value: str | None) -> tuple[str, ...] | None:
+    """The names in `hosted_tools`; None for all tools."""
+    if value is None:
+        return None
+    names = tuple(dict.fromkeys(items(value)))
+    return () if names == (NO_TOOLS,) else names
+
+
+def timeouts(text: str) -> dict[str, float]:
+    """The values of `tool_timeout`. Raises ValueError for one that is not NAME=SECONDS."""
+    limits: dict[str, float] = {}
+    for item in items(text):
+        name, _, seconds = item.partition("=")
+        try:
+            limits[name] = float(seconds)
+        except ValueError:
+            raise ValueError(f"{item!r} is not NAME=SECONDS") from None
+        if not 0 < limits[name] < math.inf:
+            raise ValueError(f"{item!r} is not NAME=SECONDS with more than 0 seconds")
+    return limits
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def items(text: str) -> tuple[str, ...]:
+    """The items of a variable. Raises ValueError for a broken JSON array."""
+    if not _JSON_ARRAY.match(text.strip()):
+        return tuple(item for part in text.split(",") if (item := part.strip()))
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"the JSON array cannot be read: {error}") from error
+    if not all(isinstance(item, str) for item in values):
+        raise ValueError("every item of the JSON array has to be a string")
+    return tuple(values)

@@ -1,0 +1,133 @@
+"""Markdown to HTML: with highlighted code and TeX, without HTML of its source and without images.
+
+The result has only elements of `ELEMENTS` and of `server.web.mathml`. All text is escaped.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
+
+from server.web.mathml import mathml
+
+MAX_HIGHLIGHTED = 20_000
+"""Characters of code that is highlighted. Longer code is shown without colours."""
+MAX_NESTING = 20
+
+_LINK = re.compile(r"(?i)\A(?:https?://|mailto:|#)")
+_FORMATTER = HtmlFormatter(nowrap=True, classprefix="hl-")
+_CODE_NAME = re.compile(r"[\w+#.-]{1,30}\Z")
+
+
+def render(text: str) -> str:
+    """The HTML of a block of Markdown. It takes some milliseconds for a page of text."""
+    return str(_parser().render(text))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt(
+        "commonmark", {"html": False, "maxNesting": MAX_NESTING, "breaks": False}
+    ).enable(["table", "strikethrough"])
+    # An image would be loaded from a place that the model names.
+    parser.disable("image")
+    parser.validateLink = lambda url: bool(_LINK.match(url.strip()))  # type: ignore[method-assign]
+    parser.inline.ruler.before("escape", "math", _inline_math)
+    parser.block.ruler.before(
+        "fence", "math", _block_math, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    parser.add_render_rule("math_inline", _show_inline)
+    parser.add_render_rule("math_block", _show_block)
+    parser.add_render_rule("fence", _show_fence)
+    parser.add_render_rule("code_block", _show_fence)
+    parser.add_render_rule("link_open", _show_link)
+    return parser
+
+
+# Pairs that open and close a formula within a line. Dollar signs follow Pandoc's rule: no space
+# inside of them, no digit after the second one, so that prices stay text.
+_INLINE = (
+    re.compile(r"\\\((.+?)\\\)", re.DOTALL),
+    re.compile(r"\\\[(.+?)\\\]", re.DOTALL),
+    re.compile(r"\$\$(.+?)\$\$", re.DOTALL),
+    re.compile(r"\$(?![\s$])((?:[^$\\\n]|\\.){1,400}?)(?<!\s)\$(?!\d)"),
+)
+
+
+def _inline_math(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] not in "\\$":
+        return False
+    for pattern in _INLINE:
+        found = pattern.match(state.src, state.pos, state.posMax)
+        if found is not None:
+            if not silent:
+                token = state.push("math_inline", "math", 0)
+                token.content = found[1].strip()
+                token.meta["block"] = found[0].startswith(("\\[", "$$"))
+            state.pos = found.end()
+            return True
+    return False
+
+
+def _block_math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    first = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]].rstrip()
+    closing = {"\\[": "\\]", "$$": "$$"}.get(first[:2])
+    if closing is None:
+        return False
+    lines = [first[2:]]
+    line = start
+    while not lines[-1].endswith(closing):
+        line += 1
+        if line >= end:
+            return False
+        lines.append(state.src[state.bMarks[line] : state.eMarks[line]].rstrip())
+    if silent:
+        return True
+    token = state.push("math_block", "math", 0)
+    token.content = "\n".join(lines).removesuffix(closing).strip()
+    token.map = [start, line + 1]
+    state.line = line + 1
+    return True
+
+
+def _show_inline(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    return mathml(tokens[index].content, block=tokens[index].meta["block"])
+
+
+def _show_block(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    return f'<div class="formula">{mathml(tokens[index].content, block=True)}</div>\n'
+
+
+def _show_link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    tokens[index].attrSet("rel", "noopener noreferrer nofollow")
+    tokens[index].attrSet("target", "_blank")
+    return str(renderer.renderToken(tokens, index, options, env))
+
+
+def _show_fence(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    token = tokens[index]
+    language = (token.info.split() or [""])[0]
+    name = language if _CODE_NAME.match(language) else ""
+    label = f' data-language="{escape(name)}"' if name else ""
+    return f"<pre{label}><code>{code(token.content, name)}</code></pre>\n"
+
+
+def code(text: str, language: str) -> str:
+    """`text` with the colours of `language`, as `<span>` elements with classes; else escaped."""
+    if len(text) > MAX_HIGHLIGHTED or not language:
+        return escape(text)
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        return escape(text)
+    return str(highlight(text, lexer, _FORMATTER))

@@ -1,0 +1,126 @@
+// @ts-check
+/** Requests to the server's API, with the key of this tab, and its streams. */
+
+import { TEXT } from "./text.js";
+
+const KEY = "gpt-oss-key";
+
+/** An answer that is an error, or no answer. `message` is for people. */
+export class ApiError extends Error {
+  /** @param {string} message @param {number} status @param {string | null} [param] */
+  constructor(message, status, param = null) {
+    super(message);
+    this.status = status;
+    this.param = param;
+  }
+}
+
+/** @type {() => Promise<boolean>} asks for a key; false if none was given */
+let askForKey = async () => false;
+
+/** @param {() => Promise<boolean>} ask */
+export function onKeyNeeded(ask) {
+  askForKey = ask;
+}
+
+/** @returns {string} the key of this tab, or nothing */
+export function key() {
+  return sessionStorage.getItem(KEY) ?? "";
+}
+
+/** @param {string} value */
+export function setKey(value) {
+  if (value) sessionStorage.setItem(KEY, value);
+  else sessionStorage.removeItem(KEY);
+}
+
+/** The address of a path of the server, relative to the page. @param {string} path */
+export function address(path) {
+  return new URL(path, new URL(".", document.baseURI)).href;
+}
+
+/**
+ * Send a request. Where the key is missing or wrong, it is asked for, and the request sent again.
+ * @param {string} path
+ * @param {{method?: string, body?: any, signal?: AbortSignal, ask?: boolean}} [options]
+ * @returns {Promise<Response>} with a status below 400
+ */
+export async function send(path, { method, body, signal, ask = true } = {}) {
+  /** @type {Record<string, string>} */
+  const headers = {};
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (key()) headers.authorization = `Bearer ${key()}`;
+  let response;
+  try {
+    response = await fetch(address(path), {
+      method: method ?? (body === undefined ? "GET" : "POST"),
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(TEXT.unreachable, 0);
+  }
+  if (response.ok) return response;
+  if (response.status === 401 && ask && (await askForKey())) {
+    return send(path, { method, body, signal, ask });
+  }
+  throw await errorOf(response);
+}
+
+/** @param {Response} response */
+async function errorOf(response) {
+  let message = `The server answered with the status ${response.status}.`;
+  let param = null;
+  try {
+    const { error } = await response.json();
+    message = error.message;
+    param = error.param;
+  } catch {
+    // A proxy's page, for instance: the status has to do.
+  }
+  return new ApiError(message, response.status, param);
+}
+
+/**
+ * A request whose answer is JSON.
+ * @param {string} path @param {Parameters<typeof send>[1]} [options] @returns {Promise<any>}
+ */
+export async function json(path, options) {
+  return (await send(path, options)).json();
+}
+
+/**
+ * The events of a stream, in the batches in which they arrive.
+ * @param {Response} response @returns {AsyncGenerator<any[]>}
+ */
+export async function* events(response) {
+  if (!response.body) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      rest += value;
+      const end = rest.lastIndexOf("\n\n");
+      if (end < 0) continue;
+      const batch = rest.slice(0, end);
+      rest = rest.slice(end + 2);
+      yield [...parsed(batch)];
+    }
+  } catch (error) {
+    if (/** @type {any} */ (error)?.name === "AbortError") throw error;
+    throw new ApiError(TEXT.lost, 0);
+  } finally {
+    reader.cancel().catch(() => undefined);
+  }
+}
+
+/** @param {string} text */
+function* parsed(text) {
+  for (const line of text.split("\n")) {
+    if (line.startsWith("data: ") && line !== "data: [DONE]") yield JSON.parse(line.slice(6));
+  }
+}

@@ -1,0 +1,108 @@
+// @ts-check
+/**
+ * The chats of this browser. The browser keeps their titles, what was typed, and the ids of the
+ * answers; the answers themselves are stored on the server.
+ *
+ * A chat is a tree of turns: an edit or another try is a further child of the same parent.
+ *
+ * @typedef {{
+ *   id: string, parent: string | null, input: any[], request: any, response: string | null,
+ *   error: string | null, background: boolean, ended: boolean,
+ * }} Turn
+ * @typedef {{id: string, title: string, updated: number, turns: Turn[], leaf: string | null}} Chat
+ */
+
+const CHATS = "gpt-oss-chats";
+const MOST = 200;
+
+/** @returns {Chat[]} the newest first */
+export function chats() {
+  try {
+    const found = JSON.parse(localStorage.getItem(CHATS) ?? "[]");
+    return Array.isArray(found) ? found : [];
+  } catch {
+    return [];
+  }
+}
+
+/** @returns {Chat} */
+export function newChat() {
+  return { id: crypto.randomUUID?.() ?? String(Math.random()), title: "", updated: 0, turns: [], leaf: null };
+}
+
+/** Store the chat. What does not fit drops the oldest chats. @param {Chat} chat */
+export function save(chat) {
+  chat.updated = Date.now();
+  let all = [chat, ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
+  while (all.length) {
+    try {
+      localStorage.setItem(CHATS, JSON.stringify(all));
+      return;
+    } catch {
+      all = all.slice(0, -1);
+    }
+  }
+}
+
+/** @param {string} id */
+export function remove(id) {
+  localStorage.setItem(CHATS, JSON.stringify(chats().filter((each) => each.id !== id)));
+}
+
+/**
+ * Add a turn, which becomes the leaf.
+ * @param {Chat} chat @param {string | null} parent @param {any[]} input
+ * @returns {Turn}
+ */
+export function addTurn(chat, parent, input) {
+  /** @type {Turn} */
+  const turn = {
+    id: `t${chat.turns.length}-${Date.now().toString(36)}`,
+    parent,
+    input,
+    request: null,
+    response: null,
+    error: null,
+    background: false,
+    ended: false,
+  };
+  chat.turns.push(turn);
+  chat.leaf = turn.id;
+  if (!chat.title) chat.title = textOf(input).slice(0, 80) || "Chat";
+  return turn;
+}
+
+/** @param {Chat} chat @param {string | null} id @returns {Turn | undefined} */
+export function turnOf(chat, id) {
+  return chat.turns.find((turn) => turn.id === id);
+}
+
+/** The turns from the first one to the leaf. @param {Chat} chat */
+export function path(chat) {
+  /** @type {Turn[]} */
+  const found = [];
+  for (let turn = turnOf(chat, chat.leaf); turn; turn = turnOf(chat, turn.parent)) found.unshift(turn);
+  return found;
+}
+
+/** All versions of a turn, itself included. @param {Chat} chat @param {Turn} turn */
+export function versions(chat, turn) {
+  return chat.turns.filter((each) => each.parent === turn.parent);
+}
+
+/** The last turn below `turn`: the newest child of each. @param {Chat} chat @param {Turn} turn */
+export function newestBelow(chat, turn) {
+  for (;;) {
+    const child = chat.turns.filter((each) => each.parent === turn.id).pop();
+    if (!child) return turn;
+    turn = child;
+  }
+}
+
+/** The text that somebody typed. @param {any[]} input @returns {string} */
+export function textOf(input) {
+  return input
+    .map((item) => (typeof item.content === "string" ? item.content : (item.output ?? "")))
+    .filter(Boolean)
+    .join("\n");
+}

@@ -1,0 +1,115 @@
+// @ts-check
+/** Starts the page: its views by the address, the theme, and the key. */
+
+import { json, key, onKeyNeeded, setKey } from "./api.js";
+import { ChatView } from "./chat.js";
+import { button, dialog, h } from "./dom.js";
+import { TEXT } from "./text.js";
+
+const THEME = "gpt-oss-theme";
+const THEMES = ["system", "light", "dark"];
+
+/** @typedef {{element: HTMLElement, shown?: () => void, hidden?: () => void}} View */
+
+/** @type {Record<string, () => Promise<View>>} */
+const MAKERS = {
+  chat: async () => chat,
+  inspector: async () => new (await import("./inspector.js")).InspectorView(),
+  load: async () => new (await import("./load.js")).LoadView(),
+};
+
+/** @type {Map<string, Promise<View>>} */
+const views = new Map();
+/** @type {View | null} */
+let current = null;
+
+const main = /** @type {HTMLElement} */ (document.getElementById("view"));
+
+async function route() {
+  const name = location.hash.slice(1) in MAKERS ? location.hash.slice(1) : "chat";
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.getAttribute("href") === `#${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (!views.has(name)) views.set(name, MAKERS[name]());
+  const view = /** @type {View} */ (await views.get(name));
+  if (view === current) return;
+  current?.hidden?.();
+  current = view;
+  main.replaceChildren(view.element);
+  view.shown?.();
+}
+
+/** @param {string} theme */
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  const control = /** @type {HTMLElement} */ (document.getElementById("theme"));
+  control.textContent = { system: "Auto", light: "Light", dark: "Dark" }[theme] ?? "Auto";
+  control.setAttribute("aria-label", `Theme: ${theme}`);
+  localStorage.setItem(THEME, theme);
+}
+
+function nextTheme() {
+  const at = THEMES.indexOf(document.documentElement.dataset.theme ?? "system");
+  setTheme(THEMES[(at + 1) % THEMES.length]);
+}
+
+/** @type {Promise<boolean> | null} */
+let asking = null;
+
+/** Ask for the key; several requests share one dialog. @returns {Promise<boolean>} */
+function askForKey() {
+  asking ??= new Promise((resolve) => {
+    const field = h("input", { type: "password", "aria-label": TEXT.keyLabel, autocomplete: "off", value: key() });
+    const wrong = h("p", { class: "notice error", hidden: !key(), role: "alert" }, TEXT.keyWrong);
+    const form = h("form", { class: "key-form" }, h("p", {}, TEXT.keyText), wrong, field);
+    form.append(h("div", { class: "buttons" }, h("button", { class: "primary" }, TEXT.keySave)));
+    if (key()) {
+      const forget = () => {
+        setKey("");
+        shown.close();
+      };
+      form.lastElementChild?.append(button(TEXT.keyForget, forget));
+    }
+    const shown = dialog(TEXT.keyTitle, TEXT.close, form);
+    let given = false;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      given = Boolean(field.value.trim());
+      if (given) setKey(field.value.trim());
+      shown.close();
+    });
+    shown.addEventListener("close", () => {
+      asking = null;
+      resolve(given);
+    });
+    field.focus();
+  });
+  return asking;
+}
+
+async function changeKey() {
+  if (await askForKey()) await showModels();
+}
+
+async function showModels() {
+  try {
+    const { data } = await json("v1/models");
+    const names = data.map((/** @type {any} */ model) => model.id);
+    chat.options.models(names);
+    const label = /** @type {HTMLElement} */ (document.getElementById("model"));
+    label.textContent = names[0] ?? "";
+  } catch (error) {
+    const label = /** @type {HTMLElement} */ (document.getElementById("model"));
+    label.textContent = /** @type {Error} */ (error).message;
+  }
+}
+
+const chat = new ChatView();
+onKeyNeeded(askForKey);
+setTheme(localStorage.getItem(THEME) ?? "system");
+document.getElementById("theme")?.addEventListener("click", nextTheme);
+document.getElementById("key")?.addEventListener("click", () => void changeKey());
+addEventListener("hashchange", () => void route());
+void route();
+void showModels();

@@ -1,0 +1,119 @@
+"""A server with the scripted backend, and pages of a real Chromium that show its playground.
+
+`make test-browser` runs these tests, in a process of their own: Playwright's event loop runs in the
+main thread for as long as its browser does, and tests of asyncio need theirs there. Nothing is
+collected without the variable TEST_BROWSER, or without playwright (the extra `test-browser`).
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+try:
+    from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+except ImportError:
+    CHROMIUM = None
+
+if CHROMIUM is None or not os.environ.get("TEST_BROWSER"):
+    collect_ignore_glob = ["test_*.py"]
+
+SCRIPT = Path(__file__).with_name("script.jsonl")
+ROOT = Path(__file__).parents[2]
+
+
+class Server:
+    """A server process. `restart` ends it, and starts it on the same port."""
+
+    def __init__(self, *options: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+        self._options = options
+        self.url = f"http://localhost:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "server", "serve", "--backend", "scripted"]
+        options = ("--script", str(SCRIPT), "--port", str(self.port), *self._options)
+        self.process = subprocess.Popen(
+            [*command, *options], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().startswith("Serving")
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate(timeout=30)
+        return self.process.returncode
+
+    def get(self, path: str) -> bytes:
+        with urllib.request.urlopen(f"{self.url}{path}") as answer:
+            return bytes(answer.read())
+
+
+@contextmanager
+def running(*options: str) -> Iterator[Server]:
+    server = Server(*options)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    store = tmp_path_factory.mktemp("store") / "store.db"
+    with running("--store", f"sqlite:///{store}", "--drain-seconds", "0") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    with sync_playwright() as playwright:
+        # Chromium's sandbox needs user namespaces, which containers and root may not have.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser: "Browser") -> Iterator["BrowserContext"]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(int(os.environ.get("TEST_BROWSER_TIMEOUT", "20000")))
+    yield context
+    context.close()
+
+
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture
+def open_page(context: "BrowserContext", server: Server) -> Iterator[Open]:
+    """Opens the playground. At the end, no page may have had an error or a breach of its policy."""
+    found: list[str] = []
+
+    def opened(url: str = server.url, *, expected: str = "", view: str = "chat") -> Any:
+        page = context.new_page()
+        page.on("pageerror", lambda error: found.append(str(error)))
+
+        def console(message: Any) -> None:
+            if message.type == "error" and not (expected and expected in message.text):
+                found.append(message.text)
+
+        page.on("console", console)
+        page.goto(f"{url}/playground#{view}")
+        return page
+
+    yield opened
+    assert found == []

@@ -1,0 +1,44 @@
+"""Takes the pictures of the playground for the documentation: `make screenshots`."""
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from tests.browser.conftest import CHROMIUM, running
+
+SIZE = {"width": 1280, "height": 800}
+
+
+def ask(page: Page, text: str) -> None:
+    box = page.get_by_role("textbox", name="Message")
+    box.fill(text)
+    box.press("Enter")
+    page.get_by_role("button", name="Send", exact=True).wait_for()
+
+
+def take(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with running("--store", "memory", "--drain-seconds", "0") as server, sync_playwright() as run:
+        browser = run.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]
+        page.goto(f"{server.url}/playground")
+        page.get_by_label("Log probabilities").select_option("5")
+        ask(page, "Show me formulas")
+        page.locator(".prose td").first.wait_for()
+        page.locator(".scroller").evaluate("element => { element.scrollTop = 0 }")
+        page.screenshot(path=folder / "playground-chat.png")
+        page.get_by_role("button", name="Inspect").click()
+        token = page.locator(".tokens").last.locator(".t.final.body").nth(12)
+        token.scroll_into_view_if_needed()
+        token.hover()
+        page.screenshot(path=folder / "playground-inspector.png")
+        page.get_by_role("link", name="Load").click()
+        page.locator("svg.plot").nth(1).wait_for()
+        page.wait_for_timeout(9000)
+        page.screenshot(path=folder / "playground-load.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    take(Path(sys.argv[1]))

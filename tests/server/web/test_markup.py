@@ -1,0 +1,106 @@
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from server.web import mathml
+from server.web.markup import code, render
+
+HOSTILE: list[str] = json.loads(
+    (Path(__file__).parents[2] / "data/hostile.json").read_text(encoding="utf-8")
+)
+TEXT = {
+    "a",
+    "blockquote",
+    "br",
+    "code",
+    "del",
+    "div",
+    "em",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "s",
+    "span",
+    "strong",
+    "table",
+    "tbody",
+    "td",
+    "th",
+    "thead",
+    "tr",
+    "ul",
+}
+ATTRIBUTES = {"class", "data-language", "href", "rel", "start", "style", "target"}
+
+
+class Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize("source", HOSTILE)
+def test_only_allowed_elements_and_attributes_come_out(source: str) -> None:
+    reader = Reader()
+    reader.feed(render(source))
+    for tag, attributes in reader.found:
+        assert tag in TEXT | mathml.ELEMENTS
+        assert set(attributes) <= ATTRIBUTES | mathml.ATTRIBUTES
+        assert (attributes.get("href") or "https://").startswith(("https://", "http://", "#"))
+
+
+def test_markdown_becomes_html() -> None:
+    html = render("# A\n\n**b** ~~c~~\n\n| x |\n|---|\n| 1 |\n")
+    assert "<h1>A</h1>" in html
+    assert "<strong>b</strong> <s>c</s>" in html
+    assert "<td>1</td>" in html
+
+
+def test_links_open_in_another_tab_and_name_no_referrer() -> None:
+    html = render("[a](https://example.test/)")
+    assert 'rel="noopener noreferrer nofollow"' in html
+    assert 'target="_blank"' in html
+
+
+def test_code_has_colours_where_the_language_is_known() -> None:
+    assert '<span class="hl-k">def</span>' in render("```python\ndef f(): ...\n```")
+    assert render("```nonsense\na < b\n```") == (
+        '<pre data-language="nonsense"><code>a &lt; b\n</code></pre>\n'
+    )
+
+
+def test_long_code_has_no_colours() -> None:
+    assert "<span" not in code("x = 1\n" * 10_000, "python")
+
+
+@pytest.mark.parametrize("source", [r"\(x^2\)", "$x^2$", r"\[x^2\]", "$$x^2$$"])
+def test_each_pair_of_marks_makes_a_formula(source: str) -> None:
+    assert "<msup><mi>x</mi><mn>2</mn></msup>" in render(f"So {source} holds.")
+
+
+@pytest.mark.parametrize("source", ["\\[\nx^2\n\\]", "$$\nx^2\n$$", "$$x^2$$", "\\[x^2\\]"])
+def test_a_formula_of_its_own_line_is_a_block(source: str) -> None:
+    assert render(source).startswith('<div class="formula"><math display="block">')
+
+
+def test_a_formula_may_follow_a_line_of_text() -> None:
+    assert '<div class="formula">' in render("Hence\n\\[\nx\n\\]")
+
+
+@pytest.mark.parametrize("source", ["It costs $5 or $6.", "$ x $", "$", "a \\$5 b", "$$\nx"])
+def test_dollars_that_are_prices_stay_text(source: str) -> None:
+    assert "<math" not in render(source)
+    assert "$" in render(source)
