@@ -120,6 +120,20 @@ async def test_a_limit_of_the_request_is_told_to_the_model(open_app: Any) -> Non
     assert made["output"][-1]["content"][0]["text"] == "So."
 
 
+async def test_a_limit_of_a_chat_request_is_told_to_the_model(open_app: Any) -> None:
+    lines = [{"prompt_contains": "limit of 1 tool calls", "completion": "So.<|return|>"}]
+    tool = Tool()
+    async with open_app(*lines, *THREE_CALLS, served_model_name=("m",)) as app:
+        app.use(tool)
+        made = (await app.post(CHAT, {**CHAT_BODY, "max_tool_calls": 1})).json()
+        refused = (await app.post(CHAT, {**CHAT_BODY, "max_tool_calls": 0})).json()
+    assert made["choices"][0]["message"]["content"] == "So."
+    assert [len(session.calls) for session in tool.sessions] == [1]
+    used = made["usage"]["server_tool_use"]
+    assert (used["tool_calls_requested"], used["tool_calls_executed"]) == (2, 1)
+    assert refused["error"]["param"] == "max_tool_calls"
+
+
 async def test_files_are_cited(open_app: Any) -> None:
     lines = [{"prompt_contains": "Written.", "completion": answer("In sandbox:/mnt/data/a.csv")}]
     async with open_app(*lines, call("file")) as app:
