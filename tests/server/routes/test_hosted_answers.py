@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
+from server.http import sse as sse_module
 from server.outbound.fold import fold
 from server.store.responses.base import Store
 from tests.server.routes.test_responses_socket import connect
@@ -236,6 +239,39 @@ async def test_a_websocket_that_closes_ends_the_call(open_app: Any) -> None:
             await tool.was_opened.wait()
             await tool.sessions[0].running.wait()
     assert (tool.sessions[0].ended, tool.sessions[0].closed) == (1, 1)
+
+
+@pytest.mark.parametrize("path", [RESPONSES, CHAT])
+async def test_a_stream_gets_pings_while_a_tool_runs(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(sse_module, "PING_SECONDS", 0.01)
+    tool = Tool()
+    body = {**(BODY if path == RESPONSES else CHAT_BODY), "stream": True}
+    loop = asyncio.get_running_loop()
+    async with open_app(call("wait"), served_model_name=("m",)) as app:
+        app.use(tool)
+        server = uvicorn.Server(uvicorn.Config(app.app, log_config=None))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            task = asyncio.create_task(server.serve(sockets=[listener]))
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            begin = loop.time()
+            async with (
+                httpx.AsyncClient(base_url=url) as client,
+                client.stream("POST", path, json=body) as stream,
+            ):
+                await tool.was_opened.wait()
+                await tool.sessions[0].running.wait()
+                # No more can have been sent before the call.
+                before = int((loop.time() - begin) / 0.01)
+                pings = 0
+                async for line in stream.aiter_lines():
+                    pings += line == ": ping"
+                    if pings > before:
+                        break
+                assert tool.sessions[0].ended == 0
+            server.should_exit = True
+            await task
 
 
 # Chat
