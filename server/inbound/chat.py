@@ -145,6 +145,7 @@ def _compile(
         effort=reasoning.effort,
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
+        max_tool_calls=request.max_tool_calls,
         prompt_param="messages",
         logprobs_param="top_logprobs" if request.top_logprobs else "logprobs",
     )

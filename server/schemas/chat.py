@@ -97,6 +97,8 @@ class CreateChatCompletion(SamplingFields):
     """Which tools the model may or must call, by default `auto`."""
     parallel_tool_calls: bool | None = None
     """False: at most one call."""
+    max_tool_calls: Annotated[int, Field(ge=1)] | None = None
+    """The most calls of hosted tools in an answer, as in Responses. Further calls are not run."""
     functions: Annotated[Any, Described(list[FunctionDefinition] | None)] = None
     """Deprecated: as `tools`, all of them functions. Not beside `tools`."""
     function_call: Annotated[Any, Described(LegacyFunctionChoice)] = None

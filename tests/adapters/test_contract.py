@@ -25,10 +25,19 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar
 from adapters.registry import create
+from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_only, turn_grammar
+from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CHANNEL, MESSAGE, RETURN, STOP_TOKENS
+from server.errors import APIError
+from server.generation.admission import Admission
+from server.generation.gateway import Gateway
+from server.generation.hosted_calls import ToolLimits
+from server.generation.runs import WireEvent
+from server.generation.turn_events import CallEnded, MessageClosed, TurnEvent, TurnFinished
 from tests.adapters import llama_cpp_process
 from tests.adapters.vllm_process import ENGINE_ARGUMENTS, serving
+from tests.server.tools.hosted import Session, plan
 
 BACKENDS = [
     *("scripted", "transformers"),
@@ -279,3 +288,61 @@ async def test_a_start_that_fails_has_a_reason_and_can_be_stopped(
     with pytest.raises(BackendFailed, match="nowhere"):
         await backend.start()
     await backend.stop()
+
+
+class Answer:
+    """An outbound that records what happened in an answer."""
+
+    open_item_id: str | None = None
+
+    def __init__(self) -> None:
+        self.events: list[TurnEvent] = []
+
+    def start(self) -> list[WireEvent]:
+        return []
+
+    def push(self, event: TurnEvent) -> list[WireEvent]:
+        self.events.append(event)
+        return [{"type": type(event).__name__}]
+
+    def fail(self, error: APIError) -> list[WireEvent]:
+        raise error
+
+    def cancel(self) -> list[WireEvent]:
+        raise AssertionError("nobody cancels the answer")
+
+
+async def test_a_grammar_forces_a_hosted_call_whose_result_the_next_turn_reads(
+    sampler: Backend,
+) -> None:
+    """The server runs the call, and the engine has the tokens before the result in its cache."""
+    code, texts = ("1+1", "2+2"), ("yes", "no")
+    spec = GrammarSpec(
+        (CallableTool("python", ChoiceText(code)),),
+        call_required=True,
+        answer=ChoiceText(texts),
+        reasoning=False,
+        preambles=False,
+    )
+    asked = plan(
+        Message(Author(Role.USER), "How much? " * 100),
+        max_tokens=100,
+        spec=spec,
+        grammar=turn_grammar(spec),
+        answer_grammar=turn_grammar(answer_only(spec)),
+    )
+    answer, session = Answer(), Session()
+    # A second call is refused, and the turn after it has the answer.
+    gateway = Gateway(sampler, Admission(1, 1), tool_limits=ToolLimits(rounds=1))
+    run = await gateway.start(asked, answer, "r", sessions=[session])
+    await run.wait()
+    (call,) = session.calls
+    assert (call.recipient, call.content in code) == ("python", True)
+    (first, *_) = [event for event in answer.events if isinstance(event, CallEnded)]
+    assert first.result.text == f"RESULT {call.content}"
+    closed = [event for event in answer.events if isinstance(event, MessageClosed)]
+    assert (closed[-1].header.channel, closed[-1].message.content in texts) == ("final", True)
+    finished = answer.events[-1]
+    assert isinstance(finished, TurnFinished)
+    assert finished.reason == "stop"
+    assert finished.usage.later_cached > 0

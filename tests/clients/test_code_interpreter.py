@@ -1,7 +1,11 @@
 """The code interpreter of clients, against real server processes with a real sandbox."""
 
 import json
+import os
+import re
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -191,6 +195,74 @@ def test_an_uploaded_file_is_read_in_a_container_of_the_client(start: Start) -> 
             )
 
 
+STATE = [
+    {"prompt_contains": "<|message|>has 3", "completion": answer("Three.")},
+    {"prompt_contains": "Read x.", "completion": call("print('has', x)")},
+    {"prompt_contains": "<|message|>set", "completion": answer("Set.")},
+    {"prompt_contains": "Set x.", "completion": call("x = 3\nprint('set')")},
+]
+
+
+def test_a_conversation_keeps_its_container_and_its_variables(start: Start) -> None:
+    _, url = with_python(start, STATE)
+    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        conversation = client.conversations.create().id
+        first, second = (
+            client.responses.create(
+                model=MODEL, input=text, tools=[TOOL], conversation=conversation
+            )
+            for text in ("Set x.", "Read x.")
+        )
+        other = client.responses.create(model=MODEL, input="Set x.", tools=[TOOL])
+    assert [first.output_text, second.output_text] == ["Set.", "Three."]
+    containers = [
+        item.container_id
+        for made in (first, second, other)
+        for item in made.output
+        if item.type == "code_interpreter_call"
+    ]
+    assert containers[0] == containers[1] != containers[2]
+
+
+# The sandbox as a service of its own
+
+
+@pytest.fixture
+def sandbox_url() -> Iterator[str]:
+    """The address of `gpt-oss-server python-sandbox`, which needs the key `k`."""
+    folder = tempfile.mkdtemp(prefix="gpt-oss-test-")
+    os.chmod(folder, 0o711)
+    command = [sys.executable, "-m", "server", "python-sandbox", "--port", "0", "--key", "k"]
+    with subprocess.Popen(
+        [*command, "--folder", f"{folder}/root"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        text = ""
+        for line in process.stderr:
+            text += line
+            if found := re.search(r"Python sessions at (\S+)", line):
+                yield found[1]
+                process.terminate()
+                break
+        else:
+            pytest.skip(text)
+    subprocess.run(["rm", "-rf", folder], check=True)
+
+
+def test_a_sandbox_of_its_own_runs_the_calls(start: Start, sandbox_url: str) -> None:
+    options = ("--python-sandbox", sandbox_url, "--python-sandbox-key", "k")
+    _, url = with_python(start, COUNT, *options)
+    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        made = client.responses.create(model=MODEL, input="Count.", tools=[TOOL], include=OUTPUTS)
+        check(made, outputs=True)
+        (container,) = {
+            item.container_id for item in made.output if item.type == "code_interpreter_call"
+        }
+        (file,) = client.containers.files.list(container)
+        content = client.containers.files.content.retrieve(file.id, container_id=container)
+        assert content.read() == b"0x9"
+
+
 # Other clients
 
 
@@ -251,15 +323,18 @@ def test_a_chat_completion_shows_reasoning_and_content_only(client: OpenAI) -> N
 # Servers without Python
 
 
-def test_a_server_whose_sandbox_is_off_says_why(start: Start) -> None:
+def test_a_server_whose_sandbox_is_off_says_why(start: Start, tmp_path: Path) -> None:
     options = ("--hosted-tools", "python", "--python-sandbox", "http://127.0.0.1:9")
-    _, url = start(COUNT, *options)
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        _, url = start(COUNT, *options, "--log-level", "info", stderr=stderr)
     with httpx.Client(base_url=url) as http:
         ready = http.get(f"{url.removesuffix('/v1')}/ready")
         refused = http.post("/responses", json={"input": "Count.", "tools": [TOOL]})
         plain = http.post("/responses", json={"input": "Count."})
     problem = ready.json()["tools"]["python"].removeprefix("off: ")
     assert ready.status_code == 200
+    assert f"python is off: {problem}\n" in log.read_text()
     error = refused.json()["error"]
     assert (refused.status_code, error["code"]) == (400, "tool_unavailable")
     assert problem in error["message"]

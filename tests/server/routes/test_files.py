@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from server.http.protocol import Config
 from server.store.responses.base import Store
 from server.store.responses.sql import SqlStore
 from server.tools.python.sandbox import SandboxUnavailable
+from server.tools.python.tool import PythonTool
 from tests.sandboxes import BareSandbox
 
 OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
@@ -60,7 +62,12 @@ async def site(open_app: OpenApp, tmp_path: Path) -> AsyncIterator[Site]:
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     await store.start()
     async with open_app(
-        store=store, sandbox=sandbox, files=str(folder), api_key=("a", "b"), **LIMITS
+        "<|channel|>final<|message|>Hi.<|return|>",
+        store=store,
+        sandbox=sandbox,
+        files=str(folder),
+        api_key=("a", "b"),
+        **LIMITS,
     ) as app:
         settings = app.app.state.context.settings
         config = Config(app.app, settings.limits, log_config=None, log_level="warning")
@@ -406,6 +413,27 @@ async def test_an_idle_container_expires_with_a_code_of_its_own(site: Site) -> N
     end += 2 * 86_400
     await service.sweep()
     assert (await code_of(site.one.containers.retrieve(box.id)))[1] == "not_found"
+
+
+async def test_a_request_names_a_container_of_its_own_key_that_has_not_expired(site: Site) -> None:
+    context = site.app.state.context
+    python = PythonTool(context.containers)
+    site.app.state.context = replace(context, tools={"code_interpreter": python})
+    box = await site.one.containers.create(name="x")
+
+    def answer(client: AsyncOpenAI, container: str) -> Any:
+        tool: Any = {"type": "code_interpreter", "container": container}
+        return client.responses.create(model="scripted", input="hi", tools=[tool])
+
+    assert (await answer(site.one, box.id)).status == "completed"
+    unknown = (404, "not_found", "tools.0.container")
+    assert await code_of(answer(site.one, "cntr_none")) == unknown
+    assert await code_of(answer(site.two, box.id)) == unknown
+    end = box.created_at + 60 * 60
+    context.containers._now = lambda: float(end)
+    expired = (404, "container_expired", "tools.0.container")
+    assert await code_of(answer(site.one, box.id)) == expired
+    assert await code_of(answer(site.two, box.id)) == unknown
 
 
 async def test_any_use_prolongs_the_life_of_a_container(site: Site) -> None:

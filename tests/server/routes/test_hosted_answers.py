@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
+from server.http import sse as sse_module
 from server.outbound.fold import fold
 from server.store.responses.base import Store
 from tests.server.routes.test_responses_socket import connect
@@ -120,6 +123,20 @@ async def test_a_limit_of_the_request_is_told_to_the_model(open_app: Any) -> Non
     assert made["output"][-1]["content"][0]["text"] == "So."
 
 
+async def test_a_limit_of_a_chat_request_is_told_to_the_model(open_app: Any) -> None:
+    lines = [{"prompt_contains": "limit of 1 tool calls", "completion": "So.<|return|>"}]
+    tool = Tool()
+    async with open_app(*lines, *THREE_CALLS, served_model_name=("m",)) as app:
+        app.use(tool)
+        made = (await app.post(CHAT, {**CHAT_BODY, "max_tool_calls": 1})).json()
+        refused = (await app.post(CHAT, {**CHAT_BODY, "max_tool_calls": 0})).json()
+    assert made["choices"][0]["message"]["content"] == "So."
+    assert [len(session.calls) for session in tool.sessions] == [1]
+    used = made["usage"]["server_tool_use"]
+    assert (used["tool_calls_requested"], used["tool_calls_executed"]) == (2, 1)
+    assert refused["error"]["param"] == "max_tool_calls"
+
+
 async def test_files_are_cited(open_app: Any) -> None:
     lines = [{"prompt_contains": "Written.", "completion": answer("In sandbox:/mnt/data/a.csv")}]
     async with open_app(*lines, call("file")) as app:
@@ -222,6 +239,39 @@ async def test_a_websocket_that_closes_ends_the_call(open_app: Any) -> None:
             await tool.was_opened.wait()
             await tool.sessions[0].running.wait()
     assert (tool.sessions[0].ended, tool.sessions[0].closed) == (1, 1)
+
+
+@pytest.mark.parametrize("path", [RESPONSES, CHAT])
+async def test_a_stream_gets_pings_while_a_tool_runs(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(sse_module, "PING_SECONDS", 0.01)
+    tool = Tool()
+    body = {**(BODY if path == RESPONSES else CHAT_BODY), "stream": True}
+    loop = asyncio.get_running_loop()
+    async with open_app(call("wait"), served_model_name=("m",)) as app:
+        app.use(tool)
+        server = uvicorn.Server(uvicorn.Config(app.app, log_config=None))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            task = asyncio.create_task(server.serve(sockets=[listener]))
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            begin = loop.time()
+            async with (
+                httpx.AsyncClient(base_url=url) as client,
+                client.stream("POST", path, json=body) as stream,
+            ):
+                await tool.was_opened.wait()
+                await tool.sessions[0].running.wait()
+                # No more can have been sent before the call.
+                before = int((loop.time() - begin) / 0.01)
+                pings = 0
+                async for line in stream.aiter_lines():
+                    pings += line == ": ping"
+                    if pings > before:
+                        break
+                assert tool.sessions[0].ended == 0
+            server.should_exit = True
+            await task
 
 
 # Chat
