@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harmony.tokenizer import encode
@@ -16,7 +16,7 @@ from server.tools.browser.search import registry
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.session import BrowserSession
 from server.tools.fetch.addresses import AddressPolicy, parse_networks
-from server.tools.fetch.client import FetchClient
+from server.tools.fetch.client import FetchClient, Limits
 from server.tools.fetch.urls import FetchPolicy, parse_domains
 from server.tools.registry import ToolSetup
 
@@ -30,7 +30,7 @@ class BrowserOptions:
 
     search: providers, in order. allow_private: networks in CIDR form. allow_domain: `NAME` or
     `NAME:PORT`. proxy: the URL of a proxy for the web. robots: whether robots.txt is obeyed.
-    cache: a folder for the indexes of documents, None for a temporary one.
+    cache: a folder for the indexes of documents, None for a temporary one. limits: of each page.
     """
 
     search: Sequence[str] = ()
@@ -39,6 +39,7 @@ class BrowserOptions:
     proxy: str | None = None
     robots: bool = True
     cache: str | None = None
+    limits: Limits = field(default_factory=Limits)
 
     def policy(self) -> FetchPolicy:
         """What may be fetched. Raises ValueError."""
@@ -78,7 +79,10 @@ class BrowserTool:
         """Open the clients, and begin to index documents."""
         await asyncio.to_thread(encode, "warm")  # the first call takes half a second
         self._fetcher = FetchClient(
-            self._policy, proxy=self._options.proxy, obeys_robots=self._options.robots
+            self._policy,
+            proxy=self._options.proxy,
+            obeys_robots=self._options.robots,
+            limits=self._options.limits,
         )
         self._loader = PageLoader(self._fetcher, self._chain, self._cache)
         await self._chain.start()

@@ -3,7 +3,8 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -15,6 +16,7 @@ from server.outbound.chat_fold import fold as fold_chat
 from server.outbound.fold import fold
 from server.store.responses.base import Store
 from server.tools.browser.tool import BrowserOptions, BrowserTool
+from server.tools.fetch.client import Limits
 from tests.server.routes.test_hosted_answers import kinds, sse
 from tests.server.tools.fetch.network import Site, answer
 
@@ -40,25 +42,53 @@ class Web:
             "/broken": answer("broken", 500),
             "/latin": answer("<title>Café</title>".encode("latin-1"), content_type="text/html"),
             "/bomb": answer(gzip.compress(b"x" * (30 << 20)), Content_Encoding="gzip"),
+            "/large": answer(b"x" * (30 << 20)),
         }
         self.site = Site(self._answer)
+        self.private = Site(lambda path, headers: answer("<p>secret</p>"))
+        self.never = asyncio.Event()
 
-    async def start(self) -> None:
+    async def start(self, **limits: Any) -> None:
         self.port = await self.site.listen(["127.0.0.1"])
+        private = await self.private.listen(["127.0.0.1"])
+        target = f"http://127.0.0.1:{private}/"
+        self.pages["/inside"] = answer(b"", 302, Location=target)
+        self.endless = await asyncio.start_server(self._pour, "127.0.0.1")
+        endless = self.endless.sockets[0].getsockname()[1]
+        self.pages["/endless"] = answer(b"", 302, Location=f"http://localhost:{endless}/")
         self.base = f"http://localhost:{self.port}"
         options = BrowserOptions(
             search=(f"searxng:http://127.0.0.1:{self.port}",),
-            allow_domain=(f"localhost:{self.port}",),
+            allow_domain=(f"localhost:{self.port}", f"localhost:{endless}"),
             robots=False,
+            limits=Limits(**limits),
         )
         self.tool = BrowserTool(options, {})
         await self.tool.start()
 
     async def stop(self) -> None:
+        self.never.set()
         await self.tool.stop()
         await self.site.close()
+        await self.private.close()
+        self.endless.close()
 
-    def _answer(self, path: str, headers: dict[str, str]) -> bytes:
+    async def _pour(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+        writer.close()
+
+    async def _wait(self) -> bytes:
+        await self.never.wait()
+        return answer("late")
+
+    def _answer(self, path: str, headers: dict[str, str]) -> bytes | Awaitable[bytes]:
+        if path == "/slow":
+            return self._wait()
         if not path.startswith("/search?"):
             return self.pages[path]
         query = parse_qs(urlsplit(path).query)["q"][0]
@@ -236,6 +266,9 @@ HOSTILE = {
     "gone": "failed",
     "broken": "failed",
     "bomb": "failed",
+    "large": "failed",
+    "endless": "failed",
+    "inside": "failed",
 }
 
 
@@ -253,6 +286,24 @@ async def test_hostile_pages_end_no_answer(open_app: Any, web: Web, page: str) -
     shown = app.prompts[-1].split("<|call|>")[-1]
     assert "【0†" not in shown
     assert app.backend.requests[-1].prompt_token_ids.count(CALL) == 1
+    assert "secret" not in shown
+    assert web.private.connections == 0
+
+
+async def test_a_page_that_never_arrives_ends_no_answer(open_app: Any) -> None:
+    web = Web()
+    await web.start(seconds=0.2)
+    lines = [
+        {"prompt_contains": "took too long to load", "completion": final("Ok.")},
+        {"completion": call("open", id=f"{web.base}/slow")},
+    ]
+    async with open_app(*lines) as app:
+        app.use(web.tool)
+        made = (await app.post(RESPONSES, {"input": "q", **SEARCHES})).json()
+    await web.stop()
+    opened, message = made["output"]
+    assert (opened["status"], message["content"][0]["text"]) == ("failed", "Ok.")
+    assert web.site.paths == ["/slow"]
 
 
 # Chat
