@@ -5,7 +5,7 @@ ARG DEVICE=cpu
 
 FROM python:3.11-slim-bookworm AS cpu
 # Where torch is taken from beside the default index; its CPU build is some 3 GB smaller.
-ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu EXTRAS="[python-tools]" PINS=constraints.txt
+ENV PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu EXTRAS="[python-tools,mcp]" PINS=constraints.txt
 
 FROM python:3.11-slim-bookworm AS gpu
 # The default index has torch for CUDA; triton compiles its launchers with gcc at run time.
@@ -13,14 +13,14 @@ FROM python:3.11-slim-bookworm AS gpu
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
-ENV EXTRAS="[gpu,python-tools]" PINS=constraints.txt KERNELS_CACHE=/opt/kernels \
+ENV EXTRAS="[gpu,python-tools,mcp]" PINS=constraints.txt KERNELS_CACHE=/opt/kernels \
     NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
 FROM vllm/vllm-openai:v0.32.0 AS vllm
 # vLLM and all it pins are there and stay as they are: what the project needs beside it has to fit.
 # Not setuptools: pip constrains what it builds with, too.
 RUN python3 -m pip list --format=freeze --exclude pip --exclude setuptools > /pins.txt
-ENV EXTRAS="[vllm,python-tools]" PINS=/pins.txt HF_HOME=/cache/huggingface
+ENV EXTRAS="[vllm,python-tools,mcp]" PINS=/pins.txt HF_HOME=/cache/huggingface
 
 # hadolint ignore=DL3006
 FROM ${DEVICE}

@@ -224,6 +224,15 @@ def test_hadolint_accepts_the_image() -> None:
     assert (result.returncode, result.stdout) == (0, "")
 
 
+def test_every_image_and_the_makefile_install_the_hosted_tools() -> None:
+    images = re.findall(r"EXTRAS=\"\[(.+?)\]\"", DOCKERFILE)
+    installs = re.findall(r"--editable '\.\[(.+?)\]'", (ROOT / "Makefile").read_text())
+    assert len(images) == len(re.findall(r"^FROM .+ AS ", DOCKERFILE, re.MULTILINE))
+    assert installs
+    for extras in (*images, *installs):
+        assert {"python-tools", "mcp"} <= set(extras.split(","))
+
+
 def test_the_image_gets_every_file_that_the_build_reads() -> None:
     copied = {
         source

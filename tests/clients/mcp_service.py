@@ -14,6 +14,8 @@ from tests.server.tools.mcp.conftest import SERVERS, Processes, free_port, proce
 __all__ = ["processes", "service"]  # fixtures
 
 SECRET = "a-very-secret-token-of-the-client"
+BEARER = "a-very-secret-authorization-of-the-client"
+OPERATORS = "a-very-secret-token-of-the-operator"
 ARGUMENTS = '{"a":1,"b":2}'
 CALL = f"<|channel|>commentary to=functions.tools__add <|constrain|>json<|message|>{ARGUMENTS}"
 LINES = [
@@ -48,7 +50,8 @@ def service(
     processes.start([sys.executable, str(SERVERS / "tools.py"), "http", str(port)], port)
     file = folder / "mcp.toml"
     url = f"http://127.0.0.1:{port}/mcp"
-    file.write_text(f'[servers.tools]\nurl = "{url}"\nallow_private = true\n')
+    headers = f'headers = {{ X-Operator = "{OPERATORS}" }}'
+    file.write_text(f'[servers.tools]\nurl = "{url}"\nallow_private = true\n{headers}\n')
     log, store = folder / "log", folder / "store.db"
     with open(log, "wb") as stderr:
         options = ("--mcp", str(file), "--store", f"sqlite:///{store}", "--log-level", "debug")

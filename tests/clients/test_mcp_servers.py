@@ -35,17 +35,17 @@ def programs(install: Install) -> Path:
     return install("mcp_servers") / "node_modules" / ".bin"
 
 
-def start(processes: Processes, command: list[str], port: int, path: str) -> Server:
-    processes.start(command, port, {"PORT": str(port)})
+def start(processes: Processes, command: list[str], port: int, path: str, **env: str) -> Server:
+    processes.start(command, port, {"PORT": str(port), **env})
     return Server("s", url=f"http://127.0.0.1:{port}/{path}", allow_private=True, configured=True)
 
 
-def behind_http(processes: Processes, programs: Path, *command: str) -> Server:
+def behind_http(processes: Processes, programs: Path, *command: str, **env: str) -> Server:
     """A server that has only stdio, behind a program that serves it over streamable HTTP."""
     port = free_port()
     gateway = [str(programs / "supergateway"), "--outputTransport", "streamableHttp", "--stateful"]
     options = ["--port", str(port), "--stdio", " ".join(command)]
-    return start(processes, [*gateway, *options], port, "mcp")
+    return start(processes, [*gateway, *options], port, "mcp", **env)
 
 
 async def called(server: Server, name: str, arguments: dict[str, Any]) -> str:
@@ -90,8 +90,11 @@ async def test_filesystem(programs: Path, processes: Processes, tmp_path: Path) 
         assert "inside" in text
 
 
-async def test_memory(programs: Path, processes: Processes) -> None:
-    server = behind_http(processes, programs, str(programs / "mcp-server-memory"))
+async def test_memory(programs: Path, processes: Processes, tmp_path: Path) -> None:
+    # By default its file is beside the program, and outlives the test.
+    file = str(tmp_path / "memory.jsonl")
+    program = str(programs / "mcp-server-memory")
+    server = behind_http(processes, programs, program, MEMORY_FILE_PATH=file)
     entity = {"name": "Ada", "entityType": "person", "observations": ["wrote programs"]}
 
     assert "Ada" in await called(server, "create_entities", {"entities": [entity]})

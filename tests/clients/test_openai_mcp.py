@@ -8,11 +8,24 @@ import openai
 import pytest
 from openai import OpenAI
 
-from tests.clients.mcp_service import ARGUMENTS, SECRET, Service, processes, service
+from tests.clients.mcp_service import (
+    ARGUMENTS,
+    BEARER,
+    OPERATORS,
+    SECRET,
+    Service,
+    processes,
+    service,
+)
 
 __all__ = ["processes", "service"]  # fixtures
 
-TOOL: Any = {"type": "mcp", "server_label": "tools", "headers": {"x-token": SECRET}}
+TOOL: Any = {
+    "type": "mcp",
+    "server_label": "tools",
+    "headers": {"x-token": SECRET},
+    "authorization": BEARER,
+}
 FREE: Any = {**TOOL, "require_approval": "never"}
 
 
@@ -218,17 +231,18 @@ def test_chat_names_responses_where_a_call_needs_approval(service: Service, stre
     assert error.value.code == "approval_required"
 
 
-def test_secrets_are_nowhere(service: Service) -> None:
+@pytest.mark.parametrize("secret", [SECRET, BEARER, OPERATORS])
+def test_secrets_are_nowhere(service: Service, secret: str) -> None:
     """Last: after all answers of this module, stored ones with events and a background one."""
     response = ask(service.client, tools=[FREE], background=True)
     while response.status in ("queued", "in_progress"):
         response = service.client.responses.retrieve(response.id)
     assert response.output_text == "It is 3."
-    assert SECRET not in json.dumps(response.model_dump())
-    assert SECRET.encode() not in service.log.read_bytes()
+    assert secret not in json.dumps(response.model_dump())
+    assert secret.encode() not in service.log.read_bytes()
     with sqlite3.connect(service.store) as database:
-        assert SECRET not in "\n".join(database.iterdump())
+        assert secret not in "\n".join(database.iterdump())
     paths = service.store.parent.glob("store.db*")
     files = [path.read_bytes() for path in paths if path.is_file()]
     assert files
-    assert all(SECRET.encode() not in content for content in files)
+    assert all(secret.encode() not in content for content in files)

@@ -156,13 +156,12 @@ def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
         if _nests(tool.input_schema) > _MAX_NESTED:
             continue
         hints = tool.annotations
-        annotations = hints and hints.model_dump(mode="json", by_alias=True, exclude_none=True)
-        item = {
-            "name": name,
-            "description": tool.description and tool.description[:_MAX_DESCRIPTION],
-            "input_schema": tool.input_schema,
-            "annotations": annotations,
-        }
+        # Absent rather than null: Vercel's AI SDK refuses an answer with a null here.
+        item: dict[str, Any] = {"name": name, "input_schema": tool.input_schema}
+        if tool.description is not None:
+            item["description"] = tool.description[:_MAX_DESCRIPTION]
+        if hints is not None:
+            item["annotations"] = hints.model_dump(mode="json", by_alias=True, exclude_none=True)
         cleaned = redactor.clean_json(item)
         assert isinstance(cleaned, dict)
         try:

@@ -289,7 +289,7 @@ def _body(tool: ListedTool) -> Body:
 
 
 def _function(server: Server, tool: ListedTool, index: int) -> FunctionTool:
-    description = tool.item["description"]
+    description = tool.item.get("description")
     if index == 0 and server.description:
         # The namespace is shared with other functions, so the first tool speaks for the server.
         about = f"About all tools {server.label}__*: {server.description}"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from server.__main__ import main as main_of_the_module
 from server.commands import chat, serve
 from server.commands.main import main
 from server.commands.option_help import GROUPS
@@ -29,12 +28,12 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     return settings
 
 
-def test_the_modules_main_is_the_command_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["gpt-oss-server", "parse", "/nowhere"])
-    assert main_of_the_module() == 1
-    assert capsys.readouterr().err.startswith("gpt-oss-server parse: ")
+def test_the_modules_main_is_the_command_line() -> None:
+    # It ends the process at once, so it needs one of its own.
+    command = [sys.executable, "-m", "server", "parse", "/nowhere"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("gpt-oss-server parse: ")
 
 
 @pytest.mark.parametrize("command", ["serve", "chat"])

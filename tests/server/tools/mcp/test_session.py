@@ -194,6 +194,12 @@ async def test_the_list_is_an_item_at_the_beginning(over_http: Server, make_tool
     assert "error" not in item
 
 
+async def test_a_tool_of_a_list_has_no_null(over_http: Server, make_tool: MakeTool) -> None:
+    session = await (await make_tool(over_http)).open(ASK, context())
+
+    assert all(None not in tool.values() for tool in session.declaration.opening[0]["tools"])
+
+
 async def test_a_list_that_the_context_has_is_not_repeated(
     over_http: Server, make_tool: MakeTool
 ) -> None:
@@ -331,7 +337,7 @@ async def test_an_approved_call_runs_once(
     assert added.text == "2"
     assert again.failed
     assert "only once" in again.text
-    assert second.state is None
+    assert second.state == ({"approvals": {}} if stored else None)
     await second.close()
 
 

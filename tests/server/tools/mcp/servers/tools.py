@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -66,9 +67,17 @@ async def slow(steps: int, context: Context) -> str:
     return "done"
 
 
+def _write_process(path: Path) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(str(os.getpid()))
+    partial.rename(path)
+
+
 @server.tool()
 async def hang() -> str:
-    """Never return."""
+    """Never return. The file HANGING, where it is given, gets the process's number."""
+    if path := os.environ.get("HANGING"):
+        _write_process(Path(path))
     await asyncio.sleep(3600)
     return "late"
 

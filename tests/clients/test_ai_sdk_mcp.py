@@ -1,0 +1,37 @@
+"""Vercel's AI SDK with its provider tool `mcp`, which the server runs."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.clients.conftest import Install
+from tests.clients.mcp_service import ARGUMENTS, Service, processes, service
+
+__all__ = ["processes", "service"]  # fixtures
+
+
+@pytest.fixture(scope="module")
+def results(install: Install, service: Service) -> Any:
+    done = subprocess.run(
+        ["node", "mcp.mjs", str(service.client.base_url), "scripted", service.mcp_url],
+        cwd=install("js"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("answer", ["whole", "streamed"])
+@pytest.mark.parametrize(("policy", "asked"), [("free", 0), ("approved", 1)])
+def test_the_ai_sdk_reads_a_call(results: Any, answer: str, policy: str, asked: int) -> None:
+    result = {"type": "call", "serverLabel": "tools", "name": "add", "arguments": ARGUMENTS}
+    assert results[answer][policy] == {
+        "text": "It is 3.",
+        "asked": asked,
+        "results": [{**result, "output": "3"}],
+    }

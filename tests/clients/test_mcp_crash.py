@@ -1,0 +1,105 @@
+"""MCP over each transport, end to end, and `kill -9` within a call: of either server."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+from tests.clients.conftest import Start
+from tests.server.tools.mcp.conftest import SERVERS, Processes, free_port, processes
+
+__all__ = ["processes"]  # a fixture
+
+CALL = "<|channel|>commentary to=functions.tools__{} <|constrain|>json<|message|>{}<|call|>"
+LINES = [
+    {
+        "prompt_contains": "to=assistant",
+        "completion": "<|channel|>final<|message|>Done.<|return|>",
+    },
+    {"prompt_contains": "wait", "completion": CALL.format("hang", "{}")},
+    {"prompt_contains": "add", "completion": CALL.format("add", '{"a":1,"b":2}')},
+]
+TOOL: Any = {"type": "mcp", "server_label": "tools", "require_approval": "never"}
+TRANSPORTS = ("http", "sse", "stdio")
+WAIT_SECONDS = 60.0
+
+
+def ask(client: OpenAI, text: str, **fields: Any) -> Any:
+    return client.responses.create(model="scripted", input=text, tools=[TOOL], **fields)
+
+
+def configure(transport: str, processes: Processes, folder: Path) -> tuple[list[str], Path]:
+    """A server in the operator's file: the gateway's options, and the file that a call writes."""
+    file, hanging = folder / "mcp.toml", folder / "hanging"
+    program = [sys.executable, str(SERVERS / "tools.py"), transport]
+    lines = ["[servers.tools]"]
+    if transport == "stdio":
+        lines += [f"command = {program}", f'env = {{ HANGING = "{hanging}" }}']
+    else:
+        port = free_port()
+        processes.start([*program, str(port)], port, {"HANGING": str(hanging)})
+        path = "mcp" if transport == "http" else "sse"
+        lines += [f'url = "http://127.0.0.1:{port}/{path}"', "allow_private = true"]
+    file.write_text("\n".join(lines))
+    return ["--mcp", str(file), "--store", f"sqlite:///{folder / 'store.db'}"], hanging
+
+
+def wait_for_call(hanging: Path) -> int:
+    """Wait until the call runs. Returns the number of the process that runs it."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not hanging.exists():
+        assert time.monotonic() < deadline, "the call did not begin"
+        time.sleep(0.02)
+    return int(hanging.read_text())
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_killed_mcp_server_fails_its_call_alone(
+    transport: str, start: Start, processes: Processes, tmp_path: Path
+) -> None:
+    options, hanging = configure(transport, processes, tmp_path)
+    _, url = start(LINES, *options)
+    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        added = ask(client, "add")
+        assert [item.type for item in added.output] == ["mcp_list_tools", "mcp_call", "message"]
+        assert added.output[1].output == "3"
+
+        with ask(client, "wait", stream=True) as stream:
+            for event in stream:
+                if event.type == "response.mcp_call_arguments.done":
+                    os.kill(wait_for_call(hanging), signal.SIGKILL)
+                last = event
+        call = last.response.output[1]
+        assert (call.status, call.error.type) == ("failed", "mcp_protocol_error")
+        assert last.response.status == "completed"
+        assert last.response.output_text == "Done."
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_killed_gateway_leaves_a_failed_response(
+    transport: str, start: Start, processes: Processes, tmp_path: Path
+) -> None:
+    options, hanging = configure(transport, processes, tmp_path)
+    gateway, url = start(LINES, *options)
+    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        response_id = ask(client, "wait", background=True).id
+        wait_for_call(hanging)
+    gateway.kill()
+    gateway.wait()
+
+    _, url = start(LINES, *options)
+    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        response = client.responses.retrieve(response_id)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while response.status == "in_progress" and time.monotonic() < deadline:
+            response = client.responses.retrieve(response_id)
+        assert response.status == "failed"
+        assert response.error is not None
+        assert "stopped before" in response.error.message
+        # The new process calls the server again.
+        assert ask(client, "add").output[1].output == "3"
