@@ -1,4 +1,6 @@
-"""A web search that the request forces: the grammar alone makes a random model call the browser."""
+"""A web search that the request forces: the grammar has a random model call the browser, and its
+weights prefer `search` among the three functions.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
