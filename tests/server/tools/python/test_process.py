@@ -379,10 +379,11 @@ async def test_fifty_sessions_at_once_stay_apart(sandbox: ProcessSandbox) -> Non
 
 
 async def test_nothing_runs_after_stop(root: Path) -> None:
+    others = set(processes_below(os.getpid()))
     sandbox = await started(root)
     await sandbox.create("a", LIMITS)
     await cell(sandbox, "a", "import subprocess; subprocess.Popen(['sleep', '1000']);")
-    before = [pid for pid in processes_below(os.getpid()) if runs(pid)]
+    before = [pid for pid in processes_below(os.getpid()) if runs(pid) and pid not in others]
     await sandbox.stop()
     await sandbox.stop()
     assert len(before) >= 3
