@@ -5,7 +5,7 @@ The memory bound of a row is ten times its body, and at least `LEAST_MEMORY`.
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from benchmarks.abuse.drawn import draw
@@ -284,13 +284,15 @@ def _allowed() -> Iterator[Row]:
         RESPONSES,
         listed(b'{"input":[', b'{"role":"user","content":"a"}', b"]}", 30 * 32_000),
     )
-    yield row(
+    truncated = row(
         "items within the limit, truncated",
         RESPONSES,
         listed(
             b'{"truncation":"auto","input":[', b'{"role":"user","content":"a"}', b"]}", 30 * 32_000
         ),
     )
+    # The answer is stored, with its 32,000 items.
+    yield replace(truncated, memory=80_000_000)
     tool = b'{"type":"function","name":"f#","parameters":{"type":"object","properties":{}}}'
     yield row(
         "tools within the limit", RESPONSES, Body(b'{"input":"a","tools":[', tool, b"]}", 4_000)
