@@ -133,7 +133,9 @@ def _wrapped(process: Process, layers: Layers, command: list[str]) -> list[str]:
     parents = sorted(
         {str(parent) for path in (*paths, DATA) for parent in Path(path).parents} - {"/"}
     )
-    mounts = [word for parent in parents for word in ("--perms", "0755", "--dir", parent)]
+    # First, because the interpreter may be below it.
+    mounts = ["--bind", str(folders.temporary), TEMPORARY]
+    mounts += [word for parent in parents for word in ("--perms", "0755", "--dir", parent)]
     for path in paths:
         if os.path.islink(path):
             mounts += ["--symlink", os.readlink(path), path]
@@ -146,7 +148,6 @@ def _wrapped(process: Process, layers: Layers, command: list[str]) -> list[str]:
         *mounts,
         *("--proc", "/proc", "--dev", "/dev"),
         *("--bind", str(folders.data), DATA),
-        *("--bind", str(folders.temporary), TEMPORARY),
         *("--bind", str(folders.shared), SHARED_MEMORY),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", "/", "--"),

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import uvloop
 
 from server.tools.python import live
 from server.tools.python import process as module
-from server.tools.python.confinement import landlock
+from server.tools.python.confinement import command, landlock
 from server.tools.python.confinement.command import Layers
 from server.tools.python.confinement.probe import Probe
 from server.tools.python.process import RESTARTED, ProcessSandbox
@@ -376,6 +376,23 @@ async def test_fifty_sessions_at_once_stay_apart(sandbox: ProcessSandbox) -> Non
     numbers = range(50)
     found = await asyncio.gather(*map(session, numbers))
     assert found == [f"{number} {number}\n" for number in numbers]
+
+
+@pytest.fixture
+def readable_below_tmp(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A file that sessions may read, as an interpreter below /tmp is."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "x").write_text("there")
+        monkeypatch.setattr(command, "_SETTINGS", (*command._SETTINGS, folder))
+        yield f"{folder}/x"
+
+
+async def test_an_interpreter_may_be_below_the_folder_of_temporary_files(
+    readable_below_tmp: str, sandbox: ProcessSandbox
+) -> None:
+    events = await cell(sandbox, "a", f"print(open({readable_below_tmp!r}).read())")
+    assert text_of(events) == "there\n"
 
 
 async def test_nothing_runs_after_stop(root: Path) -> None:
