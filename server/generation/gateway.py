@@ -80,7 +80,7 @@ class Gateway:
         before the first turn; their results follow the plan's conversation.
         """
         try:
-            ticket = self.admission.enter(plan.priority)
+            ticket = self.admission.enter(plan.priority, hosted=bool(sessions))
             try:
                 await self._check()
                 turn = await self.prepare(plan, request_id)

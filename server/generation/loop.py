@@ -65,10 +65,12 @@ class Loop:
 
         Raises APIError, and BackendFailed if the engine broke off.
         """
-        for approved in await self._calls.approved():
-            if not await self._continue_after(approved, emit):
+        approved = await self._calls.approved()
+        for each in approved:
+            if not await self._continue_after(each, emit):
                 return
-        async with self._ticket.slot():
+        # A call that ran is not lost to a request that comes later.
+        async with self._ticket.slot(returning=bool(approved)):
             call = await self._sample(emit)
         while call is not None:
             if not await self._continue_after(call, emit):
@@ -78,7 +80,8 @@ class Loop:
 
     async def _continue_after(self, call: ToolCall, emit: Emit) -> bool:
         """Run the call and prepare the next turn; False if the answer is complete."""
-        turn = await self._turn_after(call, emit)
+        with self._ticket.outside():
+            turn = await self._turn_after(call, emit)
         if turn is not None:
             self._turn = turn
         return turn is not None

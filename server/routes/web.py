@@ -91,12 +91,12 @@ async def parse_harmony(request: Request) -> Response:
 
 @helpers.get("/playground/load")
 async def show_load(request: Request) -> Response:
-    """How many requests run or wait now, and how many may."""
+    """How many requests sample or wait now, and how many may."""
     _refuse_unless_served(request)
     authenticate(request)
     setattr(request.state, UNLOGGED, True)
     admission = context_of(request).gateway.admission
-    return json_response({"admitted": admission.admitted, "limit": admission.limit})
+    return json_response({"admitted": admission.queued, "limit": admission.limit})
 
 
 def _parsed(body: ParseHarmony) -> dict[str, Any]:
