@@ -18,8 +18,8 @@ seccomp, with Landlock and seccomp, and with bubblewrap and seccomp.
 | running a file in memory | test_a_system_call_is_refused: memfd_create, execveat |
 | fork bomb, threads | test_a_fork_bomb_is_limited, test_threads_are_limited |
 | 10 GB of memory | test_memory_*, test_shared_memory_is_limited |
-| filling the disk | test_one_file_*, test_all_files_together_*, test_deleted_*, test_deep_folders_* |
-| forged protocol lines, a wrong pickle | test_a_forged_frame_*, test_frames_*, test_closed_descriptors_* |
+| filling the disk | test_one_file_*, test_all_files_*, test_deleted_*, test_deep_folders_* |
+| forged protocol lines, a wrong pickle | test_a_forged_frame_*, test_frames_*, test_closed_* |
 | 100 MB of output | test_output_is_limited, test_a_result_is_limited |
 | a cell that ignores SIGINT | test_a_cell_that_ignores_*, test_a_cell_that_catches_* |
 | threads and processes that outlive a cell | test_threads_outlive_*, test_no_process_stays_* |
