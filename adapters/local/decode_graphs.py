@@ -93,11 +93,6 @@ class DecodeGraphs:
         self._runner._sample = self._sample_or_store
         self._runner._capture_graph = self._capture_step
 
-    @property
-    def active(self) -> bool:
-        """Whether steps are replayed from graphs; false after a capture that failed."""
-        return self._active
-
     def _prepare_padded(
         self,
         requests_in_batch: list[Any],
