@@ -59,7 +59,7 @@ LAYERS: dict[str, set[str]] = {
         "threads",
     },
     "openapi": {"errors", "responses", "schemas"},
-    "web": set(),
+    "web": {"errors", "http", "inbound", "outbound", "schemas", "threads"},
     "routes": {
         "context",
         "errors",
