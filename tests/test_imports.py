@@ -58,7 +58,7 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "threads",
     },
-    "openapi": {"errors", "responses", "schemas"},
+    "openapi": {"errors", "outbound", "responses", "schemas"},
     "web": {"errors", "http", "inbound", "outbound", "schemas", "threads"},
     "routes": {
         "context",
