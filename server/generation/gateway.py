@@ -26,6 +26,7 @@ from server.generation.hosted_calls import (
 from server.generation.loop import LastEvents, Loop
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
+from server.generation.recording import Recorder
 from server.generation.runs import Emit, Journal, Run, Runs
 from server.generation.turn import Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
@@ -71,6 +72,7 @@ class Gateway:
         last_events: LastEvents = tuple,
         sessions: Sequence[ToolSession] = (),
         answered: Sequence[AnsweredCall] = (),
+        recorder: Recorder | None = None,
     ) -> Run:
         """Admit the request and start its run. Raises APIError for errors before sampling.
 
@@ -78,6 +80,7 @@ class Gateway:
         the request's hosted tools, which are closed when the run ends, or does not start.
         answered: calls of an earlier answer that the client approved or refused. Approved ones run
         before the first turn; their results follow the plan's conversation.
+        recorder: records the answer's samplings; None for no record.
         """
         try:
             ticket = self.admission.enter(plan.priority)
@@ -94,7 +97,7 @@ class Gateway:
             raise
         most = plan.max_tool_calls if isinstance(plan, TurnPlan) else None
         calls = HostedCalls(sessions, self._tool_limits, most, request_id, answered)
-        loop = Loop(turn, outbound, ticket, calls, last_events)
+        loop = Loop(turn, outbound, ticket, calls, last_events, recorder)
         reason = partial(self.runs.reason, request_id)
         cancellation = Cancellation(lambda: self.runs.ending, reason, background)
         answer = Answer(loop, outbound, calls, cancellation, request_id)

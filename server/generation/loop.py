@@ -20,6 +20,7 @@ from server.generation.call_results import render_result
 from server.generation.hosted_calls import HostedCalls
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import TurnPlan
+from server.generation.recording import Recorder
 from server.generation.runs import Emit, WireEvent
 from server.generation.turn import Turn
 from server.generation.turn_events import (
@@ -41,6 +42,7 @@ class Loop:
 
     finished: whether the last events were emitted; later errors do not matter then.
     last_events: called when the answer is complete; its events follow those of the last turn.
+    recorder: records the samplings and the calls; None for no record.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Loop:
         ticket: Ticket,
         calls: HostedCalls,
         last_events: LastEvents,
+        recorder: Recorder | None = None,
     ) -> None:
         self.finished = False
         self._turn = turn
@@ -57,6 +60,7 @@ class Loop:
         self._ticket = ticket
         self._calls = calls
         self._last_events = last_events
+        self._recorder = recorder
         self._earlier: list[TurnFinished] = []
         self._forced = False
 
@@ -97,10 +101,15 @@ class Loop:
         return call
 
     async def _sample_once(self, emit: Emit) -> ToolCall | None:
-        turn = self._turn
+        turn, recorder = self._turn, self._recorder
+        if recorder is not None:
+            recorder.begin(turn.request)
         async with aclosing(turn.chunks()) as chunks:
             async for chunk in chunks:
                 read = turn.read(chunk)
+                if recorder is not None:
+                    last = turn.resumes or turn.ended is not None
+                    recorder.add(chunk, turn.sampled, last=last)
                 if events := self._wire_events(read):
                     await emit(events)
                 if turn.ended:
@@ -164,6 +173,7 @@ class Loop:
         return await self._turn_with(call, result, emit, ran=refusal is None)
 
     async def _run_call(self, call: ToolCall, emit: Emit) -> ToolResult | ApprovalRequested:
+        started_ms = 0 if self._recorder is None else self._recorder.now()
         await _emit(emit, self._push(CallStarted(call, self._plan.tool(call.recipient))))
         async with aclosing(self._calls.run(call)) as events:
             async for event in events:
@@ -171,6 +181,8 @@ class Loop:
                     await _emit(emit, self._push(event))
                 else:
                     await self._calls.settled()
+                    if self._recorder is not None:
+                        self._recorder.add_call(call.recipient, started_ms)
                     return event
         raise AssertionError("the last event of a call is its result")
 
@@ -219,6 +231,8 @@ class Loop:
         self, finished: TurnFinished, emit: Emit, events: Sequence[WireEvent] = ()
     ) -> None:
         """Emit `events` and the answer's last ones."""
+        if self._recorder is not None:
+            finished = replace(finished, record=self._recorder.record)
         await emit([*events, *self._push(finished), *self._last_events()])
         # The answer is complete: later errors of the engine do not matter.
         self.finished = True
