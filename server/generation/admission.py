@@ -30,6 +30,11 @@ class Admission:
         """Requests that run or wait now."""
         return self._admitted
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a slot now."""
+        return self._slots.waiting
+
     def enter(self, priority: int = 0) -> "Ticket":
         """A place in the queue. Raises RateLimited if there is none."""
         if self._admitted >= self.limit and not self._slots.evict(priority):
@@ -89,6 +94,11 @@ class _Slots:
         # In the order in which they get slots; a cancelled waiter removes itself.
         self._waiting: list[_Waiter] = []
         self._arrivals = count()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting)
 
     @asynccontextmanager
     async def hold(

@@ -28,6 +28,7 @@ from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.recording import Recorder
 from server.generation.runs import Emit, Journal, Run, Runs
+from server.generation.token_counts import TokenCounts
 from server.generation.turn import Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
 from server.tools.base import AnsweredCall, ToolSession
@@ -41,6 +42,7 @@ class Gateway:
     max_tokens: limit for plans without one; None is the rest of the context. guard: whether to
     close reasoning that loops and to log other loops. loops: the number of loops by place, since
     the start: `analysis` (closed), `commentary`, `final`, `call` and `header` (logged only).
+    tokens: what the engine has computed since the start.
     tool_limits: those of the hosted calls of each answer.
     """
 
@@ -57,6 +59,7 @@ class Gateway:
         self.admission = admission
         self.runs = Runs()
         self.loops = Counter[str]()
+        self.tokens = TokenCounts()
         self._max_tokens = max_tokens
         self._guard = guard
         self._tool_limits = tool_limits
@@ -97,7 +100,7 @@ class Gateway:
             raise
         most = plan.max_tool_calls if isinstance(plan, TurnPlan) else None
         calls = HostedCalls(sessions, self._tool_limits, most, request_id, answered)
-        loop = Loop(turn, outbound, ticket, calls, last_events, recorder)
+        loop = Loop(turn, outbound, ticket, calls, last_events, self.tokens, recorder)
         reason = partial(self.runs.reason, request_id)
         cancellation = Cancellation(lambda: self.runs.ending, reason, background)
         answer = Answer(loop, outbound, calls, cancellation, request_id)

@@ -22,6 +22,7 @@ from server.generation.outbound_protocol import Outbound
 from server.generation.plan import TurnPlan
 from server.generation.recording import Recorder
 from server.generation.runs import Emit, WireEvent
+from server.generation.token_counts import TokenCounts
 from server.generation.turn import Turn
 from server.generation.turn_events import (
     CallEnded,
@@ -42,6 +43,7 @@ class Loop:
 
     finished: whether the last events were emitted; later errors do not matter then.
     last_events: called when the answer is complete; its events follow those of the last turn.
+    counts: those of the server, to which the answer's tokens are added.
     recorder: records the samplings and the calls; None for no record.
     """
 
@@ -52,6 +54,7 @@ class Loop:
         ticket: Ticket,
         calls: HostedCalls,
         last_events: LastEvents,
+        counts: TokenCounts,
         recorder: Recorder | None = None,
     ) -> None:
         self.finished = False
@@ -60,6 +63,7 @@ class Loop:
         self._ticket = ticket
         self._calls = calls
         self._last_events = last_events
+        self._counts = counts
         self._recorder = recorder
         self._earlier: list[TurnFinished] = []
         self._forced = False
@@ -106,6 +110,7 @@ class Loop:
             recorder.begin(turn.request)
         async with aclosing(turn.chunks()) as chunks:
             async for chunk in chunks:
+                self._counts.sampled += len(chunk.token_ids)
                 read = turn.read(chunk)
                 if recorder is not None:
                     last = turn.resumes or turn.ended is not None
@@ -132,6 +137,8 @@ class Loop:
         Returns the hosted call that the turn ends in, unless a turn that was held to the final
         channel made it.
         """
+        self._counts.prompt += finished.usage.input
+        self._counts.cached += finished.usage.cached
         call = None if self._forced else self._hosted_call([*read, *closing], finished)
         events = self._wire_events(closing)
         if call is not None:

@@ -23,6 +23,7 @@ from server.outbound.token_bytes import hexadecimal
 from server.schemas.fields import array, invalid
 from server.schemas.limits import MAX_IDS
 from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
+from server.telemetry.readiness import Readiness
 from server.web.assets import PAGE_HEADERS, assets, playground_page, start_page, version
 from server.web.markup import render
 from server.web.masks import GrammarError, permitted
@@ -107,12 +108,21 @@ async def count_permitted(request: Request) -> Response:
 
 @helpers.get("/playground/load")
 async def show_load(request: Request) -> Response:
-    """How many requests run or wait now, and how many may."""
+    """What runs and waits, the tokens since the start, and why engine or store cannot serve."""
     _refuse_unless_served(request)
     authenticate(request)
     setattr(request.state, UNLOGGED, True)
-    admission = context_of(request).gateway.admission
-    return json_response({"admitted": admission.admitted, "limit": admission.limit})
+    gateway = context_of(request).gateway
+    readiness: Readiness = request.app.state.readiness
+    return json_response(
+        {
+            "admitted": gateway.admission.admitted,
+            "waiting": gateway.admission.waiting,
+            "limit": gateway.admission.limit,
+            "tokens": asdict(gateway.tokens),
+            "problems": await readiness.problems(),
+        }
+    )
 
 
 def _parsed(body: ParseHarmony) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from server.web.assets import version
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PAGES = ["/playground", f"/playground/assets/{version()}/main.js"]
+CHAT = "<|channel|>final<|message|>Yes<|return|>"
 GRAMMAR = "start: <[13022]> <[13022]>"
 HELPERS: list[tuple[str, dict[str, Any] | None]] = [
     ("/playground/render", {"blocks": ["*a*"]}),
@@ -179,9 +180,23 @@ async def test_permitted_tokens_are_counted(open_app: Any) -> None:
     assert answer.json() == {"permitted": [1, 1], "refused": None, "vocabulary": 201_088}
 
 
-async def test_the_load_is_what_runs_and_waits(open_app: Any) -> None:
-    async with open_app("Yes", max_running=2, max_waiting=3) as app:
-        assert (await app.client.get("/playground/load")).json() == {"admitted": 0, "limit": 5}
+async def test_the_load_is_what_runs_and_waits_and_the_tokens_so_far(open_app: Any) -> None:
+    async with open_app(CHAT, max_running=2, max_waiting=3) as app:
+        before = (await app.client.get("/playground/load")).json()
+        usage = (await app.post("/v1/responses", {"input": "hi"})).json()["usage"]
+        after = (await app.client.get("/playground/load")).json()
+    assert before == {
+        "admitted": 0,
+        "waiting": 0,
+        "limit": 5,
+        "tokens": {"prompt": 0, "cached": 0, "sampled": 0},
+        "problems": {"engine": None, "store": None},
+    }
+    assert after["tokens"] == {
+        "prompt": usage["input_tokens"],
+        "cached": 0,
+        "sampled": usage["output_tokens"],
+    }
 
 
 async def test_tokenize_gives_the_bytes_of_each_token_on_request(open_app: Any) -> None:
