@@ -58,8 +58,8 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "threads",
     },
-    "openapi": {"errors", "responses", "schemas"},
-    "web": set(),
+    "openapi": {"errors", "outbound", "responses", "schemas"},
+    "web": {"errors", "http", "inbound", "outbound", "schemas", "threads"},
     "routes": {
         "context",
         "errors",
