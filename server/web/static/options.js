@@ -6,6 +6,9 @@ import { TEXT } from "./text.js";
 
 const OPTIONS = "gpt-oss-options";
 
+/** The value of `include` that records the tokens of an answer. */
+export const RECORD = "gpt_oss:record";
+
 /** A field that cannot be read; `message` is for people. */
 export class OptionError extends Error {}
 
@@ -107,11 +110,8 @@ export class Options {
     if (schema !== undefined) {
       fields.text = { format: { type: "json_schema", name: "answer", schema, strict: true } };
     }
-    if (values.top_logprobs) {
-      fields.top_logprobs = Number(values.top_logprobs);
-      fields.include = ["message.output_text.logprobs"];
-    }
-    if (values.tokens) fields.return_token_ids = true;
+    if (values.top_logprobs) fields.top_logprobs = Number(values.top_logprobs);
+    if (values.tokens) fields.include = [RECORD];
     if (values.background) fields.background = true;
     return fields;
   }
