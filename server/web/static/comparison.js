@@ -62,8 +62,9 @@ function explain(one, two) {
   const [same] = common(one.ids, two.ids);
   const longest = Math.max(one.ids.length, two.ids.length);
   if (same === longest) return INSPECTOR.equal;
-  const message = one.messages[one.tokens[same]?.message] ?? two.messages[two.tokens[same]?.message];
-  const place = message ? INSPECTOR.inMessage(message.role, 1 + Math.max(one.messages.indexOf(message), two.messages.indexOf(message))) : INSPECTOR.atEnd;
+  const numbers = [one, two].map(({ tokens }) => tokens[same]?.message ?? -1);
+  const roles = [one, two].map(({ messages }, side) => messages[numbers[side]]?.role).filter(Boolean);
+  const place = roles.length ? INSPECTOR.inMessage([...new Set(roles)], 1 + Math.max(...numbers)) : INSPECTOR.atEnd;
   const quoted = [one, two].map(({ tokens }) => JSON.stringify(tokens[same]?.text ?? INSPECTOR.nothing));
   return INSPECTOR.differ(TEXT.tokens(same), place, quoted[0], quoted[1]);
 }

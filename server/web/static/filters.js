@@ -14,6 +14,15 @@ const FIELDS = [
   { name: "recipient", label: INSPECTOR.recipient, of: (message) => message.recipient },
 ];
 
+/**
+ * A message whose colour stands for a value; messages of the assistant have that of their channel.
+ * @param {string} name @param {string} value @param {Message[]} messages
+ */
+function example(name, value, messages) {
+  if (name === "recipient" || value === "assistant") return undefined;
+  return messages.find((message) => (name === "role" ? message.role === value : message.channel === value && message.role === "assistant"));
+}
+
 export class Filters {
   /** @param {(hidden: Set<number>) => void} onchange gets the places of the hidden messages */
   constructor(onchange) {
@@ -31,19 +40,19 @@ export class Filters {
     const rows = FIELDS.map(({ name, label, of }) => {
       const values = [...new Set(messages.map(of))].filter((value) => value !== null);
       if (!values.length) return null;
-      const toggles = values.map((value) => this.toggle(`${name}:${value}`, String(value), name === "recipient" ? null : messages.find((each) => of(each) === value)));
+      const toggles = values.map((value) => this.toggle(`${name}:${value}`, String(value), example(name, String(value), messages)));
       return h("span", { class: "filter-row" }, h("span", { class: "label" }, label), ...toggles);
     });
     this.element.replaceChildren(...rows.filter((row) => row !== null));
   }
 
-  /** @param {string} key @param {string} label @param {Message | null | undefined} example for its colour */
-  toggle(key, label, example) {
+  /** @param {string} key @param {string} label @param {Message | undefined} like for its colour */
+  toggle(key, label, like) {
     const control = button(label, () => {
       if (!this.off.delete(key)) this.off.add(key);
       control.setAttribute("aria-pressed", String(!this.off.has(key)));
       this.onchange(this.hidden);
-    }, { class: `filter ${example ? colour(example) : ""}`, "aria-pressed": String(!this.off.has(key)) });
+    }, { class: `filter ${like ? colour(like) : ""}`, "aria-pressed": String(!this.off.has(key)) });
     return control;
   }
 

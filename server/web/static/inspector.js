@@ -54,10 +54,10 @@ export class InspectorView {
       "aside",
       { class: "side", "aria-label": INSPECTOR.inputs },
       this.error,
-      form(INSPECTOR.showPrompt, () => this.run(() => this.showRequest()), this.request.element),
-      form(INSPECTOR.showTokens, () => this.run(() => this.showResponse()), stored),
-      form(INSPECTOR.parse, () => this.run(() => this.showHarmony()), this.harmony.element),
-      form(INSPECTOR.compare, () => this.run(() => this.compare()), this.other.element),
+      form(INSPECTOR.showPrompt, () => this.ask(() => this.showRequest()), this.request.element),
+      form(INSPECTOR.showTokens, () => this.ask(() => this.showResponse()), stored),
+      form(INSPECTOR.parse, () => this.ask(() => this.showHarmony()), this.harmony.element),
+      form(INSPECTOR.compare, () => this.ask(() => this.compare()), this.other.element),
     );
   }
 
@@ -92,6 +92,12 @@ export class InspectorView {
     } catch (error) {
       if (latest === this.latest) this.say(/** @type {Error} */ (error));
     }
+  }
+
+  /** Show what somebody has asked for; on a narrow screen it is below the form. @param {() => Promise<Node[]>} work */
+  async ask(work) {
+    await this.run(work);
+    (this.error.hidden ? this.results : this.error).scrollIntoView();
   }
 
   /** @param {Error | null} error */

@@ -45,7 +45,8 @@ export class HarmonyPanes {
       this.box(INSPECTOR.tokens, this.text.element, () => textOf(this.tokens)),
       this.box(INSPECTOR.ids, this.ids.element, () => this.tokens.map((token) => token.id).join(", ")),
     ];
-    this.element = h("div", { class: "harmony" }, this.filters.element, h("div", { class: "panes" }, ...this.boxes));
+    this.legend = h("div", { class: "legend hint" });
+    this.element = h("div", { class: "harmony" }, this.filters.element, this.legend, h("div", { class: "panes" }, ...this.boxes));
   }
 
   /**
@@ -77,6 +78,7 @@ export class HarmonyPanes {
     this.tokens = readTokens(parsed.token_ids, parsed.token_bytes, parsed.messages);
     this.filters.show(this.messages);
     this.draw(this.filters.hidden);
+    this.explain();
   }
 
   /** @param {Set<number>} hidden the places of messages */
@@ -89,8 +91,16 @@ export class HarmonyPanes {
 
   /** Draw the marks of tokens that have changed. */
   refresh() {
+    this.explain();
     this.text.refresh();
     this.ids.refresh();
+  }
+
+  /** Say what the marks mean that tokens have. */
+  explain() {
+    const marks = new Set(this.tokens.flatMap((token) => [...token.marks]));
+    const known = Object.entries(INSPECTOR.marks).filter(([mark]) => marks.has(mark));
+    this.legend.replaceChildren(...known.map(([mark, meaning]) => h("span", {}, h("span", { class: `t ${mark}` }, meaning))));
   }
 
   /** @param {number} place @param {HTMLElement} at */

@@ -8,6 +8,7 @@ import { h } from "./dom.js";
 const SPACE = "http://www.w3.org/2000/svg";
 const WIDTH = 600;
 const HEIGHT = 80;
+const ROW = 1.6; // rem: a row of a time line
 
 /** @param {string} name @param {Record<string, string | number>} attributes @param {...Node} children */
 function svg(name, attributes, ...children) {
@@ -88,7 +89,7 @@ function bar(label, logprob) {
 
 /**
  * @typedef {{row: number, name: string, start: number, end: number, kind: string}} Period
- * Spans of time in rows, with a table for those who do not see them.
+ * Spans of time in rows.
  * @param {Period[]} periods in milliseconds @param {string} label
  */
 export function timeline(periods, label) {
@@ -106,5 +107,6 @@ export function timeline(periods, label) {
   );
   const chart = plot(label, ...boxes);
   chart.classList.add("timeline");
+  chart.style.height = `${rows * ROW}rem`;
   return chart;
 }

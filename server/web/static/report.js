@@ -39,9 +39,9 @@ export async function showAnswer(response, makePanes, onerror) {
   return [
     ...(record.recorded ? [] : [h("p", { class: "notice" }, INSPECTOR.renderedAgain)]),
     section(INSPECTOR.numbers, table(numbers(response, record))),
-    ...times(record),
     ...(plot ? [plot.element] : []),
     section(INSPECTOR.promptAndAnswer, legend, panes.element),
+    ...times(record),
     ...grammars(record),
     raw,
   ];
@@ -96,7 +96,7 @@ async function followGrammars(panes, record, legend) {
   const tokens = panes.tokens;
   const total = { forced: 0, restricted: 0 };
   const constrained = record.samplings.filter(({ grammar }) => grammar !== null);
-  if (!constrained.length) legend.textContent = INSPECTOR.unconstrained;
+  legend.textContent = constrained.length ? INSPECTOR.following : INSPECTOR.unconstrained;
   for (const { start, end, grammar } of constrained) {
     const found = await followGrammar(tokens.slice(offset + start, offset + end), String(grammar));
     total.forced += found.forced;

@@ -165,12 +165,23 @@ export const INSPECTOR = {
   entropy: "Entropy of the sampled tokens, in bits, of the listed alternatives",
   range: (/** @type {number[]} */ values) => `From ${Math.min(...values).toFixed(2)} to ${Math.max(...values).toFixed(2)}`,
   promptAndAnswer: "Prompt and answer",
+  following: "Following the grammar…",
+  /** What the marks of tokens mean. @type {Record<string, string>} */
+  marks: {
+    cached: "from the prefix cache",
+    inserted: "inserted by the server",
+    forced: "forced by the grammar",
+    restricted: "restricted by the grammar",
+    refused: "not permitted by the grammar",
+    repaired: "repaired",
+    different: "only here",
+  },
   unconstrained: "No grammar constrained the sampling.",
   constrained: (/** @type {number} */ forced, /** @type {number} */ restricted) =>
     `The grammar forced ${forced} of the sampled tokens, and restricted ${restricted}.`,
   promptNumber: (/** @type {number} */ n, /** @type {string} */ tokens) => `Prompt ${n} · ${tokens}`,
   equal: "The prompts are the same.",
-  inMessage: (/** @type {string} */ role, /** @type {number} */ n) => `in message ${n} (${role})`,
+  inMessage: (/** @type {string[]} */ roles, /** @type {number} */ n) => `in message ${n} (${roles.join(", or ")})`,
   atEnd: "at the end of the prompt",
   nothing: "nothing",
   differ: (/** @type {string} */ same, /** @type {string} */ where, /** @type {string} */ one, /** @type {string} */ two) =>
