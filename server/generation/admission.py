@@ -38,6 +38,11 @@ class Admission:
         """Requests that sample or wait now. Those that return from a tool may exceed the limit."""
         return self._places.queued
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a slot now."""
+        return self._slots.waiting
+
     def enter(self, priority: int = 0, *, hosted: bool = False) -> "Ticket":
         """A place in the queue. Raises RateLimited if there is none.
 
@@ -129,6 +134,11 @@ class _Slots:
         # In the order in which they get slots; a cancelled waiter removes itself.
         self._waiting: list[_Waiter] = []
         self._arrivals = count()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting)
 
     @asynccontextmanager
     async def hold(self, ticket: Ticket, *, returning: bool = False) -> AsyncIterator[None]:

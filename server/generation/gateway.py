@@ -26,7 +26,9 @@ from server.generation.hosted_calls import (
 from server.generation.loop import LastEvents, Loop
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
+from server.generation.recording import Recorder
 from server.generation.runs import Emit, Journal, Run, Runs
+from server.generation.token_counts import TokenCounts
 from server.generation.turn import Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
 from server.tools.base import AnsweredCall, ToolSession
@@ -40,6 +42,7 @@ class Gateway:
     max_tokens: limit for plans without one; None is the rest of the context. guard: whether to
     close reasoning that loops and to log other loops. loops: the number of loops by place, since
     the start: `analysis` (closed), `commentary`, `final`, `call` and `header` (logged only).
+    tokens: what the engine has computed since the start.
     tool_limits: those of the hosted calls of each answer.
     """
 
@@ -56,6 +59,7 @@ class Gateway:
         self.admission = admission
         self.runs = Runs()
         self.loops = Counter[str]()
+        self.tokens = TokenCounts()
         self._max_tokens = max_tokens
         self._guard = guard
         self._tool_limits = tool_limits
@@ -71,6 +75,7 @@ class Gateway:
         last_events: LastEvents = tuple,
         sessions: Sequence[ToolSession] = (),
         answered: Sequence[AnsweredCall] = (),
+        recorder: Recorder | None = None,
     ) -> Run:
         """Admit the request and start its run. Raises APIError for errors before sampling.
 
@@ -78,6 +83,7 @@ class Gateway:
         the request's hosted tools, which are closed when the run ends, or does not start.
         answered: calls of an earlier answer that the client approved or refused. Approved ones run
         before the first turn; their results follow the plan's conversation.
+        recorder: records the answer's samplings; None for no record.
         """
         try:
             ticket = self.admission.enter(plan.priority, hosted=bool(sessions))
@@ -94,7 +100,7 @@ class Gateway:
             raise
         most = plan.max_tool_calls if isinstance(plan, TurnPlan) else None
         calls = HostedCalls(sessions, self._tool_limits, most, request_id, answered)
-        loop = Loop(turn, outbound, ticket, calls, last_events)
+        loop = Loop(turn, outbound, ticket, calls, last_events, self.tokens, recorder)
         reason = partial(self.runs.reason, request_id)
         cancellation = Cancellation(lambda: self.runs.ending, reason, background)
         answer = Answer(loop, outbound, calls, cancellation, request_id)

@@ -6,11 +6,12 @@ from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.openapi.common import ItemStatus, Metadata, Page, Preview, TokenLogprob
+from server.openapi.record import SamplingRecord
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.descriptions import described
 from server.schemas.hosted_tools import EchoedHostedTool
 from server.schemas.items import InputItem
-from server.schemas.responses import ConversationId
+from server.schemas.responses import RECORD, ConversationId
 from server.schemas.tools import (
     CustomTool,
     FunctionTool,
@@ -218,6 +219,8 @@ class Response(TypedDict):
     """Extension, where `return_token_ids` asks for it."""
     token_ids: NotRequired[list[int]]
     """Extension, where `return_token_ids` asks for it: what was sampled."""
+    record: NotRequired[Annotated[SamplingRecord, Field(alias=RECORD)]]
+    """Extension, where `include` asks for it."""
 
 
 @described

@@ -31,6 +31,8 @@ from server.outbound.hosted.kinds import hosted_item
 from server.outbound.hosted.mcp import UnapprovedItem, approval_events, opening_events
 from server.outbound.hosted.usage import CallCounter
 from server.outbound.items import OutputItem, Status, output_item
+from server.outbound.record import record_fields
+from server.schemas.responses import RECORD
 from server.tools.base import ApprovalRequested, CreatedFile, ToolCall, ToolProgress
 
 
@@ -250,6 +252,8 @@ class ResponsesOutbound:
         fields: dict[str, Any] = {"usage": _usage(event.usage), **self._calls.tool_usage()}
         if self._show_ids:
             fields |= {"prompt_token_ids": event.prompt_token_ids, "token_ids": event.token_ids}
+        if event.record is not None:
+            fields[RECORD] = record_fields(event, event.record)
         if event.reason == "length":
             details = {"reason": "max_output_tokens"}
             terminal = self._terminal_event(

@@ -61,6 +61,7 @@ async def test_no_more_requests_run_at_once_than_may() -> None:
     guests = [Guest(admission.enter()) for _ in range(4)]
     await settle()
     assert [guest.inside for guest in guests] == [True, True, False, False]
+    assert admission.waiting == 2
     for guest in guests:
         guest.go.set()
     await asyncio.gather(*(guest.task for guest in guests))
