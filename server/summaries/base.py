@@ -42,6 +42,9 @@ class SummaryUsage:
         return SummaryUsage(self.input + other.input, self.output + other.output)
 
 
+NO_USAGE = SummaryUsage()
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryPart:
     """One part of a summary.
@@ -52,7 +55,7 @@ class SummaryPart:
 
     text: str
     withheld: str = ""
-    usage: SummaryUsage = SummaryUsage()
+    usage: SummaryUsage = NO_USAGE
 
 
 class Summariser(Protocol):

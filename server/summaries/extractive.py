@@ -4,9 +4,7 @@ import re
 
 from server.summaries.base import Detail, SummaryFailed, SummaryPart, SummaryRequest
 
-_SENTENCE = re.compile(
-    r"[^\n]*?(?:[.!?\u3002\uff01\uff1f]+(?=\s|$)|(?<=[\u3002\uff01\uff1f])|$)", re.MULTILINE
-)
+_BETWEEN = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _SENTENCES: dict[Detail, int] = {"concise": 1, "auto": 2, "detailed": 4}
 _TITLE_WORDS = 6
 MOST_SENTENCE = 240
@@ -20,7 +18,7 @@ class ExtractiveSummariser:
 
     async def summarise(self, request: SummaryRequest) -> SummaryPart:
         """The sentences, below a title made of the first words. Raises SummaryFailed."""
-        sentences = [each for found in _SENTENCE.findall(request.text) if (each := found.strip())]
+        sentences = [each for found in _BETWEEN.split(request.text) if (each := found.strip())]
         count = _SENTENCES[request.detail]
         chosen = sentences if len(sentences) <= count else _first_and_last(sentences, count)
         title = " ".join(chosen[0].split()[:_TITLE_WORDS]).strip(".,:;!?* ") if chosen else ""

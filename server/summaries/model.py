@@ -1,4 +1,4 @@
-"""Summaries that a model writes and screens in one answer, which is then checked without a model."""
+"""Summaries that a model writes and screens in one answer. The server checks them after that."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,13 @@ from functools import partial
 from typing import Any, Protocol
 
 from server import threads
-from server.summaries.base import SummaryFailed, SummaryPart, SummaryRequest, SummaryUsage
+from server.summaries.base import (
+    NO_USAGE,
+    SummaryFailed,
+    SummaryPart,
+    SummaryRequest,
+    SummaryUsage,
+)
 from server.summaries.policy import Policy
 from server.summaries.prompt import MOST_TEXT, MOST_TITLE, SummaryPrompt, prompt
 from server.summaries.screening import finding
@@ -20,7 +26,7 @@ class Completion:
     """A model's answer to a `SummaryPrompt`."""
 
     text: str
-    usage: SummaryUsage = SummaryUsage()
+    usage: SummaryUsage = NO_USAGE
 
 
 class SummaryModel(Protocol):

@@ -1,4 +1,4 @@
-"""Checks of a written summary that need no model: what it copies, and what it must never contain."""
+"""Checks of a summary that need no model: what it copies, and what it must never contain."""
 
 import re
 from collections.abc import Iterator, Sequence
