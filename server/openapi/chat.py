@@ -38,7 +38,20 @@ class SealedReasoningDetail(TypedDict):
     id: str
 
 
-ReasoningDetail = TypeAliasType("ReasoningDetail", ReasoningTextDetail | SealedReasoningDetail)
+@described
+class SummaryReasoningDetail(TypedDict):
+    """A part of the summary of the chain of thought, where the request asks for it."""
+
+    type: Literal["reasoning.summary"]
+    summary: str
+    index: int
+    format: str
+    id: str
+
+
+ReasoningDetail = TypeAliasType(
+    "ReasoningDetail", ReasoningTextDetail | SummaryReasoningDetail | SealedReasoningDetail
+)
 
 
 @described
@@ -70,7 +83,7 @@ class CompletionMessage(TypedDict):
     annotations: list[Any]
     """Always empty."""
     reasoning: NotRequired[str]
-    """The chain of thought, where it is shown."""
+    """The chain of thought, where it is shown, or its summary, where only that is shown."""
     reasoning_content: NotRequired[str]
     """As `reasoning`, where the server runs with `--reasoning-content true`."""
     reasoning_details: NotRequired[list[ReasoningDetail]]

@@ -57,14 +57,22 @@ class OutputMessage(TypedDict):
 
 
 @described
+class SummaryText(TypedDict):
+    """A part of a summary: Markdown that begins with a bold title."""
+
+    type: Literal["summary_text"]
+    text: str
+
+
+@described
 class ReasoningItem(TypedDict):
     """The model's chain of thought. It has no content where the server hides it."""
 
     type: Literal["reasoning"]
     id: str
     status: ItemStatus
-    summary: list[Any]
-    """Always empty."""
+    summary: list[SummaryText]
+    """Empty where the request asks for no summary, or the server makes none."""
     content: list[ReasoningText]
     encrypted_content: NotRequired[str]
     """Sealed, for a client that stores it, where `include` asks for it."""
