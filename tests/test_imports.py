@@ -51,7 +51,17 @@ LAYERS: dict[str, set[str]] = {
         "threads",
         "tools",
     },
-    "outbound": {"errors", "generation", "ids", "replay", "schemas", "settings", "store", "tools"},
+    "outbound": {
+        "errors",
+        "generation",
+        "ids",
+        "replay",
+        "schemas",
+        "settings",
+        "store",
+        "summaries",
+        "tools",
+    },
     "persistence": {"errors", "generation", "outbound", "store"},
     "telemetry": {"store"},
     "responses": {
@@ -69,7 +79,7 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "threads",
     },
-    "openapi": {"errors", "responses", "schemas"},
+    "openapi": {"errors", "responses", "schemas", "summaries"},
     "web": set(),
     "routes": {
         "context",

@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.openapi.common import Metadata, Page, TokenLogprob
-from server.openapi.responses import UnservedTools
+from server.openapi.responses import SummaryUsage, UnservedTools
 from server.schemas.chat import SEAL_FORMAT
 from server.schemas.descriptions import described
 from server.schemas.messages import CustomCall, FunctionCall
@@ -161,6 +161,8 @@ class ChatHead(CompletionHead):
     """What chat completions and their chunks have in common."""
 
     service_tier: Tier
+    summary_usage: NotRequired[SummaryUsage]
+    """Extension: what summaries took; only where a model wrote any."""
     unserved_tools: NotRequired[UnservedTools]
     """Extension: the kinds of the request's tools that this server does not have."""
     prompt_token_ids: NotRequired[list[int]]

@@ -19,8 +19,36 @@ from server.schemas.tools import (
     NamespaceTool,
     TextFormat,
 )
+from server.summaries.base import SUMMARY_USAGE_FIELD
 
 UnservedTools = Annotated[list[str], Field(alias=UNSERVED_TOOLS_FIELD)]
+
+
+@described
+class SummaryParts(TypedDict):
+    """How many parts of summaries ended in which way."""
+
+    written: int
+    withheld: int
+    """They would have shown what must not be shown."""
+    skipped: int
+    """The engine had no free slot."""
+    failed: int
+    late: int
+    """They were not there when the reasoning had ended and the patience of the answer was over."""
+
+
+@described
+class SummaryUsageObject(TypedDict):
+    """The tokens of a model that wrote summaries. They are not part of `usage`."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    parts: SummaryParts
+
+
+SummaryUsage = Annotated[SummaryUsageObject, Field(alias=SUMMARY_USAGE_FIELD)]
 
 
 @described
@@ -220,6 +248,8 @@ class Response(TypedDict):
     user: NotRequired[str]
     tool_usage: NotRequired[dict[str, Any]]
     """The calls of hosted tools by type, once the response has ended; only with such tools."""
+    summary_usage: NotRequired[SummaryUsage]
+    """Extension: what summaries took, once the response has ended; only where a model wrote any."""
     unserved_tools: NotRequired[UnservedTools]
     """Extension: the kinds of the request's tools that this server does not have."""
     prompt_token_ids: NotRequired[list[int]]

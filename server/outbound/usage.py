@@ -4,10 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from server.generation.turn_events import SummaryTotals, Usage
-
-SUMMARY_USAGE_FIELD = "gpt_oss:summary_usage"
-"""The extension field with the tokens and the parts of summaries that a model wrote."""
-SUMMARY_COUNTS = ("written", "withheld", "skipped", "failed", "late")
+from server.summaries.base import OUTCOMES, SUMMARY_USAGE_FIELD
 
 
 def usage_object(prompts: Iterable[Usage], samples: Iterable[Usage]) -> dict[str, Any]:
@@ -51,5 +48,5 @@ def summary_usage(answers: Iterable[SummaryTotals | None]) -> dict[str, Any]:
     read = sum(each.usage.input for each in totals)
     sampled = sum(each.usage.output for each in totals)
     tokens = {"input_tokens": read, "output_tokens": sampled, "total_tokens": read + sampled}
-    parts = {name: sum(each.counts.get(name, 0) for each in totals) for name in SUMMARY_COUNTS}
+    parts = {name: sum(each.counts.get(name, 0) for each in totals) for name in OUTCOMES}
     return {SUMMARY_USAGE_FIELD: {**tokens, "parts": parts}}

@@ -8,6 +8,13 @@ from server.summaries.sources import Sources
 Detail = Literal["auto", "concise", "detailed"]
 """How long a summary is, in the values of `reasoning.summary`."""
 
+SUMMARY_USAGE_FIELD = "gpt_oss:summary_usage"
+"""The extension field of answers with the tokens and the parts of summaries that a model wrote."""
+
+OUTCOMES = ("written", "withheld", "skipped", "failed", "late")
+"""How a part ends: it is shown; it is withheld; the summariser has no capacity; it fails; it is not
+there when the patience of the answer ends."""
+
 
 class NoCapacity(Exception):
     """The summariser is busy with other work. The same reasoning may be summarised later."""
