@@ -71,10 +71,10 @@ class RemoteModel:
         async with self._client.stream("POST", "chat/completions", json=body) as response:
             if response.status_code in _FULL:
                 raise NoCapacity
-            if not response.is_success:
+            if not response.is_success or "content-encoding" in response.headers:
                 raise SummaryFailed(f"the summariser answers with status {response.status_code}")
             content = bytearray()
-            async for chunk in response.aiter_raw():
+            async for chunk in response.aiter_bytes():
                 content += chunk
                 if len(content) > MOST_BYTES:
                     raise SummaryFailed("the summariser's answer is too long")

@@ -9,8 +9,9 @@ _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 )
-_TERM = re.compile(r"[^\s\"'`<>(){}\[\],;|\\]+")
-_ENDS = ".:!?*_=&#/"
+_TERM = re.compile(r"[\w!#$%&*+./:=?@^~-]+")
+_BETWEEN_TERMS = re.compile(r"[/:=&?#*]+")
+_ENDS = "!#$%&*+./:=?^_~-"
 LEAST_TERM = 8
 """Characters from which on a term with letters and digits may be a secret."""
 LEAST_NUMBER = 6
@@ -38,18 +39,19 @@ def distinctive_terms(plain_text: str) -> Iterator[str]:
     Terms of at least `LEAST_TERM` characters with letters and digits, numbers of at least
     `LEAST_NUMBER` digits, and e-mail addresses.
     """
-    for found in _TERM.finditer(plain_text):
-        term = found[0].strip(_ENDS)
-        has_digit = any(each.isdigit() for each in term)
-        if term.isdigit():
-            if len(term) >= LEAST_NUMBER:
+    for found in _TERM.findall(plain_text):
+        parts = _BETWEEN_TERMS.split(found)
+        for part in dict.fromkeys((found, *parts)):
+            term = part.strip(_ENDS)
+            if _is_distinctive(term):
                 yield term
-        elif "@" in term[1:-1] or (has_digit and _has_letter(term) and len(term) >= LEAST_TERM):
-            yield term
 
 
-def _has_letter(term: str) -> bool:
-    return any(each.isalpha() for each in term)
+def _is_distinctive(term: str) -> bool:
+    if term.isdigit():
+        return len(term) >= LEAST_NUMBER
+    has_both = any(map(str.isdigit, term)) and any(map(str.isalpha, term))
+    return "@" in term[1:-1] or (has_both and len(term) >= LEAST_TERM)
 
 
 class Sources:

@@ -87,13 +87,12 @@ class SummaryWriter:
         self._unread: list[str] = []
         self._unread_tokens = 0
         self._attempted_at = 0
-        self._has_parts = False
+        self._requested_tokens = 0
 
     def begin(self) -> None:
         """A reasoning message begins."""
         self._unread = []
-        self._unread_tokens = self._attempted_at = 0
-        self._has_parts = False
+        self._unread_tokens = self._attempted_at = self._requested_tokens = 0
 
     def add(self, text: str) -> None:
         """Add text to the message."""
@@ -118,8 +117,9 @@ class SummaryWriter:
         if tokens < LEAST:
             return []
         first: list[SummaryPart | LatePart] = [*self._written()]
-        if self._unread_tokens >= LEAST or not (self._has_parts or self._writing):
-            self._request("".join(self._unread), self._unread_tokens)
+        text, unread = "".join(self._unread), tokens - self._requested_tokens
+        if text.strip() and (unread >= LEAST or not self._requested_tokens):
+            self._request(text, unread)
         if self._writing:
             loop = asyncio.get_running_loop()
             began = loop.time()
@@ -127,7 +127,9 @@ class SummaryWriter:
             await asyncio.wait(tasks, timeout=self._patience)
             self._patience = max(self._patience - (loop.time() - began), 0)
         writings, self._writing = self._writing, []
-        return [*first, *(part for each in writings if (part := self._last_part(each)))]
+        last = [part for each in writings if (part := self._last_part(each))]
+        late = [part for part in last if isinstance(part, LatePart)]
+        return [*first, *(part for part in last if part not in late[1:])]
 
     def close(self) -> None:
         """Cancel what is being written."""
@@ -146,7 +148,8 @@ class SummaryWriter:
                 case _:
                     self._unread.insert(0, writing.text)
                     self._unread_tokens += writing.tokens
-                    self._attempted_at = self._unread_tokens
+                    self._requested_tokens -= writing.tokens
+                    self._attempted_at = writing.tokens
         return parts
 
     def _request_paragraphs(self) -> None:
@@ -154,7 +157,7 @@ class SummaryWriter:
         text = "".join(self._unread)
         is_late = self._unread_tokens - self._attempted_at >= LATEST
         at = _end(text, _LATE_ENDS if is_late else _ENDS)
-        if at is None:
+        if not at:
             self._unread = [text]
             return
         tokens = self._unread_tokens * at // len(text)
@@ -166,6 +169,7 @@ class SummaryWriter:
         request = SummaryRequest(text, self._detail, tuple(self._earlier), self.sources)
         task = asyncio.ensure_future(self._summariser.summarise(request))
         self._writing.append(_Writing(task, text, tokens))
+        self._requested_tokens += tokens
 
     def _last_part(self, writing: _Writing) -> SummaryPart | LatePart | None:
         """The part, as it is at the end of the reasoning; None if it was skipped."""
@@ -184,7 +188,6 @@ class SummaryWriter:
         if error is None:
             part = writing.task.result()
             self.usage += part.usage
-            self._has_parts = True
             self._earlier.append(part.text)
             self._note("withheld" if part.withheld else "written")
             return part
