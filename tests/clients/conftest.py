@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
 Serve = Callable[..., str]
 Install = Callable[[str], Path]
+RunScript = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +91,22 @@ def install() -> Install:
         return folder
 
     return install
+
+
+@pytest.fixture(scope="session")
+def run_script(install: Install) -> RunScript:
+    """Runs a script of the folder `js`: its name and arguments in, the JSON that it prints out."""
+
+    def run_script(*arguments: str) -> Any:
+        done = subprocess.run(
+            ["node", *arguments],
+            cwd=install("js"),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run_script
