@@ -384,7 +384,7 @@ async def test_vllm_needs_its_environment_and_a_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(servers, "_VLLM", tmp_path / "none")
-    with pytest.raises(Skipped, match="venv .venv-vllm"):
+    with pytest.raises(Skipped, match=r"venv \.venv-vllm"):
         await servers.against_vllm("m")
     monkeypatch.setattr(servers, "_VLLM", Path(sys.executable))
     with pytest.raises(Skipped, match="there is no vLLM"):
