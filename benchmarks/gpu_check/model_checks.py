@@ -29,7 +29,11 @@ def model_checks(model: Target, sizes: Sizes, *, packed: bool) -> list[Check]:
         Check("start", "whole context", lambda: start(loaded)),
         Check("first and second request", "within 2 x", lambda: first_and_second(loaded)),
         *(
-            Check(f"{count} streams", "", lambda count=count: rate(loaded, count, 32, sizes))
+            Check(
+                f"{count} stream{'s' if count > 1 else ''}",
+                "",
+                lambda count=count: rate(loaded, count, 32, sizes),
+            )
             for count in sizes.streams
         ),
         Check(

@@ -98,8 +98,12 @@ def page(machine: dict[str, Any], results: list[Result]) -> str:
         measured = "; ".join(part for part in (figures, one.reason) if part)
         cells = (one.name, one.status, measured, one.bound, f"{one.seconds:.0f}")
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    logged = dict.fromkeys(line for one in results for line in one.log)
-    lines += ["", "## Logged", "", *(f"- {line}" for line in logged)] if logged else []
+    logged: dict[str, str] = {}
+    for one in results:
+        for line in one.log:
+            logged.setdefault(line, one.name)  # the first check that logged it
+    if logged:
+        lines += ["", "## Logged", "", *(f"- {name}: {line}" for line, name in logged.items())]
     return "\n".join(lines) + "\n"
 
 

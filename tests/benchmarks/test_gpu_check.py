@@ -95,7 +95,7 @@ async def test_the_page_shows_what_the_server_logged() -> None:
 
     results = [await judge(Check("name", "", run), clock()) for _ in range(2)]
     assert results[0].log == ("INFO: cuda:0: attention eager",)
-    assert page({}, results).count("- INFO: cuda:0: attention eager\n") == 1
+    assert page({}, results).count("- name: INFO: cuda:0: attention eager\n") == 1
     assert not logging.getLogger("adapters").handlers
 
 
@@ -384,7 +384,7 @@ async def test_vllm_needs_its_environment_and_a_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(servers, "_VLLM", tmp_path / "none")
-    with pytest.raises(Skipped, match="venv .venv-vllm"):
+    with pytest.raises(Skipped, match=r"venv \.venv-vllm"):
         await servers.against_vllm("m")
     monkeypatch.setattr(servers, "_VLLM", Path(sys.executable))
     with pytest.raises(Skipped, match="there is no vLLM"):
