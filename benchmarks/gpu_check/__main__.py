@@ -26,7 +26,7 @@ from adapters.devices import find_devices
 from benchmarks.gpu_check.checks import attention_names, demo_checks
 from benchmarks.gpu_check.engine import ON_CPU, ON_CUDA, Target
 from benchmarks.gpu_check.model_checks import model_checks
-from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
+from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page, short
 from benchmarks.gpu_check.servers import server_checks
 from demo import checkpoint
 from server.commands.doctor import examine
@@ -69,7 +69,7 @@ async def run(
     results: list[Result] = []
     for check in checks:
         result = await judge(check, clock)
-        figures = [f"{name} {value}" for name, value in result.figures.items()]
+        figures = [f"{name} {short(value)}" for name, value in result.figures.items()]
         detail = ", ".join([*figures, *([result.reason] if result.reason else [])])
         shown(f"{result.status:8} {check.name}: {detail}")
         results.append(result)

@@ -94,7 +94,7 @@ def page(machine: dict[str, Any], results: list[Result]) -> str:
     lines += ["", f"{counts['ok']} ok, {counts['failed']} failed, {skipped} skipped", ""]
     lines += ["| check | result | measured | bound | s |", "|---|---|---|---|---|"]
     for one in results:
-        figures = ", ".join(f"{name} {_short(value)}" for name, value in one.figures.items())
+        figures = ", ".join(f"{name} {short(value)}" for name, value in one.figures.items())
         measured = "; ".join(part for part in (figures, one.reason) if part)
         cells = (one.name, one.status, measured, one.bound, f"{one.seconds:.0f}")
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -107,5 +107,6 @@ def page(machine: dict[str, Any], results: list[Result]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A figure in three digits."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
