@@ -20,8 +20,8 @@ NAME = "model"
 PATH = "/v1/completions"
 OURS, VLLM, LLAMA_CPP = "ours", "vLLM", "llama.cpp"
 NAMES = (OURS, VLLM, LLAMA_CPP)
-VLLM_PYTHON = ROOT / ".venv-vllm/bin/python"
-LLAMA_CPP_FOLDER = ROOT / ".llama-cpp"
+VLLM_PYTHON = Path(os.environ.get("VLLM_PYTHON", ROOT / ".venv-vllm/bin/python"))
+LLAMA_CPP_FOLDER = Path(os.environ.get("LLAMA_CPP", ROOT / ".llama-cpp"))
 LOGS = ROOT / "build/bench"
 WORDS = 190_000
 """Prompts are drawn from the ids below: control tokens and unused ids are above."""

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,8 +121,23 @@ def test_a_process_is_measured(process: Process) -> None:
 
 
 @needs_proc
+def test_processes_that_it_starts_count(tmp_path: Path) -> None:
+    """As do those in sessions of their own."""
+    port = free_port()
+    child = [sys.executable, "-c", "data = bytearray(64 << 20); input()"]
+    program = "import subprocess, sys; subprocess.Popen(" + repr(child)
+    program += ", stdin=subprocess.PIPE, start_new_session=True)" + SERVER
+    command = [sys.executable, "-c", program, str(port)]
+    with running(command, f"http://127.0.0.1:{port}/", tmp_path / "log") as process:
+        limit = time.monotonic() + 60
+        while process.memory < 64 << 20 and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert process.memory >= 64 << 20
+
+
+@needs_proc
 def test_an_ended_process_takes_nothing(process: Process) -> None:
-    process.kill()
+    process.end()
     assert (process.cpu, process.memory) == (0, 0)
 
 
