@@ -108,7 +108,7 @@ def prompts(
 
 
 def compare(name: str, unit: str, values: dict[str, list[float]]) -> figures.Figures:
-    """The median of each engine, and the ratios of ours to the others'."""
+    """The median of each engine, and the ratios of ours to the others', if these are not 0."""
     found = {
         f"{name}: {engine}, {unit}": statistics.median(each) for engine, each in values.items()
     }

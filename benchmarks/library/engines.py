@@ -1,18 +1,22 @@
 """Engines behind `POST /v1/completions` with token ids: this server, vLLM's, and llama.cpp's."""
 
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file, save_file
+
 from adapters.vllm.flags import flags
-from benchmarks.library.clients import Answer, post
+from benchmarks.library.clients import TEXT, Answer, post
 from benchmarks.library.figures import ROOT
 from benchmarks.library.processes import Process, free_port, running
 
@@ -87,7 +91,7 @@ class Engine:
             "stream_options": {"include_usage": True},
             **self.extra,
         }
-        return await post(self.port, PATH, body)
+        return await post(self.port, PATH, body, TEXT)
 
 
 def prompt(source: random.Random, length: int) -> list[int]:
@@ -187,7 +191,7 @@ def llama_cpp(setup: Setup) -> Iterator[Engine]:
         *(str(program), "--model", str(gguf(setup.model)), "--alias", NAME),
         *("--host", "127.0.0.1", "--port", str(port), "--parallel", str(setup.streams)),
         *("--ctx-size", str(setup.streams * setup.context), "--threads", str(os.cpu_count())),
-        *("--cache-ram", "0", "--log-disable"),
+        *("--cache-ram", "0", "--log-verbosity", "1"),
     ]
     url = f"http://127.0.0.1:{port}/health"
     with running(command, url, LOGS / "llama-cpp.log") as process:
@@ -202,11 +206,26 @@ def gguf(model: Path) -> Path:
     if not file.exists():
         converter = LLAMA_CPP_FOLDER / "source/convert_hf_to_gguf.py"
         draft = file.with_suffix(".part")
-        subprocess.run(
-            [sys.executable, str(converter), "--outfile", str(draft), str(model)],
-            env={**os.environ, "PYTHONPATH": str(LLAMA_CPP_FOLDER / "source/gguf-py")},
-            check=True,
-            capture_output=True,
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(
+                [sys.executable, str(converter), "--outfile", str(draft), untied(model, folder)],
+                env={**os.environ, "PYTHONPATH": str(LLAMA_CPP_FOLDER / "source/gguf-py")},
+                check=True,
+                capture_output=True,
+            )
         shutil.move(draft, file)
     return file
+
+
+def untied(model: Path, folder: str) -> str:
+    """The checkpoint with an output layer of its own, as llama.cpp needs it. It has one file."""
+    config = json.loads((model / "config.json").read_text())
+    if not config["tie_word_embeddings"]:
+        return str(model)
+    shutil.copytree(model, folder, dirs_exist_ok=True)
+    config["tie_word_embeddings"] = False
+    Path(folder, "config.json").write_text(json.dumps(config))
+    weights = load_file(model / "model.safetensors")
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
+    save_file(weights, Path(folder, "model.safetensors"), metadata={"format": "pt"})
+    return folder

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.library import figures
-from benchmarks.library.clients import Answer, RequestFailed, Usage, batch_scheduling, post, usage
+from benchmarks.library.clients import (
+    TEXT,
+    Answer,
+    RequestFailed,
+    Usage,
+    batch_scheduling,
+    post,
+    usage,
+)
 from benchmarks.library.processes import NotStarted, Process, free_port, running
 
 # Figures
@@ -71,6 +79,11 @@ async def test_an_answer_is_read_to_its_end() -> None:
     assert request.startswith(b"POST /v1/path HTTP/1.1\r\n")
     assert request.endswith(b'{"stream": true}')
     assert usage(answer) == Usage(3, 7)
+
+
+def test_the_first_text_is_found_behind_chunks_without_text() -> None:
+    chunks = [b'data: {"text":""}', b'data: {"text": ""}', b'data: {"text":" a"}', b'{"text": "b"}']
+    assert [bool(TEXT.search(chunk)) for chunk in chunks] == [False, False, True, True]
 
 
 async def test_an_answer_without_events_is_an_error_with_its_text() -> None:
