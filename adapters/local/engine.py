@@ -31,6 +31,7 @@ from adapters.local.cache import (
 from adapters.local.chunks import ChunkSize, bound_chunks
 from adapters.local.device import current
 from adapters.local.forced import append_after_update, split_decoding_requests
+from adapters.local.memory import release_pages
 from adapters.local.options import Options
 from adapters.local.output_layer import keep_needed_logits
 from adapters.local.recovery import end_batch
@@ -81,6 +82,8 @@ class Engine:
             manager = ContinuousBatchingManager(model, generation, batching(model, options))
             manager.output_router = _FailureRouter(self)
             processor: Any = manager._create_batch_processor()
+        # transformers writes zeros to the whole cache, most of which a server may never use.
+        release_pages(processor.cache.cache_tensor)
         processor.model_runner._sample = self._step
         ReadIndices(processor.cache, processor.inputs_and_outputs)
         report_cached_prefixes(processor.cache, self._set_cached_tokens)

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from adapters.local.memory import release_pages
+
 logger = logging.getLogger(__name__)
 
 _ROWS = 16
@@ -41,12 +43,15 @@ class PackedLinear(nn.Module):
 def pack_output_layer(model: Any) -> bool:
     """Pack the weights of `model.lm_head`, if that works on this CPU. Returns whether it does.
 
-    The original weights are freed, unless they are those of the embedding too.
+    The memory of the original weights is released, unless they are those of the embedding too.
     """
     weight = model.lm_head.weight
     if weight.dtype != torch.bfloat16 or not _works(weight[:_CHECKED_TOKENS]):
         return False
     model.lm_head = PackedLinear(weight.detach())
+    if weight is not model.get_input_embeddings().weight:
+        # Otherwise the pages stay in memory with those of other weights in the same mapped file.
+        release_pages(weight)
     return True
 
 

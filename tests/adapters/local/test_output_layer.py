@@ -18,19 +18,29 @@ from adapters.local.output_layer import PackedLinear, keep_needed_logits, pack_o
 
 def head(dtype: torch.dtype = torch.bfloat16) -> Any:
     torch.manual_seed(0)
-    return SimpleNamespace(lm_head=nn.Linear(64, 5000, bias=False, dtype=dtype))
+    embedding = nn.Embedding(5000, 64, dtype=dtype)
+    layer = nn.Linear(64, 5000, bias=False, dtype=dtype)
+    return SimpleNamespace(lm_head=layer, get_input_embeddings=lambda: embedding)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 16, 17, 64])
 def test_packed_weights_compute_what_the_layer_computes(rows: int) -> None:
     model = head()
-    weight = model.lm_head.weight.detach().float()
+    weight = model.lm_head.weight.detach().float().clone()
     assert pack_output_layer(model)
     states = torch.randn(1, rows, 64).bfloat16()
     found = model.lm_head(states)
     assert found.dtype == torch.bfloat16
     expected = states.float() @ weight.t()
     torch.testing.assert_close(found.float(), expected, atol=1e-2, rtol=1e-2)
+
+
+def test_weights_of_the_embedding_stay() -> None:
+    model = head()
+    model.lm_head.weight = model.get_input_embeddings().weight
+    expected = model.lm_head.weight.detach().clone()
+    assert pack_output_layer(model)
+    assert torch.equal(model.get_input_embeddings().weight, expected)
 
 
 def test_no_rows_have_no_logits() -> None:
