@@ -92,6 +92,8 @@ class BrowserTool:
     async def stop(self) -> None:
         """Close the clients. Safe to call twice."""
         await self._chain.stop()
+        if self._loader is not None:
+            await self._loader.close()
         if self._fetcher is not None:
             await self._fetcher.close()
 
