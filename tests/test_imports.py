@@ -79,8 +79,8 @@ LAYERS: dict[str, set[str]] = {
         "store",
         "threads",
     },
-    "openapi": {"errors", "responses", "schemas", "summaries"},
-    "web": set(),
+    "openapi": {"errors", "outbound", "responses", "schemas", "summaries"},
+    "web": {"errors", "http", "inbound", "outbound", "schemas", "threads"},
     "routes": {
         "context",
         "errors",

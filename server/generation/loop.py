@@ -20,8 +20,10 @@ from server.generation.call_results import render_result
 from server.generation.hosted_calls import HostedCalls
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import TurnPlan
+from server.generation.recording import Recorder
 from server.generation.runs import Emit, WireEvent
 from server.generation.summary_events import SummaryEvents
+from server.generation.token_counts import TokenCounts
 from server.generation.turn import Turn
 from server.generation.turn_events import (
     CallEnded,
@@ -42,6 +44,8 @@ class Loop:
 
     finished: whether the last events were emitted; later errors do not matter then.
     last_events: called when the answer is complete; its events follow those of the last turn.
+    counts: those of the server, to which the answer's tokens are added.
+    recorder: records the samplings and the calls; None for no record.
     summaries: adds summaries of the reasoning; None for an answer without them.
     """
 
@@ -52,6 +56,8 @@ class Loop:
         ticket: Ticket,
         calls: HostedCalls,
         last_events: LastEvents,
+        counts: TokenCounts,
+        recorder: Recorder | None = None,
         summaries: SummaryEvents | None = None,
     ) -> None:
         self.finished = False
@@ -61,6 +67,8 @@ class Loop:
         self._ticket = ticket
         self._calls = calls
         self._last_events = last_events
+        self._counts = counts
+        self._recorder = recorder
         self._earlier: list[TurnFinished] = []
         self._forced = False
 
@@ -76,10 +84,12 @@ class Loop:
                 self._summaries.close()
 
     async def _run(self, emit: Emit) -> None:
-        for approved in await self._calls.approved():
-            if not await self._continue_after(approved, emit):
+        approved = await self._calls.approved()
+        for each in approved:
+            if not await self._continue_after(each, emit):
                 return
-        async with self._ticket.slot():
+        # A call that ran is not lost to a request that comes later.
+        async with self._ticket.slot(returning=bool(approved)):
             call = await self._sample(emit)
         while call is not None:
             if not await self._continue_after(call, emit):
@@ -89,7 +99,8 @@ class Loop:
 
     async def _continue_after(self, call: ToolCall, emit: Emit) -> bool:
         """Run the call and prepare the next turn; False if the answer is complete."""
-        turn = await self._turn_after(call, emit)
+        with self._ticket.outside():
+            turn = await self._turn_after(call, emit)
         if turn is not None:
             self._turn = turn
         return turn is not None
@@ -108,10 +119,16 @@ class Loop:
         return call
 
     async def _sample_once(self, emit: Emit) -> ToolCall | None:
-        turn = self._turn
+        turn, recorder = self._turn, self._recorder
+        if recorder is not None:
+            recorder.begin(turn.request)
         async with aclosing(turn.chunks()) as chunks:
             async for chunk in chunks:
+                self._counts.sampled += len(chunk.token_ids)
                 read = turn.read(chunk)
+                if recorder is not None:
+                    last = turn.resumes or turn.ended is not None
+                    recorder.add(chunk, turn.sampled, last=last)
                 if self._summaries is not None:
                     await self._emit_with_summaries(read, len(chunk.token_ids), emit)
                 elif events := self._wire_events(read):
@@ -136,6 +153,8 @@ class Loop:
         Returns the hosted call that the turn ends in, unless a turn that was held to the final
         channel made it.
         """
+        self._counts.prompt += finished.usage.input
+        self._counts.cached += finished.usage.cached
         call = None if self._forced else self._hosted_call([*read, *closing], finished)
         events: list[WireEvent] = []
         if self._summaries is not None:
@@ -190,6 +209,7 @@ class Loop:
         return await self._turn_with(call, result, emit, ran=refusal is None)
 
     async def _run_call(self, call: ToolCall, emit: Emit) -> ToolResult | ApprovalRequested:
+        started_ms = 0 if self._recorder is None else self._recorder.now()
         await _emit(emit, self._push(CallStarted(call, self._plan.tool(call.recipient))))
         async with aclosing(self._calls.run(call)) as events:
             async for event in events:
@@ -197,6 +217,8 @@ class Loop:
                     await _emit(emit, self._push(event))
                 else:
                     await self._calls.settled()
+                    if self._recorder is not None:
+                        self._recorder.add_call(call.recipient, started_ms)
                     return event
         raise AssertionError("the last event of a call is its result")
 
@@ -247,6 +269,8 @@ class Loop:
         self, finished: TurnFinished, emit: Emit, events: Sequence[WireEvent] = ()
     ) -> None:
         """Emit `events` and the answer's last ones."""
+        if self._recorder is not None:
+            finished = replace(finished, record=self._recorder.record)
         if self._summaries is not None:
             finished = replace(finished, summaries=self._summaries.totals)
         await emit([*events, *self._push(finished), *self._last_events()])

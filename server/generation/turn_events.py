@@ -9,6 +9,7 @@ from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageSta
 from harmony.messages import Author, Channel, Message, Role
 from harmony.vocab import STOP_TOKENS
 from server.generation.plan import DeclaredTool
+from server.generation.recording import Record
 from server.generation.stop_strings import StopStrings
 from server.summaries.base import SummaryUsage
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
@@ -113,14 +114,16 @@ class TurnFinished:
     """The last event of an answer. The reason `length` means that the token limit cut it off.
 
     prompt_token_ids: the first prompt. token_ids: the tokens after it, both sampled by the
-    engine and inserted by the server: results of hosted calls are among them. summaries: what a
-    model did for summaries; None if none was asked for any.
+    engine and inserted by the server: results of hosted calls are among them.
+    record: what the request asks to be recorded, None if it does not. summaries: what a model did
+    for summaries; None if none was asked for any.
     """
 
     reason: FinishReason
     usage: Usage
     prompt_token_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
+    record: Record | None = None
     summaries: SummaryTotals | None = None
 
 

@@ -5,12 +5,13 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
-from server.openapi.common import ItemStatus, Metadata, Page, TokenLogprob
+from server.openapi.common import ItemStatus, Metadata, Page, Preview, TokenLogprob
+from server.openapi.record import SamplingRecord
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.descriptions import described
 from server.schemas.hosted_tools import EchoedHostedTool
 from server.schemas.items import InputItem
-from server.schemas.responses import ConversationId
+from server.schemas.responses import RECORD, ConversationId
 from server.schemas.tools import (
     CustomTool,
     FunctionTool,
@@ -256,6 +257,8 @@ class Response(TypedDict):
     """Extension, where `return_token_ids` asks for it."""
     token_ids: NotRequired[list[int]]
     """Extension, where `return_token_ids` asks for it: what was sampled."""
+    record: NotRequired[Annotated[SamplingRecord, Field(alias=RECORD)]]
+    """Extension, where `include` asks for it."""
 
 
 @described
@@ -281,6 +284,30 @@ class Compaction(TypedDict):
 
 StoredItem = TypeAliasType("StoredItem", OutputItem | InputItem | CompactionItem)
 """An item of either side. Those of requests are as clients sent them, with `id` and `status`."""
+
+
+@described
+class ListedResponse(TypedDict):
+    """A response in a list, without what may be large."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    """In Unix seconds."""
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+    background: bool
+    model: str
+    previous_response_id: str | None
+    metadata: Metadata
+    preview: Preview
+    """The beginning of the text of its first input item; null if it has none, or if it is large."""
+
+
+@described
+class ResponsePage(Page):
+    """A page of responses."""
+
+    data: list[ListedResponse]
 
 
 @described

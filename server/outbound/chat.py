@@ -162,7 +162,9 @@ class ChatOutbound:
         if self._field is None:
             return []
         entries = logprob_entries(event.logprobs) if self._shows_logprobs else None
-        if isinstance(self._field, CitedContent):
+        if isinstance(self._field, CitedContent) and (
+            self._withheld or not self._field.passes(event.text)
+        ):
             self._withheld += entries or []
             return self._cited_chunks(self._field.deltas(event.text))
         return [self._chunk(self._field.delta(event.text), logprobs=_logprobs(entries))]

@@ -15,7 +15,7 @@ from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.generation.turn_events import SummaryWritten
 from server.ids import new_id
-from server.outbound.citations import CitationRewriter, CitedText, url_fields
+from server.outbound.citations import OPEN, CitationRewriter, CitedText, url_fields
 from server.outbound.file_citations import file_citations
 from server.outbound.logprobs import logprob_entries
 from server.outbound.summary_parts import SummaryParts
@@ -68,6 +68,7 @@ class TextItem:
         self._citations = citations
         self._annotations: list[dict[str, Any]] = []
         self._withheld: list[dict[str, Any]] = []  # the logprobs of withheld text
+        self._withholds = False
 
     def open(self) -> list[WireEvent]:
         """The events that add the message without content and its part without text."""
@@ -79,10 +80,16 @@ class TextItem:
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """One event with the text; with citations, one for each link and the text around it."""
         new_logprobs = logprob_entries(logprobs) if logprobs else []
-        if self._citations is None or (not self._withheld and self._citations.passes(text)):
+        citations = self._citations
+        if citations is None:
+            return [self._delta(text, new_logprobs)]
+        if OPEN not in text and not self._withholds:
+            citations.passed.append(text)
             return [self._delta(text, new_logprobs)]
         self._withheld += new_logprobs
-        return self._cited(self._citations.push(text))
+        events = self._cited(citations.push(text))
+        self._withholds = bool(citations.pending or self._withheld)
+        return events
 
     def close(self, status: Status) -> list[WireEvent]:
         """The events with withheld text, those with the citations of files, and those with the

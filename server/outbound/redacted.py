@@ -11,10 +11,11 @@ from server.generation.runs import WireEvent
 from server.outbound.summary_parts import QUOTED_FIELD
 from server.replay.joining import join_texts
 from server.schemas.chat import ALIAS
+from server.schemas.responses import RECORD
 
 _COMPLETION_FIELDS = frozenset({"prompt_token_ids"})
 _CHOICE_FIELDS = frozenset({"token_ids"})
-_RESPONSE_FIELDS = _COMPLETION_FIELDS | _CHOICE_FIELDS
+_RESPONSE_FIELDS = _COMPLETION_FIELDS | _CHOICE_FIELDS | {RECORD}
 _MESSAGE_FIELDS = frozenset({"reasoning", "reasoning_details", ALIAS})
 _SEALED_TYPE = "reasoning.encrypted"
 _SUMMARY_TYPE = "reasoning.summary"

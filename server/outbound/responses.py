@@ -32,7 +32,9 @@ from server.outbound.hosted.kinds import hosted_item
 from server.outbound.hosted.mcp import UnapprovedItem, approval_events, opening_events
 from server.outbound.hosted.usage import CallCounter
 from server.outbound.items import OutputItem, ReasoningItem, Status, output_item
+from server.outbound.record import record_fields
 from server.outbound.usage import summary_usage
+from server.schemas.responses import RECORD
 from server.tools.base import ApprovalRequested, CreatedFile, ToolCall, ToolProgress
 
 
@@ -259,6 +261,8 @@ class ResponsesOutbound:
         }
         if self._show_ids:
             fields |= {"prompt_token_ids": event.prompt_token_ids, "token_ids": event.token_ids}
+        if event.record is not None:
+            fields[RECORD] = record_fields(event, event.record)
         if event.reason == "length":
             details = {"reason": "max_output_tokens"}
             terminal = self._terminal_event(

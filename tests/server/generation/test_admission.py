@@ -61,6 +61,7 @@ async def test_no_more_requests_run_at_once_than_may() -> None:
     guests = [Guest(admission.enter()) for _ in range(4)]
     await settle()
     assert [guest.inside for guest in guests] == [True, True, False, False]
+    assert admission.waiting == 2
     for guest in guests:
         guest.go.set()
     await asyncio.gather(*(guest.task for guest in guests))
@@ -222,6 +223,47 @@ async def test_who_had_a_slot_is_not_evicted() -> None:
     for guest in guests:
         guest.go.set()
     await asyncio.gather(*(guest.task for guest in guests))
+
+
+async def test_one_outside_has_no_place() -> None:
+    admission = Admission(running=1, waiting=0)
+    ticket = admission.enter(hosted=True)
+    with ticket.outside():
+        assert (admission.queued, admission.admitted) == (0, 1)
+        other = admission.enter()
+    assert (admission.queued, admission.admitted) == (2, 2)
+    with pytest.raises(RateLimited):
+        admission.enter()
+    for each in (ticket, other):
+        each.leave()
+    assert (admission.queued, admission.admitted) == (0, 0)
+
+
+async def test_requests_with_hosted_tools_are_limited_wherever_they_are() -> None:
+    admission = Admission(running=1, waiting=1)
+    tickets = [admission.enter(hosted=True) for _ in range(2)]
+    with tickets[0].outside(), tickets[1].outside():
+        with pytest.raises(RateLimited):
+            admission.enter(-1, hosted=True)
+        admission.enter().leave()
+        tickets[0].leave()
+        admission.enter(hosted=True)
+
+
+async def test_a_request_with_hosted_tools_takes_the_place_of_such_a_one() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second = Guest(admission.enter()), admission.enter(hosted=True)
+    away = [admission.enter(hosted=True), second]
+    with away[0].outside(), away[1].outside():
+        late, plain = Guest(admission.enter(5, hosted=True)), Guest(admission.enter(6))
+        await settle()
+        better = Guest(admission.enter(1, hosted=True))
+        with pytest.raises(RateLimited):
+            await late.task
+        assert admission.queued == 3
+    for guest in (first, plain, better):
+        guest.go.set()
+    await asyncio.gather(first.task, plain.task, better.task)
 
 
 class Borrower:
