@@ -45,6 +45,11 @@ export class ChatView {
     void this.open(store.chats().find((each) => each.id === sessionStorage.getItem(CURRENT)));
   }
 
+  /** The view is on the page. */
+  shown() {
+    this.composer.focus();
+  }
+
   middle() {
     const toggle = (/** @type {string} */ text, /** @type {string} */ name) =>
       button(text, () => this.element.classList.toggle(name), { class: "quiet" });

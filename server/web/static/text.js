@@ -71,6 +71,17 @@ export const TEXT = {
   keyForget: "Forget the key",
   notRecorded: "This server hides reasoning, so tokens are not recorded.",
   running: "running…",
+  default: "default",
+  format: "Format",
+  badStatus: (/** @type {number} */ status) => `The server answered with the status ${status}.`,
+  cached: (/** @type {number} */ n) => ` (${n} cached)`,
+  reasoned: (/** @type {number} */ n) => ` (${n} reasoning)`,
+  usedIn: (/** @type {string} */ tokens) => `${tokens} in`,
+  usedOut: (/** @type {number} */ n) => `${n} out`,
+  speed: (/** @type {number} */ n) => `${n.toFixed(0)} tokens/s`,
+  firstAfter: (/** @type {number} */ seconds) => `first after ${seconds.toFixed(2)} s`,
+  theme: (/** @type {string} */ name) => `Theme: ${name}`,
+  themes: { system: "Auto", light: "Light", dark: "Dark" },
   finished: "The answer is complete.",
   error: "Error",
   mcpTools: "Tools of an MCP server",
@@ -111,4 +122,33 @@ export const TEXT = {
   next: "Next version",
   badJson: "This is not JSON: ",
   tokens: (/** @type {number} */ n) => `${n.toLocaleString("en")} token${n === 1 ? "" : "s"}`,
+};
+
+/** The names of a request's options. */
+export const OPTION_LABELS = {
+  model: "Model",
+  effort: "Reasoning effort",
+  summary: "Reasoning summary",
+  instructions: "Instructions",
+  temperature: "Temperature",
+  top_p: "Top p",
+  seed: "Seed",
+  max_output_tokens: "Most tokens",
+  tools: "Tools (JSON)",
+  tool_choice: "Tool choice",
+  format: "Answer format",
+  schema: "Format (JSON schema)",
+  top_logprobs: "Log probabilities",
+  tokens: "Record tokens for the inspector",
+  background: "Answers go on without this page",
+};
+
+/** What the options mean. @type {Record<string, string>} */
+export const OPTION_HINTS = {
+  summary: "Where the server writes summaries.",
+  instructions: "The developer message.",
+  tools: 'For example [{"type": "function", "name": "f", "parameters": {…}}].',
+  format: "A schema overrides it.",
+  schema: "The answer is JSON that fits.",
+  top_logprobs: "Of the likeliest tokens, for the inspector.",
 };
