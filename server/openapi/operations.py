@@ -18,6 +18,11 @@ FOLLOWING = (
         "With `stream`: the number of the last event that the client has.",
         {"type": "integer", "minimum": 0},
     ),
+    Query(
+        "include[]",
+        "`gpt_oss:record`: with the record of the tokens, even if it was not asked for before.",
+        {"type": "array", "items": {"type": "string"}},
+    ),
 )
 STORED_CHAT = (
     Query("model", "Only completions of this model.", {"type": "string"}),

@@ -21,10 +21,12 @@ from server.inbound.paging import read_paging
 from server.outbound.encoding import named
 from server.outbound.listing import complete_item, paginate
 from server.outbound.previews import LISTED_FIELDS, listed
-from server.outbound.raw_reasoning import redaction_for
+from server.outbound.raw_reasoning import redaction_for, refuse_if_reasoning_hidden
 from server.outbound.redacted import redacted_event, redacted_item, redacted_response
 from server.persistence.stored_stream import current_response, stream_stored, wait_until_ended
+from server.responses.stored_record import rendered_record
 from server.schemas.fields import invalid
+from server.schemas.responses import RECORD
 from server.store.lists import ListQuery
 from server.store.responses.base import UNFINISHED
 
@@ -48,6 +50,7 @@ async def list_responses(request: Request) -> Response:
 async def retrieve_response(request: Request, response_id: str) -> Response:
     """A response in its current state, or with `stream=true` its events after `starting_after`.
 
+    With `include[]=gpt_oss:record` it has a record, even if it was made without one.
     The status is 404 for a response that is not stored, or that another API key owns.
     """
     owner = authenticate(request).id
@@ -55,7 +58,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     first = _first_position(request.query_params)
     response = await _shown(request, response_id)
     if first is None:
-        return json_response(response)
+        return json_response(await _with_record(request, response))
     redact = redaction_for(context.settings, redacted_event)
 
     def encode(event: WireEvent) -> bytes:
@@ -128,6 +131,20 @@ async def _shown(request: Request, response_id: str) -> dict[str, Any]:
     if response is None:
         raise _not_found(response_id)
     return redaction_for(context.settings, redacted_response)(response)
+
+
+async def _with_record(request: Request, response: dict[str, Any]) -> dict[str, Any]:
+    """The response, with the record that the query asks for. Raises APIError."""
+    query, context = request.query_params, context_of(request)
+    if RECORD not in (*query.getlist("include"), *query.getlist("include[]")):
+        return response
+    refuse_if_reasoning_hidden(context.settings, f"'{RECORD}'", param="include")
+    if RECORD in response or response["status"] in UNFINISHED:
+        return response
+    stored = await context.store.get(authenticate(request).id, response["id"])
+    if stored is None:
+        raise _not_found(response["id"])
+    return {**response, RECORD: await rendered_record(context, stored)}
 
 
 def _first_position(query: QueryParams) -> int | None:

@@ -1,5 +1,7 @@
 """`/`, `/playground` and what the playground needs beside the API."""
 
+from dataclasses import asdict
+
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -10,8 +12,9 @@ from server.http import json_body
 from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.http.middleware import UNLOGGED
-from server.schemas.web import ParseHarmony, RenderBlocks
-from server.web.helpers import parsed_harmony, rendered_blocks
+from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
+from server.telemetry.readiness import Readiness
+from server.web.helpers import counted_permitted, parsed_harmony, rendered_blocks
 from server.web.pages import asset_answer, playground_answer, prefers_html, start_answer
 
 pages = APIRouter(include_in_schema=False)
@@ -65,14 +68,31 @@ async def parse_harmony(request: Request) -> Response:
     return json_response(await parsed_harmony(await json_body.parse(request, ParseHarmony)))
 
 
+@helpers.post("/playground/permitted")
+async def count_permitted(request: Request) -> Response:
+    """How many tokens a grammar permits at each place of a sampling."""
+    _refuse_unless_served(request)
+    authenticate(request)
+    return json_response(await counted_permitted(await json_body.parse(request, CountPermitted)))
+
+
 @helpers.get("/playground/load")
 async def show_load(request: Request) -> Response:
-    """How many requests run or wait now, and how many may."""
+    """What runs and waits, the tokens since the start, and why engine or store cannot serve."""
     _refuse_unless_served(request)
     authenticate(request)
     setattr(request.state, UNLOGGED, True)
-    admission = context_of(request).gateway.admission
-    return json_response({"admitted": admission.admitted, "limit": admission.limit})
+    gateway = context_of(request).gateway
+    readiness: Readiness = request.app.state.readiness
+    return json_response(
+        {
+            "admitted": gateway.admission.queued,
+            "waiting": gateway.admission.waiting,
+            "limit": gateway.admission.limit,
+            "tokens": asdict(gateway.tokens),
+            "problems": await readiness.problems(),
+        }
+    )
 
 
 def _refuse_unless_served(request: Request) -> None:

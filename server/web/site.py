@@ -19,8 +19,8 @@ from server.errors import APIError
 from server.http.answers import error_response, json_response
 from server.http.json_text import load, validate
 from server.http.origins import Origins
-from server.schemas.web import ParseHarmony, RenderBlocks
-from server.web.helpers import parsed_harmony, rendered_blocks
+from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
+from server.web.helpers import counted_permitted, parsed_harmony, rendered_blocks
 from server.web.pages import asset_answer, playground_answer, prefers_html
 from server.web.proxy import Proxy, read_within
 
@@ -63,6 +63,7 @@ def create_site(
 
     render = partial(_helper, RenderBlocks, rendered_blocks)
     parse = partial(_helper, ParseHarmony, parsed_harmony)
+    permitted = partial(_helper, CountPermitted, counted_permitted)
     return Starlette(
         lifespan=lifespan,
         routes=[
@@ -71,6 +72,7 @@ def create_site(
             Route("/playground/assets/{digest}/{name}", _asset),
             Route("/playground/render", render, methods=["POST"]),
             Route("/playground/parse", parse, methods=["POST"]),
+            Route("/playground/permitted", permitted, methods=["POST"]),
             Route("/{path:path}", Proxy(base_url, client)),
         ],
         middleware=[Middleware(Origins, cors_origin=(), allowed_host=tuple(allowed_host))],

@@ -22,7 +22,7 @@ import pytest
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 try:
-    from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+    from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 except ImportError:
     CHROMIUM = None
 
@@ -30,6 +30,7 @@ if CHROMIUM is None or not os.environ.get("TEST_BROWSER"):
     collect_ignore_glob = ["test_*.py"]
 
 SCRIPT = Path(__file__).with_name("script.jsonl")
+TIMEOUT_MS = int(os.environ.get("TEST_BROWSER_TIMEOUT", "60000"))
 ROOT = Path(__file__).parents[2]
 
 
@@ -113,7 +114,8 @@ def browser() -> Iterator["Browser"]:
 @pytest.fixture
 def context(browser: "Browser") -> Iterator["BrowserContext"]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(int(os.environ.get("TEST_BROWSER_TIMEOUT", "20000")))
+    context.set_default_timeout(TIMEOUT_MS)
+    expect.set_options(timeout=TIMEOUT_MS)
     yield context
     context.close()
 

@@ -5,7 +5,7 @@ import { ApiError, events, json, send } from "./api.js";
 import * as store from "./chats.js";
 import { Composer } from "./composer.js";
 import { announce, button, h } from "./dom.js";
-import { OptionError, Options } from "./options.js";
+import { OptionError, Options, RECORD } from "./options.js";
 import { Sidebar } from "./sidebar.js";
 import { TEXT } from "./text.js";
 
@@ -288,9 +288,9 @@ export class ChatView {
 
   /** Whether the request may be sent again without the tokens, which this server refuses. */
   withoutTokens(/** @type {Turn} */ turn, /** @type {any} */ error) {
-    if (!(error instanceof ApiError) || error.param !== "return_token_ids") return false;
-    if (!turn.request?.return_token_ids) return false;
-    delete turn.request.return_token_ids;
+    if (!(error instanceof ApiError) || !error.param?.startsWith("include")) return false;
+    if (!turn.request?.include?.includes(RECORD)) return false;
+    turn.request.include = turn.request.include.filter((/** @type {string} */ each) => each !== RECORD);
     this.options.set("tokens", false);
     announce(TEXT.notRecorded);
     return true;

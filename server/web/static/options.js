@@ -12,6 +12,9 @@ const SHOWN = /** @type {Record<string, string[]>} */ ({
   web_search: ["web_search_call.action.sources", "web_search_call.results"],
 });
 
+/** The value of `include` that records the tokens of an answer. */
+export const RECORD = "gpt_oss:record";
+
 /** A field that cannot be read; `message` is for people. */
 export class OptionError extends Error {}
 
@@ -158,7 +161,7 @@ export class Options {
       fields.top_logprobs = Number(values.top_logprobs);
       fields.include = [...(fields.include ?? []), "message.output_text.logprobs"];
     }
-    if (values.tokens) fields.return_token_ids = true;
+    if (values.tokens) fields.include = [...(fields.include ?? []), RECORD];
     if (values.background) fields.background = true;
     return fields;
   }
