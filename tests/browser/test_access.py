@@ -180,7 +180,7 @@ def test_the_theme_is_chosen_and_remembered(open_page: Any) -> None:
     page.emulate_media(color_scheme="light")
     ground = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(ground)
-    page.get_by_role("button", name="Theme: system").click()
+    page.get_by_role("button", name="Theme: auto").click()
     page.get_by_role("button", name="Theme: light").click()
     dark = page.evaluate(ground)
     assert light != dark

@@ -45,7 +45,6 @@ function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   const control = /** @type {HTMLElement} */ (document.getElementById("theme"));
   control.textContent = /** @type {Record<string, string>} */ (TEXT.themes)[theme] ?? TEXT.themes.system;
-  control.setAttribute("aria-label", TEXT.theme(theme));
   localStorage.setItem(THEME, theme);
 }
 
