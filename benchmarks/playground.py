@@ -3,8 +3,7 @@
 Prints the weight and the requests of the page and its time to be usable; the processor time of the
 API process for each token with a page open and with a plain client; frames and long tasks while
 20,000 tokens stream; how long the inspector takes to show 20,000 and 100,000 tokens; and what 50
-open pages cost. It needs
-Chromium and the extra `test-browser`.
+open pages cost. It needs Chromium and the extra `test-browser`.
 """
 
 import json
@@ -34,13 +33,14 @@ FRAMES = """
 OPEN = """
 async (count) => {
   const base = document.querySelector("script").src;
-  const { readTokens, TokenPane } = await import(base.replace("main.js", "tokens.js"));
+  const load = (name) => import(base.replace("main.js", name));
+  const [{ readTokens }, { TokenPane }] = [await load("tokens.js"), await load("pane.js")];
   const ids = Array.from({ length: count }, (_, index) => index ? 1000 + (index % 5000) : 200008);
   const hex = ids.map(() => "20616263");
-  const pane = new TokenPane("Tokens", () => {}, () => {});
+  const pane = new TokenPane("Tokens", (token) => token.text, () => {}, () => {});
   const view = document.getElementById("view");
   const began = performance.now();
-  pane.show(readTokens(ids, hex, true));
+  pane.show(readTokens(ids, hex, []), []);
   view.append(pane.element);
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   const took = performance.now() - began;
@@ -106,8 +106,8 @@ def memory(server: Server) -> int:
 
 
 def many_pages(browser: Browser, server: Server, count: int = 50) -> None:
-    """The memory of `count` open pages that each had an answer, and how long the server takes to
-    end with them."""
+    """Print the memory that `count` open pages cost, which ask for the load every two seconds, and
+    how long the server takes to end with them."""
     before = memory(server)
     for _ in range(count):
         page = browser.new_page()
