@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, or_
-
 from server.store.items import Item
 
 MAX_FIRST_ITEM = 16_384
@@ -58,16 +56,3 @@ def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> Lis
         ids = [entry.object["id"] for entry in found]
         found = found[ids.index(query.after) + 1 :] if query.after in ids else []
     return ListPage(found[: query.limit], len(found) > query.limit)
-
-
-def follows(
-    created_at: ColumnElement[Any],
-    entry_id: ColumnElement[Any],
-    after: tuple[ScalarSelect[Any], str],
-    query: ListQuery,
-) -> ColumnElement[bool]:
-    """The condition that a row stands after the entry `after`: its time of creation and its id."""
-    time, name = after
-    if query.order == "asc":
-        return or_(created_at > time, and_(created_at == time, entry_id > name))
-    return or_(created_at < time, and_(created_at == time, entry_id < name))

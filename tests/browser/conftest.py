@@ -5,6 +5,7 @@ main thread for as long as its browser does, and tests of asyncio need theirs th
 collected without the variable TEST_BROWSER, or without playwright (the extra `test-browser`).
 """
 
+import json
 import os
 import shutil
 import signal
@@ -44,13 +45,19 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "server", "serve", "--backend", "scripted"]
-        options = ("--script", str(SCRIPT), "--port", str(self.port), *self._options)
         self.process = subprocess.Popen(
-            [*command, *options], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "server", *self.command()],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout is not None
-        assert self.process.stdout.readline().startswith("Serving")
+        assert self.process.stdout.readline().startswith(("Serving", "Playground"))
+
+    def command(self) -> tuple[str, ...]:
+        """The words after the name of the program."""
+        script = ("--backend", "scripted", "--script", str(SCRIPT))
+        return ("serve", *script, "--port", str(self.port), *self._options)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -61,10 +68,26 @@ class Server:
         with urllib.request.urlopen(f"{self.url}{path}") as answer:
             return bytes(answer.read())
 
+    def post(self, path: str, body: Any, key: str = "none") -> Any:
+        """The answer to another client of the API."""
+        headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}{path}", data, headers)
+        with urllib.request.urlopen(request) as answer:
+            return json.loads(answer.read())
+
+
+class Site(Server):
+    """A process of the command `playground`."""
+
+    def command(self) -> tuple[str, ...]:
+        """The words after the name of the program."""
+        return ("playground", "--port", str(self.port), *self._options)
+
 
 @contextmanager
-def running(*options: str) -> Iterator[Server]:
-    server = Server(*options)
+def running(*options: str, kind: type[Server] = Server) -> Iterator[Server]:
+    server = kind(*options)
     try:
         yield server
     finally:

@@ -10,7 +10,8 @@ from server.store import codec, rows
 from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.database import Database
 from server.store.items import StoredItem, ToolState
-from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery, follows
+from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery
+from server.store.pages import select_page_by_time
 from server.store.tables import conversation_items, conversations
 
 
@@ -61,17 +62,7 @@ class SqlConversations:
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Read the rows of the page, and the first items."""
-        columns = conversations.c
-        newest_first = query.order == "desc"
-        page = (
-            select(conversations)
-            .where(_matches(owner, query))
-            .order_by(
-                columns.created_at.desc() if newest_first else columns.created_at,
-                columns.id.desc() if newest_first else columns.id,
-            )
-            .limit(query.limit + 1)
-        )
+        page = select_page_by_time(conversations, owner, query)
         async with self._database.reading() as connection:
             found = (await connection.execute(page)).all()
             ids = [row.id for row in found[: query.limit]]
@@ -171,17 +162,6 @@ async def _one(
 def _conversation(row: Any) -> Conversation:
     metadata: dict[str, Any] = codec.load(row.metadata)
     return Conversation(row.owner, row.id, int(row.created_at), row.start_date, metadata)
-
-
-def _matches(owner: str, query: ListQuery) -> ColumnElement[bool]:
-    columns = conversations.c
-    if query.after is None:
-        return columns.owner == owner
-    other = conversations.alias()
-    its = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
-    time = select(other.c.created_at).where(its).scalar_subquery()
-    after = (time, rows.key(query.after))
-    return (columns.owner == owner) & follows(columns.created_at, columns.id, after, query)
 
 
 def _first_items(ids: list[str]) -> Select[Any]:

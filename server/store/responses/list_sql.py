@@ -5,25 +5,17 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
 
-from server.store import codec, rows
+from server.store import codec
 from server.store.database import Database
-from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery, follows
+from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery
+from server.store.pages import select_page_by_time
 from server.store.tables import INPUT, items, responses
 
 
 async def list_responses(database: Database, owner: str, query: ListQuery) -> ListPage:
     """The page of `Store.list`, without output."""
-    columns = responses.c
-    newest_first = query.order == "desc"
-    page = (
-        select(columns.id, columns.body)
-        .where(*_matches(owner, query))
-        .order_by(
-            columns.created_at.desc() if newest_first else columns.created_at,
-            columns.id.desc() if newest_first else columns.id,
-        )
-        .limit(query.limit + 1)
-    )
+    page = select_page_by_time(responses, owner, query, *_listed())
+    page = page.with_only_columns(responses.c.id, responses.c.body)
     async with database.reading() as connection:
         found = (await connection.execute(page)).all()
         ids = [row.id for row in found[: query.limit]]
@@ -37,22 +29,10 @@ async def list_responses(database: Database, owner: str, query: ListQuery) -> Li
     return ListPage(await asyncio.to_thread(entries), len(found) > query.limit)
 
 
-def _matches(owner: str, query: ListQuery) -> list[ColumnElement[bool]]:
+def _listed() -> tuple[ColumnElement[bool], ...]:
     columns, later = responses.c, responses.alias()
     continued = select(later.c.id).where(later.c.previous_id == columns.id, ~later.c.deleted)
-    conditions: list[ColumnElement[bool]] = [
-        columns.owner == owner,
-        ~columns.deleted,
-        columns.conversation_id.is_(None),
-        ~continued.exists(),
-    ]
-    if query.after is not None:
-        other = responses.alias()
-        its = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
-        time = select(other.c.created_at).where(its).scalar_subquery()
-        after = (time, rows.key(query.after))
-        conditions.append(follows(columns.created_at, columns.id, after, query))
-    return conditions
+    return (~columns.deleted, columns.conversation_id.is_(None), ~continued.exists())
 
 
 def _first_items(ids: list[str]) -> Select[Any]:
