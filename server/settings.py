@@ -78,7 +78,8 @@ class Settings(BaseSettings):
     raw_reasoning: Literal["show", "hide"] = Field(
         "show",
         description="whether answers hold the raw chain of thought; hide refuses what would show "
-        "it all the same: raw completions (/v1/completions), rendered prompts, return_token_ids",
+        "it all the same: raw completions (/v1/completions), rendered prompts, return_token_ids, "
+        "gpt_oss:record",
     )
     unsupported_input: Literal["placeholder", "error"] = Field(
         "placeholder",
