@@ -23,10 +23,12 @@ from adapters.local.cache import (
     ReadIndices,
     admit_after_cancellations,
     bound_steps_of_decoding,
+    compute_on_one_stream,
     longest_request,
     report_cached_prefixes,
     sharing_allocators,
 )
+from adapters.local.decode_graphs import DecodeGraphs, capture_on
 from adapters.local.device import current
 from adapters.local.forced import append_after_update, split_decoding_requests
 from adapters.local.options import Options
@@ -80,7 +82,10 @@ class Engine:
             manager.output_router = _FailureRouter(self)
             processor: Any = manager._create_batch_processor()
         processor.model_runner._sample = self._step
+        compute_on_one_stream(processor)
         ReadIndices(processor.cache, processor.inputs_and_outputs)
+        if options.decode_graphs:
+            DecodeGraphs(processor, model, self._step, capture_on(model.device))
         report_cached_prefixes(processor.cache, self._set_cached_tokens)
         admit_after_cancellations(processor.scheduler)
         split_decoding_requests(processor.scheduler)

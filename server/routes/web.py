@@ -86,7 +86,7 @@ async def show_load(request: Request) -> Response:
     readiness: Readiness = request.app.state.readiness
     return json_response(
         {
-            "admitted": gateway.admission.admitted,
+            "admitted": gateway.admission.queued,
             "waiting": gateway.admission.waiting,
             "limit": gateway.admission.limit,
             "tokens": asdict(gateway.tokens),

@@ -29,17 +29,14 @@ class ConversationId(TypedDict):
 
 
 class Reasoning(WireModel):
-    """Options of the reasoning. There are no summaries: the answer has the raw reasoning.
-
-    `max_tokens` is an extension of OpenRouter.
-    """
+    """Options of the reasoning. `max_tokens` is an extension of OpenRouter."""
 
     effort: Label | None = None
     """`none`, `low` (also `minimal`), `medium` (the default) or `high` (also `xhigh`, `max`)."""
     max_tokens: Annotated[Any, Described(int | None)] = None
     """The most tokens of reasoning, from 0 on."""
     summary: Literal["auto", "concise", "detailed"] | None = None
-    """Accepted, without effect."""
+    """How long summaries of the reasoning are, where the server makes any. Null: none."""
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
     """Deprecated: as `summary`."""
     context: Literal["auto", "current_turn", "all_turns"] | None = None

@@ -6,14 +6,14 @@ import { TEXT } from "./text.js";
 
 const OPTIONS = "gpt-oss-options";
 
-/** The value of `include` that records the tokens of an answer. */
-export const RECORD = "gpt_oss:record";
-
 /** What `include` asks for, so that calls of hosted tools show their results. */
 const SHOWN = /** @type {Record<string, string[]>} */ ({
   code_interpreter: ["code_interpreter_call.outputs"],
   web_search: ["web_search_call.action.sources", "web_search_call.results"],
 });
+
+/** The value of `include` that records the tokens of an answer. */
+export const RECORD = "gpt_oss:record";
 
 /** A field that cannot be read; `message` is for people. */
 export class OptionError extends Error {}

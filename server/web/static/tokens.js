@@ -33,13 +33,25 @@ export function bytesOf(hex) {
  */
 export function readTokens(ids, hex, messages) {
   const decoder = new TextDecoder();
+  // Most tokens of a text occur many times.
+  /** @type {Map<string, {bytes: Uint8Array, text: string}>} */
+  const pieces = new Map();
+  const piece = (/** @type {string} */ digits) => {
+    let found = pieces.get(digits);
+    if (!found) {
+      const bytes = bytesOf(digits);
+      found = { bytes, text: decoder.decode(bytes) };
+      pieces.set(digits, found);
+    }
+    return found;
+  };
   let at = 0;
   const tokens = ids.map((id, index) => {
     while (at < messages.length && index >= messages[at].span[1]) at += 1;
     const message = at < messages.length && index >= messages[at].span[0] ? at : -1;
-    const bytes = bytesOf(hex[index]);
+    const { bytes, text } = piece(hex[index]);
     /** @type {Token} */
-    const token = { id, bytes, text: decoder.decode(bytes), kind: "header", message, marks: new Set(), repairs: [] };
+    const token = { id, bytes, text, kind: "header", message, marks: new Set(), repairs: [] };
     if (id >= FIRST_CONTROL) token.kind = "control";
     else if (message >= 0 && index >= messages[at].body[0] && index < messages[at].body[1]) token.kind = "body";
     return token;
