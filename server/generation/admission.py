@@ -2,12 +2,19 @@
 
 import asyncio
 from bisect import insort
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
 from server.errors import RateLimited
+
+LENT_SHARE = 4
+"""At most one slot in `LENT_SHARE` is lent to work that nobody waits for, and at least one."""
+
+
+class NoSpareSlot(Exception):
+    """No slot is free for work that nobody waits for, or a request took the slot back."""
 
 
 class Admission:
@@ -38,6 +45,11 @@ class Admission:
         """Requests that sample or wait now. Those that return from a tool may exceed the limit."""
         return self._places.queued
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a slot now."""
+        return self._slots.waiting
+
     def enter(self, priority: int = 0, *, hosted: bool = False) -> "Ticket":
         """A place in the queue. Raises RateLimited if there is none.
 
@@ -47,6 +59,32 @@ class Admission:
         if full or self._places.queued >= self.limit:
             self._slots.evict(priority, hosted=full)
         return Ticket(self._slots, self._places, priority, hosted=hosted)
+
+    @asynccontextmanager
+    async def spare_slot(self) -> AsyncIterator[None]:
+        """Hold a free slot for the block, at most one in four of all slots, without waiting.
+
+        Requests come first: where one would wait for a slot, the task of the block is cancelled,
+        and the slot is the request's. Raises NoSpareSlot then, and where there is no free slot.
+        """
+        task = asyncio.current_task()
+        assert task is not None
+        reclaimed, cancelling = False, task.cancelling()
+
+        def reclaim() -> None:
+            nonlocal reclaimed
+            reclaimed = True
+            task.cancel()
+
+        self._slots.lend(reclaim)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if reclaimed and task.uncancel() <= cancelling:
+                raise NoSpareSlot from None
+            raise
+        finally:
+            self._slots.take_back(reclaim)
 
 
 @dataclass(slots=True)
@@ -126,9 +164,18 @@ class _Slots:
 
     def __init__(self, free: int) -> None:
         self._free = free
+        self._most_lent = max(free // LENT_SHARE, 1)
+        # The functions that reclaim the slots that are lent, and those whose slots are awaited.
+        self._lent: list[Callable[[], None]] = []
+        self._reclaimed: list[Callable[[], None]] = []
         # In the order in which they get slots; a cancelled waiter removes itself.
         self._waiting: list[_Waiter] = []
         self._arrivals = count()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting)
 
     @asynccontextmanager
     async def hold(self, ticket: Ticket, *, returning: bool = False) -> AsyncIterator[None]:
@@ -136,11 +183,27 @@ class _Slots:
         if self._free:
             self._free -= 1
         else:
+            if self._lent:
+                reclaim = self._lent.pop()
+                self._reclaimed.append(reclaim)
+                reclaim()
             await self._wait(ticket, is_new=not returning)
         try:
             yield
         finally:
             self._pass_on()
+
+    def lend(self, reclaim: Callable[[], None]) -> None:
+        """Lend a free slot. Raises NoSpareSlot. reclaim: called once, if a request needs it."""
+        if not self._free or len(self._lent) + len(self._reclaimed) >= self._most_lent:
+            raise NoSpareSlot
+        self._free -= 1
+        self._lent.append(reclaim)
+
+    def take_back(self, reclaim: Callable[[], None]) -> None:
+        """The slot that was lent is not needed any more."""
+        (self._lent if reclaim in self._lent else self._reclaimed).remove(reclaim)
+        self._pass_on()
 
     def evict(self, priority: int, *, hosted: bool) -> None:
         """Evict the last request that waits with a higher priority. Raises RateLimited without one.

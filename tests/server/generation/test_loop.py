@@ -17,7 +17,7 @@ from harmony.parser import ASSISTANT
 from harmony.render import render, render_message
 from harmony.tokenizer import decode, encode_with_control
 from server.errors import APIError, RateLimited
-from server.generation import hosted_calls
+from server.generation import hosted_calls, recording
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
@@ -120,6 +120,20 @@ async def play(
     assert [session.closed for session in sessions] == [1] * len(sessions)
     assert [session.ended for session in sessions] == [len(each.calls) for each in sessions]
     return recorder
+
+
+async def test_the_record_has_each_sampling_and_call(start_engine: StartEngine) -> None:
+    engine = await start_engine(*script(THOUGHT + call("1"), answer()))
+    finished = (await play(gateway(engine), Session(), recorder=recording.Recorder())).finished
+    assert finished.record is not None
+    first, second = finished.record.samplings
+    tokens = finished.token_ids
+    assert decode(tokens[first.start : first.end]) == THOUGHT + call("1")
+    assert decode(tokens[second.start : second.end]) == answer()
+    assert second.prompt_tokens == len(engine.requests[1].prompt_token_ids)
+    (recorded,) = finished.record.calls
+    assert recorded.recipient == "python"
+    assert first.ended_ms <= recorded.started_ms <= recorded.ended_ms <= second.started_ms
 
 
 async def test_a_call_runs_and_its_result_begins_the_next_turn(start_engine: StartEngine) -> None:
