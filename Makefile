@@ -99,8 +99,11 @@ bench-quick: install
 screenshots: install
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
-# Results are one page and a JSON file in build/gpu-check, to be sent with a report.
+# Results are one page and a JSON file in build/gpu-check, to be sent with a report. The extra `gpu`
+# has the package of the kernels for packed weights.
 test-gpu: install
+	$(if $(filter cpu,$(DEVICE)),,PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet \
+	  --disable-pip-version-check --editable '.[gpu,python-tools,mcp]')
 	$(BIN)/python -m benchmarks.gpu_check --device $(or $(DEVICE),cuda) \
 	  $(if $(MODEL),--model $(MODEL)) $(if $(IMAGE),--image $(IMAGE))
 
