@@ -1,7 +1,8 @@
 # make serve: set up and serve on PORT.   make test: set up, lint, check types, run the tests.
 # make test-vllm: the tests that need vLLM, against its CPU build, in an environment of its own.
 # make test-llama-cpp: the tests that need llama.cpp, against its server, built here.
-# .ci/run runs `make test` and `make test-vllm`.
+# make bench-quick: find slow-downs in three minutes.
+# .ci/run runs `make test`, `make bench-quick` and `make test-vllm`.
 
 PYTHON ?= python3.11
 PORT ?= 8000
@@ -15,7 +16,7 @@ LLAMA_CPP_STAMP := .llama-cpp/.installed
 LLAMA_CPP_BUILD := tests/adapters/llama_cpp/build.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-vllm test-llama-cpp test-gpu test-browser screenshots lint format docs lock demo-train demo-eval
+.PHONY: help install serve test test-vllm test-llama-cpp test-gpu test-browser bench-quick screenshots lint format docs lock demo-train demo-eval
 
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
@@ -25,6 +26,7 @@ help:
 	@echo "make test-llama-cpp  run the tests that need llama.cpp, against its server in .llama-cpp"
 	@echo "make test-gpu  check a GPU in ten minutes (MODEL=openai/gpt-oss-20b, IMAGE=..., DEVICE=cpu)"
 	@echo "make test-browser  run the tests of the playground in Chromium (CHROMIUM=..., default: chromium)"
+	@echo "make bench-quick  find slow-downs in three minutes, against benchmarks/bounds.toml"
 	@echo "make screenshots  take the pictures of the playground in docs/images"
 	@echo "make lint      ruff, mypy --strict, and the documentation with its links"
 	@echo "make format    let ruff rewrite what it can"
@@ -79,6 +81,9 @@ test-llama-cpp: $(LLAMA_CPP)/demo.gguf
 # A process of their own: Playwright's event loop and that of other tests exclude each other.
 test-browser: install
 	OMP_NUM_THREADS=1 TEST_BROWSER=1 $(BIN)/python -m pytest tests/browser
+
+bench-quick: install
+	$(BIN)/python -m benchmarks.quick
 
 screenshots: install
 	$(BIN)/python -m tests.browser.screenshots docs/images

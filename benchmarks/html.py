@@ -1,9 +1,10 @@
 """Measure how fast pages become text: `python -m benchmarks.html [FILE ...] [--kilobytes 100]`.
 
-Without files, pages of HTML are made from the project's documentation. Each line has the size of a
-page, its nodes, the milliseconds that the conversion and the wrapping of lines take, and the ratio
-to selectolax's own `.text()`, which is a lower bound. trafilatura and html2text are measured where
-they are installed. Times are of the processor, the least of several runs.
+Without files, pages of HTML are made: from the project's documentation, alone and within a site,
+and of rows and of links alone. Each line has the size of a page, its nodes, the milliseconds that
+the conversion and the wrapping of lines take, and the ratio to selectolax's own `.text()`, which is
+a lower bound. trafilatura and html2text are measured where they are installed. Times are of the
+processor, the least of several runs.
 """
 
 import argparse
@@ -24,7 +25,7 @@ URL = "https://docs.example/page.html"
 
 
 def made(kilobytes: int) -> dict[str, str]:
-    """Pages of about the size, from the documentation: one plain, one with a site around it."""
+    """Pages of about the size, by name."""
     markdown = MarkdownIt("commonmark").enable("table")
     parts = [
         markdown.render(page.read_text(encoding="utf-8")) for page in sorted(DOCS.glob("*.md"))
@@ -33,7 +34,16 @@ def made(kilobytes: int) -> dict[str, str]:
     menu = "".join(f'<li class="item"><a href="/p/{n}.html">Page {n}</a></li>' for n in range(100))
     script = f"<script>{'var a = 1; ' * 2000}</script><style>{'.a { color: red } ' * 500}</style>"
     site = f"<html><head>{script}</head><body><nav><ul>{menu}</ul></nav><main>{body}"
-    return {"text alone": body, "within a site": site[: kilobytes * 1000]}
+    row = (
+        "<tr>"
+        + "".join(f'<td class="number">{n} of {n * n}</td>' for n in range(95, 102))
+        + "</tr>"
+    )
+    link = '<li><a href="/wiki/An_article_{0}" title="An article">An article, number {0}</a></li>\n'
+    rows = "".join(row for _ in range(1000))
+    links = "".join(link.format(number) for number in range(2000))
+    pages = {"text alone": body, "within a site": site, "rows": f"<table>{rows}", "links": links}
+    return {name: page[: kilobytes * 1000] for name, page in pages.items()}
 
 
 def milliseconds(work: Callable[[], Any], runs: int) -> float:

@@ -70,7 +70,7 @@ def first_view(page: Page, url: str) -> None:
 
 def plain_client(server: Server) -> float:
     """Microseconds of the process for each token, with a client that reads a stream."""
-    body = json.dumps({"input": "long", "stream": True, "return_token_ids": True}).encode()
+    body = json.dumps({"input": "long", "stream": True, "include": ["gpt_oss:record"]}).encode()
     headers = {"content-type": "application/json"}
     began = seconds(server)
     request = urllib.request.Request(f"{server.url}/v1/responses", body, headers)

@@ -98,6 +98,16 @@ def admit_after_cancellations(scheduler: Any) -> None:
     scheduler.clear_cancelled_requests = clear_and_admit
 
 
+def compute_on_one_stream(processor: Any) -> None:
+    """Compute steps on the CUDA stream on which their inputs are written.
+
+    transformers computes on a stream of its own, which does not wait for the last of the inputs.
+    No steps overlap here, so that a second stream has no use.
+    """
+    processor.inputs_and_outputs.compute_stream = None
+    processor.offloading_manager._compute_stream = None
+
+
 def longest_request(cache: Any) -> int:
     """The maximum of tokens of a request that has the whole cache."""
     allocators = list(cache.cache_allocators.values())

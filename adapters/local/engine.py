@@ -23,12 +23,14 @@ from adapters.local.batching import batching
 from adapters.local.cache import (
     ReadIndices,
     admit_after_cancellations,
+    compute_on_one_stream,
     longest_request,
     report_cached_prefixes,
     share_pages_of_finished_requests,
     sharing_allocators,
 )
 from adapters.local.chunks import ChunkSize, bound_chunks
+from adapters.local.decode_graphs import DecodeGraphs, capture_on
 from adapters.local.device import current
 from adapters.local.forced import append_after_update, split_decoding_requests
 from adapters.local.memory import release_pages
@@ -85,7 +87,10 @@ class Engine:
         # transformers writes zeros to the whole cache, most of which a server may never use.
         release_pages(processor.cache.cache_tensor)
         processor.model_runner._sample = self._step
+        compute_on_one_stream(processor)
         ReadIndices(processor.cache, processor.inputs_and_outputs)
+        if options.decode_graphs:
+            DecodeGraphs(processor, model, self._step, capture_on(model.device))
         report_cached_prefixes(processor.cache, self._set_cached_tokens)
         share_pages_of_finished_requests(processor.cache)
         admit_after_cancellations(processor.scheduler)

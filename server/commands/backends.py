@@ -2,15 +2,11 @@
 
 import os
 from collections.abc import Callable
-from functools import cache
-
-from llguidance import LLTokenizer
-from llguidance.tiktoken import lltokenizer_from_encoding
 
 from adapters.base import Backend, BackendConfig
 from adapters.registry import create
-from harmony.tokenizer import decode, encode_with_control, encoding
-from harmony.vocab import ENDOFTEXT, VOCAB_SIZE
+from harmony.mask_tokenizer import mask_tokenizer as mask_tokenizer
+from harmony.tokenizer import decode, encode_with_control
 from server.settings import Settings
 
 
@@ -31,12 +27,6 @@ def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> 
         progress=progress,
     )
     return create(settings.backend, config)
-
-
-@cache
-def mask_tokenizer() -> LLTokenizer:
-    """The vocabulary in llguidance's form. Cached, because building it takes seconds."""
-    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
 
 
 def _demo_checkpoint(progress: Callable[[str, float], None]) -> str:

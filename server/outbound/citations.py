@@ -28,7 +28,8 @@ MOST_MARKER = 128
 Resolve = Callable[[int, int | None], Citation | None]
 """The source of a cursor and a line; None if there is none."""
 
-_OPEN = "【"
+OPEN = "【"
+"""The character that begins a marker."""
 _MARKER = re.compile(r"【\s?\d{1,6}\s?†[^【】\n]*】")
 # What may become a marker once more text has arrived.
 _PREFIX = re.compile(r"【(?:\s?(?:\d{1,6}(?:\s?(?:†[^【】\n]*)?)?)?)?\Z")
@@ -95,9 +96,14 @@ class CitationRewriter:
 
     resolve: the source of a cursor. annotates: False leaves out all markers, for answers that are
     JSON. dropped: how many markers had no known source. pending: withheld text.
+    passed: text that the caller sent without `push`, in pieces. It may do so while nothing is
+    pending, for text without `OPEN`: nearly all text, to which this adds one append.
     """
 
-    __slots__ = ("_annotates", "_before", "_last", "_length", "_resolve", "dropped", "pending")
+    __slots__ = (
+        *("_annotates", "_before", "_last", "_length", "_resolve"),
+        *("dropped", "passed", "pending"),
+    )
 
     def __init__(self, resolve: Resolve, *, annotates: bool = True) -> None:
         self._resolve = resolve
@@ -106,29 +112,19 @@ class CitationRewriter:
         self._length = 0
         self._last: str | None = None  # the URL of a link that the text ends in
         self.dropped = 0
+        self.passed: list[str] = []
         self.pending = ""
-
-    def passes(self, text: str) -> bool:
-        """Whether more text is a complete piece as it is; if so, it is counted, and not pushed.
-
-        It is nearly always, and this is faster than `push`.
-        """
-        if self.pending or not text or _OPEN in text:
-            return False
-        self._before = text[-1]
-        self._length += len(text)
-        self._last = None
-        return True
 
     def push(self, text: str) -> list[CitedText]:
         """The pieces that are complete with more text."""
-        if not self.pending and _OPEN not in text:
-            return self._plain(text)
+        if self.passed:
+            self._plain("".join(self.passed))
+            self.passed.clear()
         text = self.pending + text
         self.pending = ""
         done: list[CitedText] = []
         place = 0
-        while (start := text.find(_OPEN, place)) >= 0:
+        while (start := text.find(OPEN, place)) >= 0:
             done += self._plain(text[place:start])
             place = self._bracket(text, start, done)
             if place < 0:
@@ -139,6 +135,7 @@ class CitationRewriter:
     def finish(self) -> list[CitedText]:
         """The withheld text, which is no marker: the answer ended within it."""
         text, self.pending = self.pending, ""
+        self.passed.clear()
         return self._plain(text)
 
     def _bracket(self, text: str, start: int, done: list[CitedText]) -> int:
@@ -150,7 +147,7 @@ class CitationRewriter:
             return start + marker.end()
         if len(window) < MOST_MARKER and _PREFIX.match(window):
             return -1
-        done += self._plain(_OPEN)
+        done += self._plain(OPEN)
         return start + 1
 
     def _plain(self, text: str) -> list[CitedText]:

@@ -1,7 +1,8 @@
 """The output items of a response in progress: each collects its text and makes its events.
 
 The order of an item's events, by the Open Responses specification (2026-04-24): output_item.added,
-content_part.added, deltas, `.done`, content_part.done, output_item.done.
+content_part.added, deltas, `.done`, content_part.done, output_item.done. The parts of a summary
+have events of their own between the first and the last of these.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,12 @@ from harmony.events import Header
 from harmony.messages import Channel
 from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
+from server.generation.turn_events import SummaryWritten
 from server.ids import new_id
-from server.outbound.citations import CitationRewriter, CitedText, url_fields
+from server.outbound.citations import OPEN, CitationRewriter, CitedText, url_fields
 from server.outbound.file_citations import file_citations
 from server.outbound.logprobs import logprob_entries
+from server.outbound.summary_parts import SummaryParts
 from server.tools.base import CreatedFile
 
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -65,6 +68,7 @@ class TextItem:
         self._citations = citations
         self._annotations: list[dict[str, Any]] = []
         self._withheld: list[dict[str, Any]] = []  # the logprobs of withheld text
+        self._withholds = False
 
     def open(self) -> list[WireEvent]:
         """The events that add the message without content and its part without text."""
@@ -76,10 +80,16 @@ class TextItem:
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """One event with the text; with citations, one for each link and the text around it."""
         new_logprobs = logprob_entries(logprobs) if logprobs else []
-        if self._citations is None or (not self._withheld and self._citations.passes(text)):
+        citations = self._citations
+        if citations is None:
+            return [self._delta(text, new_logprobs)]
+        if OPEN not in text and not self._withholds:
+            citations.passed.append(text)
             return [self._delta(text, new_logprobs)]
         self._withheld += new_logprobs
-        return self._cited(self._citations.push(text))
+        events = self._cited(citations.push(text))
+        self._withholds = bool(citations.pending or self._withheld)
+        return events
 
     def close(self, status: Status) -> list[WireEvent]:
         """The events with withheld text, those with the citations of files, and those with the
@@ -141,11 +151,16 @@ class TextItem:
 
 
 class ReasoningItem:
-    """Raw chain of thought. The first text adds its part, so reasoning without text has none."""
+    """Raw chain of thought, and its summary.
+
+    The first text adds its part, so reasoning without text has none. The parts of the summary come
+    while the text does.
+    """
 
     def __init__(self, index: int) -> None:
         self.id = new_id("rs")
         self._index = index
+        self._summary = SummaryParts()
         self._position = {"item_id": self.id, "output_index": index, "content_index": 0}
         self._text: list[str] = []
 
@@ -168,12 +183,16 @@ class ReasoningItem:
         part = {"type": "reasoning_text", "text": "".join(self._text)}
         return closing_events(self._index, self._item(status, [part] if self._text else []))
 
+    def add_summary(self, part: SummaryWritten) -> list[WireEvent]:
+        """The events of a part of the summary."""
+        return self._summary.add(part, self.id, self._index)
+
     def _item(self, status: Status, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "type": "reasoning",
             "id": self.id,
             "status": status,
-            "summary": [],
+            **self._summary.fields(),
             "content": content,
         }
 

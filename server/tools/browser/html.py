@@ -4,39 +4,49 @@ Headings begin with `#`, items of lists with `*`; ` | ` separates the cells of a
 `【id†text】`, images `[Image n: alt]`, superscripts `^{x}`, subscripts `_{x}`. What a browser
 does not show is left out: scripts, styles, templates, elements that attributes or inline styles
 hide. Rules of style sheets are not known here.
+
+selectolax parses the page and writes it as HTML again. That is read in one pass, which takes less
+time than a visit to each node.
 """
 
 import re
-from typing import Any
+from collections.abc import Callable
+from itertools import count
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from server.tools.browser.normal_html import attribute, normal_html, parts, unescaped
 from server.tools.browser.page import (
     Links,
     Page,
-    inert,
     join,
     make_page,
     one_line,
     without_controls,
 )
 
-_DEEPEST = 200
-"""Elements that are nested deeper are read as plain text."""
+_MOST_INDENT = 20
+"""Lists and quotes that are nested deeper are not indented further."""
 
 _BLOCKS = """
-address article aside blockquote body caption center dd details dialog dir div dl dt fieldset
-figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol p
-pre search section summary table tbody tfoot thead tr ul
+address article aside body caption center details dialog dir div dl fieldset figcaption figure
+footer form header hgroup html main nav p search section summary
 """
-_CLOSE = frozenset({"dd", "dt", "legend", "li", "tbody", "td", "tfoot", "thead", "tr"})
+_CLOSE = "dd dt legend tbody tfoot thead"
 """Blocks without an empty line around them."""
-_LEFT_OUT = """
-area audio base canvas col colgroup datalist embed frame frameset head iframe input link map meta
-noembed noframes noscript object param script select source style svg template textarea title track
+_INLINE = """
+abbr b bdi bdo cite code del em font i ins kbd label mark nobr output q s samp small span strong
+time tt u var wbr
+"""
+_HIDDEN = """
+audio canvas colgroup datalist frameset head map noscript object select textarea title
 video
 """
+"""Elements that are not shown, and whose content the parser writes as tags and text."""
+_VOID = "area base col embed frame input link meta param source track"
+_CELL_END = " | "
 _LAYOUT = "td table, td ul, td ol, td pre, td h1, td h2, td h3, td h4, td blockquote, td form"
+_LAYOUT_TAG = re.compile("<(?:[uo]l|pre|h[1-4]|blockquote|form)[ >]")
 _SIMPLE = re.compile(r"[\w\-+\N{MINUS SIGN}]+")
 _HIDING_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+\s*(?:;|!|$)"
@@ -47,17 +57,20 @@ _HIDING_STYLE = re.compile(
 
 
 def html_page(html: str, url: str) -> Page:
-    """The page of an HTML text. The time is linear in the text."""
+    """The page of an HTML text.
+
+    The time is linear in the text, except that of the parser for elements that are nested deeply.
+    """
     parser = LexborHTMLParser(html)
-    base = parser.css_first("base[href]", None, strict=False)
+    head = parser.head
+    base = head.css_first("base[href]", None, strict=False) if head is not None else None
     href = "" if base is None else base.attributes.get("href") or ""
-    writer = _Writer(join(url, href) or url)
+    title = head.css_first("title", None, strict=False) if head is not None else None
+    name = title.text() if title is not None else ""
+    links = Links(join(url, href) or url)
     body = parser.body
-    if body is not None:
-        writer.children(body, 0)
-    title = parser.css_first("head > title", None, strict=False)
-    text = writer.finish()
-    return make_page(url, title.text() if title is not None else "", text, writer.links.urls)
+    text = _text(body, links) if body is not None else ""
+    return make_page(url, name, text, links.urls)
 
 
 def plain(html: str) -> str:
@@ -76,279 +89,349 @@ def title_of(html: str) -> str:
     return one_line(title.text()) if title is not None else ""
 
 
-class _Writer:
-    """Collects lines. `inline` counts the open elements in which blocks do not break lines."""
+def _text(body: LexborNode, links: Links) -> str:
+    html = normal_html(body)
+    layout = _layout_tables(body) if _may_have_layout(html) else frozenset[int]()
+    return _Writer(links, layout).write(html)
 
-    def __init__(self, base: str) -> None:
-        self.links = Links(base)
+
+def _may_have_layout(html: str) -> bool:
+    """Whether a table may serve as layout. To select elements takes three times as long."""
+    for part in html.split("<table")[1:]:
+        content, end, _ = part.partition("</table>")
+        if not end or _LAYOUT_TAG.search(content):
+            return True
+    return False
+
+
+def _layout_tables(body: LexborNode) -> frozenset[int]:
+    """The numbers of the tables whose cells have blocks of their own, from 0."""
+    seen: set[int] = set()
+    for match in body.css(_LAYOUT):
+        node = match.parent
+        while node is not None and node.mem_id not in seen:
+            seen.add(node.mem_id)
+            node = node.parent
+    if not seen:
+        return frozenset()
+    return frozenset(n for n, table in enumerate(body.css("table")) if table.mem_id in seen)
+
+
+class _Writer:
+    """Writes the lines of HTML that selectolax wrote.
+
+    layout: the numbers of the tables that are no tables of data.
+    `_inline` counts the open elements in which blocks do not break lines.
+    """
+
+    def __init__(self, links: Links, layout: frozenset[int]) -> None:
+        self._page_links = links
+        self._layout = layout
+        self._table_numbers = count()
+        self._image_numbers = count()
         self._lines: list[str] = []
         self._pieces: list[str] = []
-        self._gap = 0
+        self._gap = False
         self._inline = 0
+        self._pre = False
+        self._bullet = ""
+        # The open elements of each kind, the innermost last.
+        self._links: list[tuple[int, str] | None] = []
         self._in_link = False
+        self._raised: list[int] = []
+        self._headings: list[bool] = []
         self._lists: list[int] = []
         self._quotes = 0
-        self._bullet = ""
-        self._pre = False
-        self._images = 0
+        self._preformatted: list[bool] = []
+        self._tables = [False]
+        self._rows: list[bool] = []
+        self._hidden, self._hidden_tag = 0, ""
 
-    def finish(self) -> str:
+    def write(self, html: str) -> str:
         """The text."""
+        pieces, find = self._pieces, _HANDLERS.get
+        for part in parts(html):
+            tag, _, text = part.partition(">")
+            if self._hidden:
+                self._within_hidden(tag)
+                if self._hidden:
+                    continue
+            else:
+                handler = find(tag, _Writer._with_attributes)
+                if handler is not None:
+                    handler(self, tag)
+                    if self._hidden:
+                        continue
+            if text and (pieces or self._pre or not text.isspace()):  # no line begins with a space
+                if "&" in text:
+                    text = unescaped(text)
+                pieces.append(text)
         self._flush()
         return "\n".join(self._lines)
 
-    def children(self, node: LexborNode, depth: int) -> None:
-        """Write what the node contains."""
-        pieces = self._pieces
-        child = node.child
-        while child is not None:
-            kind = child.tag_id
-            if kind == _TEXT:
-                text = child.text_content or ""
-                if pieces or self._pre or not text.isspace():  # a line begins with no space
-                    pieces.append(text if text.isascii() else inert(text))
-            elif kind not in _LEFT_OUT_IDS:
-                self._element(child, kind, depth)
-            child = child.next
+    def _with_attributes(self, tag: str) -> None:
+        name = tag.partition(" ")[0]
+        if ("hidden" in tag or " style=" in tag) and _is_hidden(tag):
+            if name not in _VOID_NAMES:
+                self._hide(name)
+            return
+        handler = _HANDLERS.get(name)
+        if handler is not None:
+            handler(self, tag)
 
-    def _element(self, node: LexborNode, kind: int, depth: int) -> None:
-        attributes = node.attributes
-        if attributes and _is_hidden(attributes):
-            return
-        if depth > _DEEPEST:
-            self._pieces.append(inert(node.text(separator=" ")))
-            return
-        special = _SPECIAL_IDS.get(kind)
-        if special is not None:
-            special(self, node, attributes, depth + 1)
-            return
-        block = _BLOCK_IDS.get(kind)
-        if block is not None:
-            self._break(block)
-        self.children(node, depth + 1)
-        if block is not None:
-            self._break(block)
+    def _hide(self, tag: str) -> None:
+        """Leave out what follows, up to the end of the element."""
+        self._hidden, self._hidden_tag = 1, tag.partition(" ")[0]
 
-    def _break(self, tag: str) -> None:
+    def _within_hidden(self, tag: str) -> None:
+        name = self._hidden_tag
+        if tag.startswith("/"):
+            self._hidden -= tag[1:] == name
+        else:
+            self._hidden += tag.partition(" ")[0] == name
+
+    # Lines
+
+    def _paragraph(self, _tag: str = "") -> None:
+        """A block begins or ends, with an empty line outside of lists."""
         if self._inline:
             self._pieces.append(" ")
             return
-        self._flush()
-        self._gap = max(self._gap, 1 if tag in _CLOSE or self._lists else 2)
+        if self._pieces:
+            self._flush()
+        if not self._lists:
+            self._gap = True
+
+    def _line(self, _tag: str = "") -> None:
+        """A block without empty lines around it begins or ends."""
+        if self._inline:
+            self._pieces.append(" ")
+        elif self._pieces:
+            self._flush()
+
+    def _line_break(self, _tag: str) -> None:
+        if self._pre:
+            self._pieces.append("\n")
+        else:
+            self._line()
 
     def _flush(self) -> None:
         """End the line."""
-        if not self._pieces:
-            return
         text = "".join(self._pieces)
         self._pieces.clear()
-        lines = text.rstrip().split("\n") if self._pre else [" ".join(text.split())]
-        if any(lines):
-            self._write(lines)
+        if not self._pre:
+            line = " ".join(text.split())
+            if line:
+                self._write(line)
+        elif not text.isspace():
+            for line in text.rstrip().split("\n"):
+                self._write(line.rstrip())
 
-    def _write(self, lines: list[str]) -> None:
-        if self._gap == 2 and self._lines:
+    def _write(self, line: str) -> None:
+        if self._gap and self._lines:
             self._lines.append("")
-        self._gap = 1
-        quotes = "> " * self._quotes
-        for line in lines:
-            prefix = quotes + (self._bullet or "  " * len(self._lists))
-            self._bullet = ""
-            self._lines.append(f"{prefix}{line.rstrip()}" if line else quotes.rstrip())
+        self._gap = False
+        if self._lists:
+            line = (self._bullet or "  " * min(len(self._lists), _MOST_INDENT)) + line
+        elif self._bullet:
+            line = self._bullet + line
+        self._bullet = ""
+        if self._quotes:
+            line = "> " * min(self._quotes, _MOST_INDENT) + line
+        self._lines.append(line)
 
     def _taken(self, start: int) -> str:
         """Remove the pieces from `start` on; their text."""
+        if len(self._pieces) == start + 1:
+            return self._pieces.pop()
         text = "".join(self._pieces[start:])
         del self._pieces[start:]
         return text
 
-    def _link(self, node: LexborNode, attributes: dict[str, Any], depth: int) -> None:
-        href = attributes.get("href")
+    # Within a line
+
+    def _open_link(self, tag: str) -> None:
+        href = attribute(tag, "href")
         # Tables can put a link into a link, and a marker in a marker would not be one.
         if href is None or self._in_link:
-            self.children(node, depth)
+            self._links.append(None)
             return
-        start = len(self._pieces)
+        self._links.append((len(self._pieces), href))
         self._inline += 1
         self._in_link = True
-        self.children(node, depth)
+
+    def _close_link(self, _tag: str) -> None:
+        link = self._links.pop()
+        if link is None:
+            return
         self._in_link = False
         self._inline -= 1
+        start, href = link
         text = self._taken(start)
         label = " ".join(text.split())
-        before = " " if text[:1].isspace() else ""
-        after = " " if text[-1:].isspace() else ""
-        self._pieces += [before, self.links.marker(href, label), after]
+        marker = self._page_links.marker(href, label)
+        if len(label) != len(text):
+            before = " " if text[0].isspace() else ""
+            after = " " if text[-1].isspace() else ""
+            marker = f"{before}{marker}{after}"
+        self._pieces.append(marker)
 
-    def _image(self, _node: LexborNode, attributes: dict[str, Any], _depth: int) -> None:
-        name = one_line(attributes.get("alt") or attributes.get("title") or "")
-        label = f"[Image {self._images}: {name}]" if name else f"[Image {self._images}]"
-        self._images += 1
-        self._pieces.append(label)
+    def _image(self, tag: str) -> None:
+        name = one_line(attribute(tag, "alt") or attribute(tag, "title") or "")
+        number = next(self._image_numbers)
+        self._pieces.append(f"[Image {number}: {name}]" if name else f"[Image {number}]")
 
-    def _raised(self, node: LexborNode, _attributes: dict[str, Any], depth: int) -> None:
-        start = len(self._pieces)
-        self.children(node, depth)
-        text = self._taken(start)
-        sign = "^" if node.tag == "sup" else "_"
+    def _open_raised(self, _tag: str) -> None:
+        self._raised.append(len(self._pieces))
+
+    def _close_raised(self, tag: str) -> None:
+        text = self._taken(self._raised.pop())
+        sign = "^" if tag == "/sup" else "_"
         simple = _SIMPLE.fullmatch(text.strip())
         self._pieces.append(f"{sign}{{{text.strip()}}}" if simple else text)
 
-    def _line_break(self, _node: LexborNode, _attributes: dict[str, Any], _depth: int) -> None:
-        if self._pre:
-            self._pieces.append("\n")
-        elif self._inline:
-            self._pieces.append(" ")
-        else:
-            self._flush()
+    # Blocks
 
-    def _heading(self, node: LexborNode, _attributes: dict[str, Any], depth: int) -> None:
-        tag = node.tag or ""
-        self._break(tag)
-        start = len(self._pieces)
+    def _open_heading(self, tag: str) -> None:
+        self._paragraph()
+        self._headings.append(not self._inline)
+        if not self._inline:
+            self._pieces.append(f"{'#' * int(tag[1])} ")
         self._inline += 1
-        self.children(node, depth)
-        self._inline -= 1
-        text = " ".join(self._taken(start).split())
-        if text:
-            self._pieces.append(text if self._inline else f"{'#' * int(tag[1])} {text}")
-        self._break(tag)
 
-    def _list(self, node: LexborNode, attributes: dict[str, Any], depth: int) -> None:
-        self._break(node.tag or "")
+    def _close_heading(self, _tag: str) -> None:
+        self._inline -= 1
+        if self._headings.pop() and not any(map(str.strip, self._pieces[1:])):
+            self._pieces.clear()
+        self._paragraph()
+
+    def _open_list(self, tag: str) -> None:
+        self._paragraph()
         number = -1
-        if node.tag == "ol":
-            start = attributes.get("start") or "1"
+        if tag.startswith("ol"):
+            start = attribute(tag, "start") or "1"
             number = int(start) if start.isascii() and start.isdigit() and len(start) < 9 else 1
         self._lists.append(number)
-        self.children(node, depth)
-        self._flush()
-        self._lists.pop()
-        self._break(node.tag or "")
 
-    def _item(self, node: LexborNode, _attributes: dict[str, Any], depth: int) -> None:
-        self._break("li")
-        if not self._inline:
-            number = self._lists[-1] if self._lists else -1
-            indent = "  " * max(1, len(self._lists))
-            self._bullet = f"{indent}{number}. " if number >= 0 else f"{indent}* "
-            if number >= 0:
-                self._lists[-1] += 1
-        self.children(node, depth)
-        self._break("li")
+    def _close_list(self, _tag: str) -> None:
+        self._line()
+        self._lists.pop()
+        self._paragraph()
+
+    def _open_item(self, _tag: str) -> None:
+        if self._inline:
+            self._pieces.append(" ")
+            return
+        if self._pieces:
+            self._flush()
+        number = self._lists[-1] if self._lists else -1
+        indent = "  " * min(max(1, len(self._lists)), _MOST_INDENT)
+        self._bullet = f"{indent}{number}. " if number >= 0 else f"{indent}* "
+        if number >= 0:
+            self._lists[-1] += 1
+
+    def _close_item(self, _tag: str) -> None:
+        self._line()
         self._bullet = ""
 
-    def _quote(self, node: LexborNode, _attributes: dict[str, Any], depth: int) -> None:
-        self._break("blockquote")
+    def _open_quote(self, _tag: str) -> None:
+        self._paragraph()
         self._quotes += 1
-        self.children(node, depth)
-        self._flush_block()
+
+    def _close_quote(self, _tag: str) -> None:
+        self._line()
         self._quotes -= 1
-        self._break("blockquote")
+        self._paragraph()
 
-    def _flush_block(self) -> None:
+    def _rule(self, _tag: str) -> None:
+        self._paragraph()
         if not self._inline:
-            self._flush()
+            self._write("* * *")
+            self._gap = True
 
-    def _rule(self, _node: LexborNode, _attributes: dict[str, Any], _depth: int) -> None:
-        self._break("hr")
-        if not self._inline:
-            self._write(["* * *"])
-            self._gap = 2
+    def _open_preformatted(self, _tag: str) -> None:
+        begins = not self._inline and not self._pre
+        self._preformatted.append(begins)
+        if begins:
+            self._paragraph()
+            self._pre = True
 
-    def _preformatted(self, node: LexborNode, _attributes: dict[str, Any], depth: int) -> None:
-        if self._inline or self._pre:
-            self.children(node, depth)
+    def _close_preformatted(self, _tag: str) -> None:
+        if self._preformatted.pop():
+            self._line()
+            self._pre = False
+            self._gap = True
+
+    # Tables: rows are lines, unless the table serves as layout.
+
+    def _open_table(self, _tag: str) -> None:
+        self._paragraph()
+        self._tables.append(next(self._table_numbers) not in self._layout)
+
+    def _close_table(self, _tag: str) -> None:
+        self._tables.pop()
+        self._paragraph()
+
+    def _open_row(self, _tag: str) -> None:
+        self._line()
+        is_line = self._tables[-1] and not self._inline and not self._pre
+        self._rows.append(is_line)
+        self._inline += is_line
+
+    def _close_row(self, _tag: str) -> None:
+        if not self._rows.pop():
+            self._line()
             return
-        self._break("pre")
-        self._pre = True
-        self.children(node, depth)
-        self._flush()
-        self._pre = False
-        self._gap = 2
-
-    def _table(self, node: LexborNode, _attributes: dict[str, Any], depth: int) -> None:
-        self._break("table")
-        if self._inline or self._pre or node.css_first(_LAYOUT) is not None:
-            self.children(node, depth)
-        else:
-            self._rows(node, depth)
-        self._break("table")
-
-    def _rows(self, node: LexborNode, depth: int) -> None:
-        """The rows of a table whose cells have no blocks of their own: a line each."""
-        child = node.child
-        while child is not None:
-            tag = child.tag
-            if tag in ("tbody", "thead", "tfoot"):
-                self._rows(child, depth)
-            elif tag == "tr":
-                self._row(child, depth)
-            elif child.is_element_node:
-                self._element(child, child.tag_id, depth)
-            child = child.next
-
-    def _row(self, node: LexborNode, depth: int) -> None:
-        self._flush()
-        self._gap = max(self._gap, 1)
-        self._inline += 1
-        cells: list[str] = []
-        cell = node.child
-        while cell is not None:
-            if cell.is_element_node:
-                attributes = cell.attributes
-                if not attributes or not _is_hidden(attributes):
-                    self.children(cell, depth)
-                cells.append(" ".join(self._taken(0).split()))
-            cell = cell.next
         self._inline -= 1
-        if any(cells):
-            self._write([" | ".join(cells)])
+        text = " ".join("".join(self._pieces).split()).removesuffix(_CELL_END.rstrip())
+        self._pieces.clear()
+        if text.strip(_CELL_END):
+            self._write(text)
 
-    def _cell(self, node: LexborNode, _attributes: dict[str, Any], depth: int) -> None:
-        """A cell of a table that serves as layout is a block; `_row` reads all others."""
-        self._break("td")
-        self.children(node, depth)
-        self._break("td")
+    def _open_cell(self, _tag: str) -> None:
+        if not self._tables[-1]:
+            self._line()
 
-    def _math(self, _node: LexborNode, attributes: dict[str, Any], _depth: int) -> None:
-        self._pieces.append(one_line(attributes.get("alttext") or ""))
+    def _close_cell(self, _tag: str) -> None:
+        if self._tables[-1]:
+            self._pieces.append(_CELL_END)
+        else:
+            self._line()
 
 
-def _is_hidden(attributes: dict[str, Any]) -> bool:
-    if "hidden" in attributes or (attributes.get("aria-hidden") or "").lower() == "true":
+def _is_hidden(tag: str) -> bool:
+    if attribute(tag, "hidden") is not None:
         return True
-    style = attributes.get("style") or ""
-    return bool(style) and _HIDING_STYLE.search(style) is not None
+    if (attribute(tag, "aria-hidden") or "").lower() == "true":
+        return True
+    style = attribute(tag, "style")
+    return style is not None and _HIDING_STYLE.search(style) is not None
 
 
-_SPECIAL = {
-    "a": _Writer._link,
-    "img": _Writer._image,
-    "sup": _Writer._raised,
-    "sub": _Writer._raised,
-    "br": _Writer._line_break,
-    "ul": _Writer._list,
-    "ol": _Writer._list,
-    "menu": _Writer._list,
-    "li": _Writer._item,
-    "blockquote": _Writer._quote,
-    "hr": _Writer._rule,
-    "pre": _Writer._preformatted,
-    "table": _Writer._table,
-    "td": _Writer._cell,
-    "th": _Writer._cell,
-    "math": _Writer._math,
-    **{f"h{level}": _Writer._heading for level in range(1, 7)},
+_Handler = Callable[[_Writer, str], None]
+_PAIRS: dict[str, tuple[_Handler, _Handler]] = {
+    **dict.fromkeys(_BLOCKS.split(), (_Writer._paragraph, _Writer._paragraph)),
+    **dict.fromkeys(_CLOSE.split(), (_Writer._line, _Writer._line)),
+    **dict.fromkeys(("ul", "ol", "menu"), (_Writer._open_list, _Writer._close_list)),
+    **{f"h{n}": (_Writer._open_heading, _Writer._close_heading) for n in range(1, 7)},
+    **dict.fromkeys(("sup", "sub"), (_Writer._open_raised, _Writer._close_raised)),
+    **dict.fromkeys(("td", "th"), (_Writer._open_cell, _Writer._close_cell)),
+    "a": (_Writer._open_link, _Writer._close_link),
+    "li": (_Writer._open_item, _Writer._close_item),
+    "blockquote": (_Writer._open_quote, _Writer._close_quote),
+    "pre": (_Writer._open_preformatted, _Writer._close_preformatted),
+    "table": (_Writer._open_table, _Writer._close_table),
+    "tr": (_Writer._open_row, _Writer._close_row),
 }
-
-# Ids compare faster than names. Those of known elements are the same in every document.
-_PROBE = LexborHTMLParser("text<!---->")
-_NODES = list(_PROBE.root.traverse(include_text=True)) if _PROBE.root else []
-_TEXT = next(node.tag_id for node in _NODES if node.is_text_node)
-_LEFT_OUT_IDS = frozenset(
-    [node.tag_id for node in _NODES if node.is_comment_node]
-    + [_PROBE.create_node(tag).tag_id for tag in _LEFT_OUT.split()]
-)
-_BLOCK_IDS = {_PROBE.create_node(tag).tag_id: tag for tag in _BLOCKS.split()}
-_SPECIAL_IDS = {_PROBE.create_node(tag).tag_id: write for tag, write in _SPECIAL.items()}
+_HANDLERS: dict[str, _Handler | None] = {
+    **{tag: open_ for tag, (open_, _) in _PAIRS.items()},
+    **{f"/{tag}": close for tag, (_, close) in _PAIRS.items()},
+    **{end + tag: None for tag in _INLINE.split() for end in ("", "/")},
+    **dict.fromkeys(_VOID.split()),
+    **dict.fromkeys(_HIDDEN.split(), _Writer._hide),
+    "br": _Writer._line_break,
+    "hr": _Writer._rule,
+    "img": _Writer._image,
+}
+"""What is done at each tag, by the tag without attributes. Others are inline: nothing is done."""
+_VOID_NAMES = frozenset([*_VOID.split(), "br", "hr", "img", "wbr"])

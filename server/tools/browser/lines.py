@@ -39,11 +39,24 @@ def wrap(text: str) -> list[str]:
     for line in text.split("\n"):
         if len(line) <= WIDTH:
             lines.append(line)
-        elif _LONG_RUN.search(line):
+        elif _has_long_run(line):
             lines += _filled(line)
         else:
             lines += _PIECE.findall(line)
     return lines
+
+
+def _has_long_run(line: str) -> bool:
+    """Whether a word, or white space, is longer than a line."""
+    if "  " not in line:
+        # Such a word has a character at one of these places.
+        for place in range(WIDTH, len(line), WIDTH + 1):
+            end = line.find(" ", place)
+            if (end if end >= 0 else len(line)) - line.rfind(" ", 0, place) > WIDTH + 1:
+                break
+        else:
+            return False
+    return _LONG_RUN.search(line) is not None
 
 
 def _filled(line: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ FILE_SCHEME = "file-search"
 MOST_TITLE = 300
 MOST_LINKS = 5000
 _MOST_SHOWN_URL = 1024
+_NOT_OPENED = ("#", "javascript:", "mailto:", "data:", "tel:")
 _DOMAIN = re.compile(r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
 _SIMPLE_PATH = re.compile(r"[\w\-~%][\w\-.~%/]*(?:[?#]\S*)?")
 _CONTROLS = re.compile(
@@ -67,18 +68,22 @@ class Links:
 
     def marker(self, href: str, text: str) -> str:
         """`【id†text】`, with `†domain` for another domain; the text where it is no link."""
-        text = text.replace("†", "‡")
-        if (
-            not text
-            or not href
-            or href.startswith(("#", "javascript:", "mailto:", "data:", "tel:"))
-        ):
+        if "†" in text:
+            text = text.replace("†", "‡")
+        if not text or not href or href.startswith(_NOT_OPENED):
             return text
-        url = self._absolute(href.strip())
-        domain = url.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0] if url else ""
-        if not _DOMAIN.fullmatch(domain) or (url not in self._ids and len(self._ids) >= MOST_LINKS):
-            return text
-        number = self._ids.setdefault(url, len(self._ids))
+        href = href.strip()
+        if href[:1] == "/" and href[1:2] != "/" and href.isprintable():  # the usual link
+            url, domain = self._origin + href, self._domain
+        else:
+            url = self._absolute(href)
+            domain = url.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0] if url else ""
+        number = self._ids.get(url)
+        if number is None:
+            number = len(self._ids)
+            if number >= MOST_LINKS or not _DOMAIN.fullmatch(domain):
+                return text
+            self._ids[url] = number
         return f"【{number}†{text}】" if domain == self._domain else f"【{number}†{text}†{domain}】"
 
     def _absolute(self, href: str) -> str:

@@ -11,7 +11,10 @@ from transformers.generation.continuous_batching.cache_allocators import (
     FullAttentionCacheAllocator,
     SlidingAttentionCacheAllocator,
 )
+from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
 
+from adapters.base import BackendConfig, GenerationRequest
+from adapters.local.backend import LocalBackend
 from adapters.local.cache import (
     WindowPages,
     longest_request,
@@ -86,3 +89,26 @@ def test_read_indices_are_those_that_the_allocator_lists(kind: Any, page: int) -
     found = read_indices(allocator, batch, torch.device("cpu"))
     assert found.dtype == torch.int64
     assert found.tolist() == expected
+
+
+async def test_steps_are_computed_where_their_inputs_are_written(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on CUDA, where transformers makes a second stream."""
+    init = ContinuousBatchingIOs.__init__
+
+    def with_a_stream(self: Any, *arguments: Any, **keywords: Any) -> None:
+        init(self, *arguments, **keywords)
+        self.compute_stream = object()
+
+    monkeypatch.setattr(ContinuousBatchingIOs, "__init__", with_a_stream)
+    backend = LocalBackend(small_config)
+    await backend.start()
+    try:
+        processor = backend._engine._manager.batch_processor  # type: ignore[union-attr]
+        assert processor.inputs_and_outputs.compute_stream is None
+        assert processor.offloading_manager._compute_stream is None
+        asked = GenerationRequest("r", (1, 2, 3), 2, frozenset())
+        assert [chunk async for chunk in backend.generate(asked)]
+    finally:
+        await backend.stop()

@@ -162,6 +162,51 @@ def test_what_a_browser_does_not_show_is_left_out(html: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<!-- a --><p>x<!-- <b> </a> -->y<!---->z<!-- > -->", "xyz"),
+        ("a<!-- <p>hidden</p> --><b<p>b</b<p>", "ab"),
+        ("<a<!--x>q</a<!--x><b-->w", "qw"),
+        ("<a<table>x</a<table>y", "xy"),
+        ("<b <div<p>x</b>y", "xy"),
+        ("<xmp>a<b></a></ul></xmp>", "a<b></a></ul>"),
+        ("<template><xmp></template></h1></xmp></template>x", "x"),
+        ("<svg><style>&lt;/style>&lt;/svg>&lt;/a>hidden</style></svg>x", "x"),
+        ("<script><!--<script></script></a>hidden--></script>x", "x"),
+        ("<style><!-- </style>x", "x"),
+        ("<p><math><mtext><math alttext=b></math></mtext></math>x", "x"),
+        ("<select><option>a</select>x<map><map>a</map>b</map>y", "xy"),
+        ("<div hidden><div>a</div><p>b</div>x", "x"),
+        ("<img hidden alt=a>x<br hidden>y<p hidden>z", "xy"),
+        ("<body hidden class=a>x", "x"),
+        ('<p title=" hidden=" aria-hidden=false>x</p>', "x"),
+    ],
+)
+def test_only_what_is_shown_is_text(html: str, text: str) -> None:
+    assert body_of(html) == text
+
+
+def test_attributes_have_their_own_values() -> None:
+    html = '<a title=\'x href="/no"\' href="/a?b=1&amp;c=【">x</a><a title=" href=" href=/d>y</a>'
+    page = html_page(html, URL)
+    assert page.links == (
+        "https://site.example/a?b=1&c=%E3%80%90",
+        "https://site.example/d",
+    )
+
+
+def test_a_table_in_a_link_or_a_cell_stays_in_its_line() -> None:
+    table = "<table><tr><td>1</td><td>2</td></tr></table>"
+    assert body_of(f"<h2>{table}</h2>") == "## 1 | 2 |"
+    assert body_of(f"<table><tr><th>{table}</th><td>3</td></tr></table>") == "1 | 2 | | 3"
+
+
+def test_deep_lists_and_quotes_are_not_indented_without_end() -> None:
+    lines = body_of("<blockquote><ul><li>x" * 1000).split("\n")
+    assert max(map(len, lines)) < 200
+
+
+@pytest.mark.parametrize(
     "style", ["opacity:0.5", "font-size:10px", "display:block", "left:-10px", "opacity:.9"]
 )
 def test_other_styles_are_shown(style: str) -> None:
@@ -197,9 +242,9 @@ def test_deep_nesting_ends() -> None:
     assert text == "deep"
 
 
-def test_no_text_is_lost_below_the_deepest_element() -> None:
+def test_no_text_is_lost_in_deep_elements() -> None:
     text = body_of("<b>" * 400 + "one <i>two</i>【")
-    assert text == "one two 〖"
+    assert text == "one two〖"
 
 
 def test_an_empty_page_has_its_url() -> None:
@@ -224,7 +269,8 @@ PIECES = st.one_of(
     TAGS.map(lambda tag: f"<{tag}>"),
     TAGS.map(lambda tag: f"</{tag}>"),
     st.sampled_from(['<a href="/x">', '<base href="http://[">', "<ol start=x>", "【1†x】"]),
-    st.sampled_from(["&#12304;", "&#x1f;", "&#8232;"]),
+    st.sampled_from(["&#12304;", "&#x1f;", "&#8232;", "<!--", "-->", "<p hidden>", "<a<", "</a<"]),
+    st.sampled_from(["&lt;/svg>", "<style>", "</style>", "<xmp>", "<select>", "<script>"]),
     st.text(max_size=8, alphabet=st.characters(exclude_categories=("Cs",))),
 )
 

@@ -1,0 +1,81 @@
+"""HTML in the form in which the parser writes it: every element but the void ones has an end tag,
+tags are nested, and attributes and text have no `<` or `>` of their own.
+
+Source: https://html.spec.whatwg.org/multipage/parsing.html#serialising-html-fragments
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from selectolax.lexbor import LexborNode
+
+from server.tools.browser.page import inert
+
+_REMOVED = "iframe, math, noembed, noframes, plaintext, script, style, svg, template, xmp"
+"""Elements whose content the parser may write with `<` and `>` that are no tags."""
+_HREF = re.compile(r' href="[^"]*"')
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+def normal_html(body: LexborNode) -> str:
+    """The HTML of a body, without brackets of markers.
+
+    Scripts, styles, drawings and the like are removed from the body; formulas become their text.
+    """
+    # Selectors return a node in the order of the document: what is in a node follows it.
+    for node in reversed(body.css(_REMOVED)):
+        if node.tag == "math":
+            node.replace_with(node.attributes.get("alttext") or "")
+        elif node.tag in ("plaintext", "xmp"):
+            node.replace_with(node.text())
+        else:
+            node.decompose()
+    html = "<body>" + (body.html or "").partition(">")[2]
+    return html if inert(html) == html else inert(_HREF.sub(_quoted_brackets, html))
+
+
+def _quoted_brackets(href: re.Match[str]) -> str:
+    return href[0].replace("【", "%E3%80%90").replace("】", "%E3%80%91")
+
+
+def parts(html: str) -> Iterable[str]:
+    """Each tag without its `<`, and the text after it. Comments are left out."""
+    simple = _COMMENT.sub("", html) if "<!--" in html else html
+    found = simple.split("<")
+    if simple.count(">") == len(found) - 1:
+        return found
+    return _joined(html.split("<"))  # names with a `<`, before which a comment may seem to begin
+
+
+def _joined(parts: Iterable[str]) -> Iterator[str]:
+    """The parts without comments; of a name with a `<`, the part before it."""
+    in_comment, begun = False, ""
+    for part in parts:
+        if in_comment or (not begun and part.startswith("!--")):
+            _, end, text = part[0 if in_comment else 3 :].partition("-->")
+            in_comment = not end
+            yield f">{text}"
+            continue
+        tag, end, text = part.partition(">")
+        begun = begun or tag
+        if end:
+            yield f"{begun}>{text}"
+            begun = ""
+
+
+def attribute(tag: str, name: str) -> str | None:
+    """The value of an attribute, in which the quotes are escaped; None if there is none."""
+    if f' {name}="' not in tag:
+        return None
+    pieces = tag.split('"')
+    for place in range(0, len(pieces) - 1, 2):
+        if pieces[place].endswith(f" {name}="):
+            value = pieces[place + 1]
+            return unescaped(value) if "&" in value else value
+    return None
+
+
+def unescaped(text: str) -> str:
+    """The text that the parser escaped."""
+    text = text.replace("&nbsp;", "\xa0").replace("&lt;", "<").replace("&gt;", ">")
+    return text.replace("&quot;", '"').replace("&amp;", "&")
