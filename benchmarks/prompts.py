@@ -169,7 +169,9 @@ def measured(answer: Answer, prompts: list[list[int]], tokens: int) -> Result:
     if len(prompts) == 1:
         more = [place + 7 for place in range(MORE_TOKENS)]
         again = answer([prompts[0] + sampled[0] + more], 2)[0][0]
-    rest = sum(len(one) - 1 for one in sampled) / max(last - max(firsts), 1e-9)
+    # `generate` does not show the first tokens of several prompts.
+    begin = max(firsts) if max(firsts) < last else 0.0
+    rest = sum(len(one) - 1 for one in sampled) / (last - begin)
     return Result(statistics.median(firsts), rest, processor, peak, again)
 
 
