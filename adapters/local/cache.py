@@ -2,7 +2,7 @@
 
 transformers stores the keys of a sliding layer in a ring that other requests cannot reuse, and
 therefore disables sharing for gpt-oss. Here sliding layers store full pages and read only the
-window. This takes keywords memory, and a repeated prompt is not computed again.
+window. This takes more memory, and a repeated prompt is not computed again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
