@@ -2,14 +2,18 @@
 
 Each line of the file is one JSON object:
 `prompt_contains` (text or null: any prompt), `completion` (harmony text with control tokens),
-`tokens_per_chunk` (default 1) and `delay_ms` between chunks (default 0). The first line whose
-`prompt_contains` occurs in the decoded prompt is replayed. Sampling parameters have no effect.
+`tokens_per_chunk` (default 1), `delay_ms` between chunks (default 0) and `logprobs` (default none).
+The first line whose `prompt_contains` occurs in the decoded prompt is replayed. Sampling parameters
+have no effect.
+
+`logprobs` has the likeliest tokens at a place, by the text of the token that is sampled there:
+`{" yes": {" yes": -0.5, " no": -1.0}}`. Each text is one token. Other tokens have probability one.
 """
 
 import asyncio
 import json
 import math
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,15 +33,23 @@ CONTEXT_LENGTH = 131_072
 VOCAB_SIZE = 201_088
 QUOTED_PROMPT_CHARACTERS = 200
 
+Alternatives = tuple[tuple[int, float], ...]
+"""Tokens and their logprobs, best first."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScriptLine:
-    """One encoded completion. delay: the seconds between two chunks."""
+    """One encoded completion.
+
+    delay: the seconds between two chunks. logprobs: by the sampled token, the likeliest tokens at
+    its place, best first.
+    """
 
     prompt_contains: str | None
     token_ids: tuple[int, ...]
     tokens_per_chunk: int
     delay: float
+    logprobs: Mapping[int, Alternatives]
 
 
 class ScriptedBackend:
@@ -114,7 +126,8 @@ def read_script(path: Path, encode: Callable[[str], list[int]]) -> Iterator[Scri
 def _script_line(value: Any, encode: Callable[[str], list[int]]) -> ScriptLine:
     if not isinstance(value, dict):
         raise ValueError("a line must be a JSON object")
-    fields: dict[str, Any] = {"prompt_contains": None, "tokens_per_chunk": 1, "delay_ms": 0} | value
+    defaults: dict[str, Any] = {"prompt_contains": None, "tokens_per_chunk": 1, "delay_ms": 0}
+    fields = defaults | {"logprobs": {}} | value
     unknown = sorted(fields.keys() - {*FIELD_CHECKS})
     if unknown:
         raise ValueError(f"unknown field {', '.join(unknown)}")
@@ -126,11 +139,41 @@ def _script_line(value: Any, encode: Callable[[str], list[int]]) -> ScriptLine:
         tuple(encode(fields["completion"])),
         fields["tokens_per_chunk"],
         fields["delay_ms"] / 1000,
+        dict(_read_logprobs(fields["logprobs"], encode)),
     )
+
+
+def _read_logprobs(
+    value: dict[str, Any], encode: Callable[[str], list[int]]
+) -> Iterator[tuple[int, Alternatives]]:
+    for text, listed in value.items():
+        alternatives = [(_one_token(each, encode), float(listed[each])) for each in listed]
+        if text not in listed:
+            raise ValueError(f"logprobs of {text!r} must have the logprob of that token itself")
+        best_first = sorted(alternatives, key=lambda pair: -pair[1])
+        yield _one_token(text, encode), tuple(best_first)
+
+
+def _one_token(text: str, encode: Callable[[str], list[int]]) -> int:
+    ids = encode(text)
+    if len(ids) != 1:
+        raise ValueError(f"logprobs must name single tokens; {text!r} has {len(ids)}")
+    return ids[0]
 
 
 def _is_delay(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and value >= 0
+
+
+def _is_logprob(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value <= 0
+
+
+def _is_logprobs(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(listed, dict) and all(map(_is_logprob, listed.values()))
+        for listed in value.values()
+    )
 
 
 FIELD_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -138,6 +181,7 @@ FIELD_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "completion": (lambda value: isinstance(value, str), "a string"),
     "tokens_per_chunk": (lambda value: type(value) is int and value >= 1, "an integer >= 1"),
     "delay_ms": (_is_delay, "a number >= 0"),
+    "logprobs": (_is_logprobs, "an object of objects with numbers <= 0"),
 }
 
 
@@ -149,7 +193,7 @@ def _chunks(line: ScriptLine, request: GenerationRequest) -> Iterator[Generation
         last = first + step >= len(token_ids)
         yield GenerationChunk(
             part,
-            _logprobs(part, request.logprobs),
+            _logprobs(line, part, request.logprobs),
             finish_reason if last else None,
             0 if first == 0 else None,
         )
@@ -164,10 +208,15 @@ def _truncate(
     return token_ids[: request.max_tokens], "length"
 
 
-def _logprobs(token_ids: tuple[int, ...], count: int | None) -> tuple[TokenLogprobs, ...] | None:
-    """Each token has probability one and no alternative, since a replay is certain."""
+def _logprobs(
+    line: ScriptLine, token_ids: tuple[int, ...], count: int | None
+) -> tuple[TokenLogprobs, ...] | None:
+    """The logprobs of the script; without them a token is certain and has no alternative."""
     if count is None:
         return None
-    return tuple(
-        TokenLogprobs(token_id, 0.0, ((token_id, 0.0),) if count else ()) for token_id in token_ids
-    )
+    return tuple(_token_logprobs(line, token_id, count) for token_id in token_ids)
+
+
+def _token_logprobs(line: ScriptLine, token_id: int, count: int) -> TokenLogprobs:
+    alternatives = line.logprobs.get(token_id, ((token_id, 0.0),))
+    return TokenLogprobs(token_id, dict(alternatives)[token_id], alternatives[:count])

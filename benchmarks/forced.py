@@ -1,11 +1,11 @@
 """Measure what computing forced tokens together brings, on the default checkpoint.
 
-    python -m benchmarks.forced [--streams 1 16] [--rounds 5]
+    python -m benchmarks.forced [--streams 1 16] [--rounds 5] [--cases NAME ...] [--json FILE]
 
 Each round runs every case twice, in a random order: as the backend does it, and with every token
-sampled. The output has the tokens per second of both, the ratio (medians over the rounds), and the
-share of tokens that were forced. The answers are not compared; tests/adapters/local/test_forced.py
-does that.
+sampled. The output has the tokens per second of both, the ratio (medians over the rounds), the
+ratio of tokens per second of processor time, and the share of tokens that were forced. The answers
+are not compared; tests/adapters/local/test_forced.py does that.
 """
 
 import argparse
@@ -15,10 +15,12 @@ import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.grammars import TokenMask
 from adapters.local.backend import LocalBackend
+from benchmarks.library import figures
 from demo import checkpoint
 from harmony.grammar import AnyObject, CallableTool, GrammarSpec, SchemaJson, turn_grammar
 from harmony.messages import Author, Conversation, Message, Role, SystemContent
@@ -86,9 +88,16 @@ def counting(forced: list[int]) -> Iterator[None]:
         TokenMask.consume_forced = original  # type: ignore[method-assign]
 
 
-async def tokens_per_second(
-    backend: LocalBackend, spec: GrammarSpec, streams: int, seed: int
-) -> tuple[float, int]:
+@dataclass(frozen=True)
+class Rate:
+    """The tokens of one arm, their number per second, and per second of processor time."""
+
+    tokens: int
+    clock: float
+    processor: float
+
+
+async def rate(backend: LocalBackend, spec: GrammarSpec, streams: int, seed: int) -> Rate:
     async def one(number: int) -> int:
         request = GenerationRequest(
             f"b{number}",
@@ -100,53 +109,62 @@ async def tokens_per_second(
         )
         return sum([len(chunk.token_ids) async for chunk in backend.generate(request)])
 
-    start = time.perf_counter()
+    clock, processor = time.perf_counter(), time.process_time()
     tokens = sum(await asyncio.gather(*map(one, range(streams))))
-    return tokens / (time.perf_counter() - start), tokens
+    clock, processor = time.perf_counter() - clock, time.process_time() - processor
+    return Rate(tokens, tokens / clock, tokens / processor)
 
 
-async def measure(streams: list[int], rounds: int) -> None:
+async def measure(cases: list[str], streams: list[int], rounds: int) -> figures.Figures:
     backend = LocalBackend(
         BackendConfig(str(checkpoint.ensure()), {}, encode_with_control, decode, mask_tokenizer)
     )
+    found: figures.Figures = {}
     await backend.start()
     try:
-        for name, spec in CASES.items():
+        for name in cases:
             for count in streams:
-                await _case(backend, name, spec, count, rounds)
+                found |= await _case(backend, name, count, rounds)
     finally:
         await backend.stop()
+    return found
 
 
-async def _case(
-    backend: LocalBackend, name: str, spec: GrammarSpec, streams: int, rounds: int
-) -> None:
-    await tokens_per_second(backend, spec, streams, 0)
-    rates: dict[str, list[float]] = {"forced": [], "sampled": []}
-    forced, total = [0], 0
+async def _case(backend: LocalBackend, name: str, streams: int, rounds: int) -> figures.Figures:
+    spec = CASES[name]
+    await rate(backend, spec, streams, 0)
+    rates: dict[str, list[Rate]] = {"forced": [], "sampled": []}
+    forced = [0]
     for seed in range(rounds):
         for arm in random.sample(list(rates), 2):
             with counting(forced) if arm == "forced" else sampling_all():
-                rate, tokens = await tokens_per_second(backend, spec, streams, 100 * seed)
-            rates[arm].append(rate)
-            total += tokens if arm == "forced" else 0
-    ratio = statistics.median(
-        one / other for one, other in zip(rates["forced"], rates["sampled"], strict=True)
-    )
+                rates[arm].append(await rate(backend, spec, streams, 100 * seed))
+    clock = {arm: [one.clock for one in each] for arm, each in rates.items()}
+    processor = {arm: [one.processor for one in each] for arm, each in rates.items()}
+    ratio = figures.median_ratio(clock["forced"], clock["sampled"])
+    of_cpu = figures.median_ratio(processor["forced"], processor["sampled"])
+    total = sum(one.tokens for one in rates["forced"])
     print(
-        f"{name:16} {streams:3} streams  sampled {statistics.median(rates['sampled']):6.0f} tok/s"
-        f"  forced {statistics.median(rates['forced']):6.0f} tok/s  ratio {ratio:.2f}"
-        f"  share {forced[0] / total:.0%}",
+        f"{name:16} {streams:3} streams  sampled {statistics.median(clock['sampled']):6.0f} tok/s"
+        f"  forced {statistics.median(clock['forced']):6.0f} tok/s  ratio {ratio:.2f}"
+        f"  of CPU {of_cpu:.2f}  share {forced[0] / total:.0%}",
         flush=True,
     )
+    return {
+        f"{name}, {streams} streams: forced / sampled": ratio,
+        f"{name}, {streams} streams, CPU: forced / sampled": of_cpu,
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    figures.add_option(parser)
     arguments = parser.parse_args()
-    asyncio.run(measure(arguments.streams, arguments.rounds))
+    found = asyncio.run(measure(arguments.cases, arguments.streams, arguments.rounds))
+    figures.write(found, arguments.json)
 
 
 if __name__ == "__main__":

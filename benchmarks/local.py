@@ -1,6 +1,7 @@
 """Measure tokens per second of the transformers backend, compared with transformers alone.
 
-    python benchmarks/local.py [--model FOLDER] [--streams 1 16] [--tokens 64] [--rounds 7]
+    python -m benchmarks.local [--model FOLDER] [--streams 1 16] [--tokens 64] [--rounds 7]
+                               [--arms NAME ...] [--json FILE]
 
 Each round runs every arm once, in a random order, so that other load and cache contents affect all
 arms alike. The output has medians over the rounds. Ratios are medians of the rounds' ratios, of
@@ -25,6 +26,7 @@ from adapters.local.backend import LocalBackend
 from adapters.local.batching import batching
 from adapters.local.loading import load
 from adapters.local.options import Options, parse_options
+from benchmarks.library import figures
 from demo import checkpoint
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import END, VOCAB_SIZE
@@ -120,17 +122,42 @@ async def measure(
     return rates
 
 
-def report(rates: dict[str, list[Rate]], streams: int, ratios: list[tuple[str, str]]) -> None:
+def report(
+    rates: dict[str, list[Rate]], streams: int, ratios: list[tuple[str, str]]
+) -> figures.Figures:
+    """Print the medians over the rounds, and return the ratios and tokens per second."""
+    found: figures.Figures = {}
     print(f"\n{streams} stream{'s' if streams > 1 else ''}{'':26} tok/s  tok/s of CPU")
     for name, values in rates.items():
         clock = statistics.median(rate.clock for rate in values)
         processor = statistics.median(rate.processor for rate in values)
+        found[f"{streams} streams: {name}, tokens/s"] = clock
         print(f"  {name:32} {clock:6.1f} {processor:13.1f}")
     for over, under in ratios:
-        pairs = list(zip(rates[over], rates[under], strict=True))
-        clock = statistics.median(a.clock / b.clock for a, b in pairs)
-        processor = statistics.median(a.processor / b.processor for a, b in pairs)
-        print(f"  {over + ' / ' + under:47} {clock:.3f} {processor:.3f}")
+        clock = figures.median_ratio(
+            [rate.clock for rate in rates[over]], [rate.clock for rate in rates[under]]
+        )
+        processor = figures.median_ratio(
+            [rate.processor for rate in rates[over]], [rate.processor for rate in rates[under]]
+        )
+        found[f"{streams} streams: {over} / {under}"] = clock
+        found[f"{streams} streams, CPU: {over} / {under}"] = processor
+        print(f"  {over + ' / ' + under:47} {clock:.3f} {processor:.3f}", flush=True)
+    return found
+
+
+RATIOS = [
+    ("greedy", "generate"),
+    ("greedy", "manager"),
+    ("sampled", "manager"),
+    ("greedy, text grammar", "greedy"),
+    ("greedy, JSON grammar", "greedy"),
+    ("sampled, text grammar", "sampled"),
+    ("sampled, JSON grammar", "sampled"),
+    ("sampled, JSON grammar", "manager"),
+    ("sampled, top_p", "sampled"),
+    ("sampled, top_p", "manager"),
+]
 
 
 async def main() -> None:
@@ -140,6 +167,8 @@ async def main() -> None:
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--arms", nargs="+", help="those to measure; all by default")
+    figures.add_option(parser)
     arguments = parser.parse_args()
     folder = arguments.model or str(checkpoint.ensure_random())
     backend_options = dict(option.split("=", 1) for option in arguments.backend_option)
@@ -160,20 +189,15 @@ async def main() -> None:
         "sampled, JSON grammar": ours(backend, grammar=JSON),
         "sampled, top_p": ours(backend, sampling=SamplingParams(top_p=0.95)),
     }
-    ratios = [
-        ("greedy", "generate"),
-        ("greedy", "manager"),
-        ("sampled", "manager"),
-        ("greedy, text grammar", "greedy"),
-        ("greedy, JSON grammar", "greedy"),
-        ("sampled, text grammar", "sampled"),
-        ("sampled, JSON grammar", "sampled"),
-        ("sampled, top_p", "sampled"),
-    ]
+    arms = {name: arms[name] for name in arguments.arms or arms}
+    ratios = [pair for pair in RATIOS if set(pair) <= set(arms)]
+    found: figures.Figures = {}
     for streams in arguments.streams:
-        report(await measure(arms, streams, arguments.tokens, arguments.rounds), streams, ratios)
+        rates = await measure(arms, streams, arguments.tokens, arguments.rounds)
+        found |= report(rates, streams, ratios)
     stop_alone()
     await backend.stop()
+    figures.write(found, arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure events per second of streamed answers, compared with sse-starlette alone.
 
-    python -m benchmarks.sse [--streams 1 64] [--tokens 400] [--rounds 5]
+    python -m benchmarks.sse [--streams 1 64] [--tokens 400] [--rounds 5] [--json FILE]
 
 One process serves every arm over sockets, another reads. `floor` is an EventSourceResponse with
 encoded events; the other arms run the whole server with the scripted engine, one token in each
@@ -30,6 +30,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from benchmarks.library import figures
+from benchmarks.library.clients import post
 from server.app import create_app
 from server.commands.backends import open_backend
 from server.commands.serve import new_event_loop
@@ -112,16 +114,8 @@ class Rate:
 
 async def read_stream(port: int, path: str, body: bytes) -> int:
     """Events of one streamed answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-        f"Content-Length: {len(body)}\r\n"
-    )
-    writer.write(f"{head}\r\n".encode() + body)
-    answer = await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    return answer.count(b"data: {")
+    answer = await post(port, path, body)
+    return answer.content.count(b"data: {")
 
 
 class Bench:
@@ -152,17 +146,23 @@ def rounds(bench: Bench, streams: int, count: int) -> list[dict[str, Rate]]:
     return results
 
 
-def report(streams: int, results: list[dict[str, Rate]]) -> None:
+def report(streams: int, results: list[dict[str, Rate]]) -> figures.Figures:
+    """Print the medians over the rounds, and return them."""
+    found: figures.Figures = {}
     for arm in ARMS:
         wall = statistics.median(result[arm].wall for result in results)
-        processor = statistics.median(result[arm].processor for result in results)
-        ratio = statistics.median(
-            result[arm].processor / result["floor"].processor for result in results
-        )
+        rates = {name: [result[name].processor for result in results] for name in (arm, "floor")}
+        processor = statistics.median(rates[arm])
+        ratio = figures.median_ratio(rates[arm], rates["floor"])
+        found[f"{streams} streams: {arm}, events/s"] = processor
+        if arm != "floor":
+            found[f"{streams} streams: {arm} / floor"] = ratio
         print(
             f"{streams:3} streams  {arm:10} {wall:8.0f} events/s"
-            f"  {processor:8.0f} events/s of processor  {ratio:5.2f} of the floor"
+            f"  {processor:8.0f} events/s of processor  {ratio:5.2f} of the floor",
+            flush=True,
         )
+    return found
 
 
 def main() -> None:
@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 64])
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=5)
+    figures.add_option(parser)
     options = parser.parse_args()
     completion = f"<|channel|>final<|message|>{' word' * options.tokens}<|return|>"
     with tempfile.TemporaryDirectory() as folder:
@@ -181,10 +182,12 @@ def main() -> None:
         process.start()
         bench = Bench(ours)
         rounds(bench, 1, 1)
+        found: figures.Figures = {}
         for streams in options.streams:
-            report(streams, rounds(bench, streams, options.rounds))
+            found |= report(streams, rounds(bench, streams, options.rounds))
         ours.send(False)
         process.join()
+    figures.write(found, options.json)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,25 @@
-"""Measure the duration of commands: `python -m benchmarks.startup [ROUNDS]`.
+"""Measure the duration of commands: `python -m benchmarks.startup [--rounds 5] [--json FILE]`.
 
 The output has the shortest duration of each command over some rounds, and that of an empty Python
 program. `render` spends most of its time on imports and on tiktoken's tables of the vocabulary.
 """
 
+import argparse
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from benchmarks.library import figures
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=5)
+    figures.add_option(parser)
+    options = parser.parse_args()
+    found: figures.Figures = {}
     with tempfile.TemporaryDirectory() as folder:
         request = Path(folder) / "request.json"
         request.write_text('{"input": "Hello"}')
@@ -25,12 +30,16 @@ def main() -> None:
             "gpt-oss-server render": ["-m", "server", "render", str(request)],
         }
         for name, arguments in commands.items():
-            print(f"{name:28} {min(seconds(arguments) for _ in range(rounds)):6.3f} s")
+            taken = min(seconds(arguments) for _ in range(options.rounds))
+            found[f"{name}, s"] = taken
+            print(f"{name:28} {taken:6.3f} s", flush=True)
+    figures.write(found, options.json)
 
 
 def seconds(arguments: list[str]) -> float:
     start = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    command = [sys.executable, *arguments]
+    subprocess.run(command, cwd=figures.ROOT, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - start
 
 

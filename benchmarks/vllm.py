@@ -2,7 +2,7 @@
 
     make test-vllm   # once: sets up .venv-vllm
     .venv-vllm/bin/python -m benchmarks.vllm [--model FOLDER] [--streams 1 16 64]
-                                             [--launches 4] [--requests 64]
+                                             [--launches 4] [--requests 64] [--json FILE]
 
 Both APIs use one engine with the default checkpoint (`benchmarks.one_engine`), because one of two
 engines can be a tenth faster for its whole lifetime. The APIs stream answers to the same requests
@@ -21,21 +21,14 @@ that answers HTTP.
 
 import argparse
 import asyncio
-import json
 import math
 import os
 import random
-import re
-import signal
-import socket
 import statistics
-import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -43,6 +36,9 @@ from typing import Any
 
 from adapters.vllm.flags import flags
 from benchmarks import masks
+from benchmarks.library import figures
+from benchmarks.library.clients import batch_scheduling, post, usage
+from benchmarks.library.processes import free_port, running, thread_seconds
 from demo.checkpoint import ensure
 from harmony.messages import DeveloperContent, ResponseFormat
 from harmony.render import developer_text
@@ -66,9 +62,6 @@ ENVIRONMENT = {
 }
 NAME = "model"
 WARMING_STREAMS = 16
-START_SECONDS = 600
-GONE_SECONDS = 10
-OUR_PORT, THEIR_PORT = 8310, 8311
 LOG = Path("/tmp/benchmark-vllm.log")
 INSTRUCTIONS = "Answer in the form that is asked for."
 # The tasks to which the default checkpoint gives its longest answers.
@@ -89,79 +82,32 @@ class Api:
 
     @property
     def cpu(self) -> float:
-        """Its processor time in seconds, from the scheduler: ticks miss short wake-ups."""
-        threads = Path(f"/proc/{self.process}/task").glob("*/schedstat")
-        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+        """Its processor time in seconds, without that of the engine's processes."""
+        return thread_seconds(self.process)
 
 
 @contextmanager
 def apis(model: str) -> Iterator[tuple[Api, Api]]:
     """Our API and vLLM's, ready for requests."""
-    for port in (OUR_PORT, THEIR_PORT):
-        _wait_for_free_port(port)
-    with LOG.open("w") as output:
-        launcher = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.one_engine", *_arguments(model)],
-            env={**ENVIRONMENT, **os.environ},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        for port in (OUR_PORT, THEIR_PORT):
-            _wait(port, launcher)
+    ports = free_port(), free_port()
+    command = [sys.executable, "-m", "benchmarks.one_engine", *_arguments(model, *ports)]
+    ours, theirs = (f"http://127.0.0.1:{port}/health" for port in ports)
+    with running(command, ours, LOG, {**ENVIRONMENT, **os.environ}) as launcher:
+        launcher.wait_until_ready(theirs)
         children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text()
-        *_, theirs, ours = map(int, children.split())  # in the order of their start
-        with _batch_scheduling():
-            yield Api(OUR_PORT, ours), Api(THEIR_PORT, theirs)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(launcher.pid, signal.SIGKILL)
-        launcher.wait()
+        *_, their_process, our_process = map(int, children.split())  # in the order of their start
+        with batch_scheduling():
+            yield Api(ports[0], our_process), Api(ports[1], their_process)
 
 
-def _arguments(model: str) -> list[str]:
+def _arguments(model: str, our_port: int, their_port: int) -> list[str]:
     ours = ["serve", "--backend", "vllm", "--model", model, "--served-model-name", NAME]
-    ours += ["--log-level", "warning", "--port", str(OUR_PORT)]
+    ours += ["--log-level", "warning", "--port", str(our_port)]
     ours += [f"--engine-arg={name}={value}" for name, value in ENGINE.items()]
     theirs = ["serve", model, "--served-model-name", NAME, "--disable-log-stats"]
-    theirs += ["--disable-uvicorn-access-log", "--port", str(THEIR_PORT)]
+    theirs += ["--disable-uvicorn-access-log", "--port", str(their_port)]
     theirs += ["--scheduling-policy", "priority", *flags(ENGINE)]
     return [*ours, "--", *theirs]
-
-
-def _wait_for_free_port(port: int) -> None:
-    """Wait GONE_SECONDS for processes of an earlier launch; exit if the port is still in use."""
-    limit = time.monotonic() + GONE_SECONDS
-    while True:
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-            return
-        except OSError as error:
-            if time.monotonic() > limit:
-                raise SystemExit(f"port {port} is in use: {error}") from error
-            time.sleep(0.1)
-
-
-def _wait(port: int, launcher: subprocess.Popen[bytes]) -> None:
-    limit = time.monotonic() + START_SECONDS
-    while time.monotonic() < limit and launcher.poll() is None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health"):
-                return
-        except (urllib.error.URLError, ConnectionError):
-            time.sleep(0.5)
-    raise SystemExit(f"an API did not start; see {LOG}")
-
-
-@contextmanager
-def _batch_scheduling() -> Iterator[None]:
-    """Keep this process from running in a server's place after each write of the server."""
-    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @dataclass(frozen=True)
@@ -202,31 +148,6 @@ def with_schema(form: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Usage:
-    prompt_tokens: int
-    output_tokens: int
-
-
-async def send(port: int, path: str, body: dict[str, Any]) -> Usage:
-    """Send one request and read the stream; returns its usage.
-
-    A plain socket keeps the client's processor time low.
-    """
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
-    content = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    head += f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
-    writer.write(head.encode() + content)
-    answer = await reader.read()
-    writer.close()
-    names = (rb"(?:prompt|input)_tokens", rb"(?:completion|output)_tokens")
-    counts = [re.findall(rb'"%b":\s*(\d+)' % name, answer) for name in names]
-    if not all(counts) or int(counts[1][-1]) == 0:
-        raise SystemExit(f"{path} answered {answer[:300]!r} ... {answer[-600:]!r}")
-    return Usage(*(int(found[-1]) for found in counts))
-
-
-@dataclass(frozen=True)
 class Measured:
     prompt_tokens: int
     tokens_per_second: float
@@ -236,8 +157,9 @@ class Measured:
 async def measure(api: Api, requests: list[tuple[str, dict[str, Any]]]) -> Measured:
     """Send all requests at once."""
     cpu, start = api.cpu, time.perf_counter()
-    used = await asyncio.gather(*(send(api.port, *one) for one in requests))
+    answers = await asyncio.gather(*(post(api.port, *one) for one in requests))
     seconds = time.perf_counter() - start
+    used = list(map(usage, answers))
     output = sum(one.output_tokens for one in used)
     prompt = sum(one.prompt_tokens for one in used)
     return Measured(prompt, output / seconds, (api.cpu - cpu) / output)
@@ -259,7 +181,7 @@ class Row:
         numbers = range(number * self.streams, (number + 1) * self.streams)
         results: dict[Api, Measured] = {}
         for api in random.sample(pair, 2):
-            shown = api.port == THEIR_PORT
+            shown = api is pair[1]
             requests = [self.kind.request(one, tokens, shown=shown) for one in numbers]
             results[api] = await measure(api, requests)
         ours, theirs = (results[api] for api in pair)
@@ -272,26 +194,50 @@ class Row:
         count = math.ceil(options.requests / self.streams)
         return [await self.batch(pair, number, options.tokens) for number in range(1, count + 1)]
 
-    def show(self, launches: list[list[Batch]]) -> None:
+    def show(self, launches: list[list[Batch]]) -> figures.Figures:
+        """Print the line, and return its ratios."""
         masked = "yes" if self.kind.masked else "no"
-        speed = _columns(launches, lambda one: one.tokens_per_second)
-        cpu = _columns(launches, lambda one: one.cpu_per_token * 1e6)
+        speed = _compared(launches, lambda one: one.tokens_per_second)
+        cpu = _compared(launches, lambda one: one.cpu_per_token * 1e6)
         print(f"{self.kind.api:10} {masked:7} {self.streams:7}  {speed}   {cpu}")
+        name = f"{self.kind.api}{' masked' if self.kind.masked else ''}, {self.streams} streams"
+        return {
+            f"{name}, tokens/s: ours / vLLM": speed.ratio,
+            f"{name}, CPU per token: ours / vLLM": cpu.ratio,
+        }
 
 
-def _columns(launches: list[list[Batch]], figure: Callable[[Measured], float]) -> str:
-    """Our figure, vLLM's, their ratio, and the lowest and highest ratio of a launch."""
-    median = statistics.median
+@dataclass(frozen=True)
+class Compared:
+    """Medians of a figure: ours, vLLM's, and of their ratio; the lowest and highest of a launch."""
+
+    ours: float
+    theirs: float
+    ratio: float
+    lowest: float
+    highest: float
+
+    def __str__(self) -> str:
+        spread = f"({self.lowest:.2f}-{self.highest:.2f})"
+        return f"{self.ours:6.0f} {self.theirs:6.0f}  {self.ratio:5.2f} {spread}"
+
+
+def _compared(launches: list[list[Batch]], figure: Callable[[Measured], float]) -> Compared:
     by_launch = [[(figure(ours), figure(theirs)) for ours, theirs in one] for one in launches]
-    pairs = list(chain.from_iterable(by_launch))
-    ours, theirs = (median(side) for side in zip(*pairs, strict=True))
-    ratio = median(one / other for one, other in pairs)
-    each = sorted(median(one / other for one, other in launch) for launch in by_launch)
-    return f"{ours:6.0f} {theirs:6.0f}  {ratio:5.2f} ({each[0]:.2f}-{each[-1]:.2f})"
+    ours, theirs = zip(*chain.from_iterable(by_launch), strict=True)
+    each = [figures.median_ratio(*zip(*launch, strict=True)) for launch in by_launch]
+    return Compared(
+        statistics.median(ours),
+        statistics.median(theirs),
+        figures.median_ratio(ours, theirs),
+        min(each),
+        max(each),
+    )
 
 
-def compare(rows: list[Row], model: str, options: argparse.Namespace) -> None:
+def compare(rows: list[Row], model: str, options: argparse.Namespace) -> figures.Figures:
     """Run all launches, and print the table of all results so far after each."""
+    found: figures.Figures = {}
     launches: dict[Row, list[list[Batch]]] = {row: [] for row in rows}
     for number in range(options.launches):
         with apis(model) as pair:
@@ -300,16 +246,20 @@ def compare(rows: list[Row], model: str, options: argparse.Namespace) -> None:
                 for row in (row for row in rows if row.kind == kind):
                     launches[row].append(asyncio.run(row.batches(pair, options)))
         print(f"\nlaunches: {number + 1} of {options.launches}")
-        show(launches)
+        found = show(launches)
+    return found
 
 
-def show(launches: dict[Row, list[list[Batch]]]) -> None:
+def show(launches: dict[Row, list[list[Batch]]]) -> figures.Figures:
+    """Print the table, and return its ratios."""
     side = f"{'ours':>6} {'vLLM':>6}  {'ratio (launches)':17}"
     print(f"{'':26}  {'tokens/s':{len(side)}}   CPU us/token")
     print(f"{'api':10} {'masked':7} {'streams':>7}  {side}   {side}")
+    found: figures.Figures = {}
     for row, batches in launches.items():
-        row.show(batches)
+        found |= row.show(batches)
     sys.stdout.flush()
+    return found
 
 
 def main() -> None:
@@ -321,10 +271,13 @@ def main() -> None:
     parser.add_argument(
         "--requests", type=int, default=64, help="the least of a row, API and launch"
     )
+    parser.add_argument("--free", action="store_true", help="leave out the masked answers")
+    figures.add_option(parser)
     options = parser.parse_args()
-    kinds = [Kind(api, masked) for masked in (False, True) for api in ("chat", "responses")]
+    masks_used = (False,) if options.free else (False, True)
+    kinds = [Kind(api, masked) for masked in masks_used for api in ("chat", "responses")]
     rows = [Row(kind, streams) for kind in kinds for streams in options.streams]
-    compare(rows, options.model or str(ensure()), options)
+    figures.write(compare(rows, options.model or str(ensure()), options), options.json)
 
 
 if __name__ == "__main__":

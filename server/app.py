@@ -23,6 +23,7 @@ from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
+from server.generation.summary_model import EngineModel
 from server.http.access import Access
 from server.http.answers import CLIENT_CLOSED_REQUEST, error_response, json_response
 from server.http.bodies import Bodies
@@ -59,6 +60,11 @@ from server.store.files.folder import FileFolder
 from server.store.files.library import FileLibrary, FileLimits
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
+from server.summaries.base import Summariser
+from server.summaries.extractive import ExtractiveSummariser
+from server.summaries.model import ModelSummariser, SummaryModel
+from server.summaries.policy import load_policy
+from server.summaries.remote import RemoteModel
 from server.telemetry.readiness import Readiness
 from server.tools import registry
 from server.tools.base import HostedTool
@@ -154,7 +160,7 @@ def create_app(
             if context.draining.is_set():
                 # Background runs may finish too, within the time of the drain.
                 await gateway.runs.wait()
-            await gateway.runs.close()
+            await gateway.close()
         library.close()
 
     app = Application(
@@ -190,15 +196,32 @@ def _sealer(settings: Settings, store: Store) -> Sealer:
 
 
 def _gateway(settings: Settings, backend: Backend) -> Gateway:
+    admission = Admission(_max_running(settings, backend), settings.max_waiting)
     return Gateway(
         backend,
-        Admission(_max_running(settings, backend), settings.max_waiting),
+        admission,
         max_tokens=settings.max_output_tokens,
         guard=settings.repetition_guard == "analysis",
         tool_limits=ToolLimits(
             settings.max_tool_rounds, settings.tool_timeouts, settings.answer_timeout
         ),
+        summariser=_summariser(settings, backend, admission),
+        summary_patience=settings.summary_patience,
     )
+
+
+def _summariser(settings: Settings, backend: Backend, admission: Admission) -> Summariser | None:
+    """What writes summaries of reasoning."""
+    if settings.summary_kind != "model":
+        return ExtractiveSummariser() if settings.summary_kind == "extractive" else None
+    model: SummaryModel
+    if settings.summary_url is not None:
+        name = settings.summary_model or settings.model_names[0]
+        model = RemoteModel(settings.summary_url, name, settings.summary_key)
+    else:
+        masks = settings.constrain != "never" and "grammar" in backend.info.features
+        model = EngineModel(backend, admission, masks=masks)
+    return ModelSummariser(model, load_policy(settings.summary_policy))
 
 
 def _tools(

@@ -12,7 +12,7 @@ from server.generation.gateway import Gateway
 from server.http.budget import Budget
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
-from server.inbound.options import today
+from server.inbound.options import SummariesWhen, today
 from server.persistence.retrying import RetryPolicy
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
@@ -86,7 +86,16 @@ class Context:
             self.tools,
             self.settings.tool_timeouts,
             self.recalled_states,
+            self._summaries,
         )
+
+    @property
+    def _summaries(self) -> SummariesWhen:
+        """Which answers have summaries of their reasoning."""
+        if self.settings.summary_kind == "off":
+            return "never"
+        # Where raw reasoning is hidden, summaries are all that clients can show.
+        return "default" if self.settings.raw_reasoning == "hide" else "requested"
 
     def model(self, name: str | None) -> str:
         """The served name of the requested model; the default for None. Raises NotFound."""

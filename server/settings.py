@@ -11,11 +11,12 @@ from typing import Annotated, Literal
 
 from platformdirs import user_data_path
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from adapters.registry import BUILT_IN, REMOTE
 from server.http.limits import Limits
 from server.schemas.option_values import is_loopback, items, timeouts, tool_names
+from server.summaries.options import ReasoningOptions
 
 DEMO_NAME = "gpt-oss-demo"
 DEMO_MAX_OUTPUT_TOKENS = 1024
@@ -30,7 +31,7 @@ DEFAULT_MAX_RUNNING = 64
 Several = Annotated[tuple[str, ...], NoDecode]
 
 
-class Settings(BaseSettings):
+class Settings(ReasoningOptions):
     """The options of `serve`. Raises pydantic's ValidationError for an invalid value."""
 
     model_config = SettingsConfigDict(
@@ -74,11 +75,6 @@ class Settings(BaseSettings):
         None,
         description="whether a playground for browsers is served at /playground; default: true "
         "where --host is a loopback address, else false",
-    )
-    raw_reasoning: Literal["show", "hide"] = Field(
-        "show",
-        description="whether answers hold the raw chain of thought; hide refuses what would show "
-        "it all the same: raw completions (/v1/completions), rendered prompts, return_token_ids",
     )
     unsupported_input: Literal["placeholder", "error"] = Field(
         "placeholder",
@@ -157,9 +153,6 @@ class Settings(BaseSettings):
     )
     robots: bool = Field(
         True, description="whether `web_search` obeys the robots.txt of sites that it opens"
-    )
-    reasoning_content: bool = Field(
-        False, description="whether Chat answers repeat `reasoning` as `reasoning_content`"
     )
     store: str | None = Field(
         None,
@@ -383,6 +376,15 @@ class Settings(BaseSettings):
     def _script_belongs_to_scripted(self) -> "Settings":
         if (self.backend == "scripted") != (self.script is not None):
             raise ValueError("--backend scripted and --script FILE go together")
+        return self
+
+    @model_validator(mode="after")
+    def _summaries_are_of_a_served_model(self) -> "Settings":
+        if self.summary_url is None and self.summary_model not in (None, *self.model_names):
+            raise ValueError(
+                "--summary-model names a model that this server does not have: expected "
+                f"{' or '.join(self.model_names)}, or --summary-url with another server"
+            )
         return self
 
     @model_validator(mode="after")

@@ -6,16 +6,21 @@ times sigmoid(log-sum-exp - sink). No scores are written to memory: a long conte
 of its keys and values only.
 
 On CUDA one call of torch's own flash attention computes a whole batch of sequences (Ampere or
-newer, half precision). On a CPU each sequence is computed by itself. Neither operator is part of
-torch's public interface: `works` compares them with plain attention before they are used.
+newer, half precision). On a CPU each sequence is computed by itself; `products` replaces the kernel
+for long ones on CPUs where it is slow. Neither operator is part of torch's public interface:
+`works` compares them with plain attention before they are used.
 """
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AttentionInterface
+
+from adapters.local import products
+from adapters.local.products import Part
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +30,7 @@ NAME = "flash_with_sinks"
 LEAST_CAPABILITY = (8, 0)
 """The minimum compute capability (major, minor) for torch's flash attention on CUDA."""
 
-_CHECKED = ((1, 0), (1, 130), (3, 0), (150, 140), (300, 70))
+_CHECKED = ((1, 0), (1, 130), (3, 0), (150, 140), (300, 70), (40, 600))
 _CHECKED_DECODE = ((1, 0), (1, 200), (1, 31))
 _WINDOW = 128
 
@@ -141,7 +146,9 @@ def _on_cpu(
     out = torch.empty_like(query, memory_format=torch.contiguous_format)
     lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
     band = None if window is None else _band(window, query.dtype)
+    by_products = products.are_faster(query.dtype)
     starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
+    parts: Iterable[Part]
     for place in range(len(starts_q) - 1):
         first, last = starts_q[place], starts_q[place + 1]
         keys = slice(starts_k[place], starts_k[place + 1])
@@ -149,17 +156,16 @@ def _on_cpu(
         if last - first == 1:
             # With a window, the cache has returned only the keys inside it.
             parts = [(0, 1, *_flash(*states, scaling))]
-        elif band is None:
-            parts = [(0, last - first, *_full(*states, scaling))]
-        else:
+        elif band is not None:
             parts = _windows(*states, scaling, band)
+        elif by_products and last - first >= products.LEAST_QUERIES:
+            parts = products.full(*states, scaling)
+        else:
+            parts = [(0, last - first, *_full(*states, scaling))]
         for begin, end, part, part_lse in parts:
             out[first + begin : first + end] = part
             lse[:, first + begin : first + end] = part_lse
     return out, lse
-
-
-Part = tuple[int, int, Tensor, Tensor]
 
 
 def _full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:

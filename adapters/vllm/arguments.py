@@ -19,6 +19,8 @@ _DEFAULTS = {
 }
 # vLLM 0.32 on a CPU dies if a request with a seed has a prompt that takes several steps.
 _CPU_DEFAULTS = {"enable_chunked_prefill": "false"}
+_SPECULATION = "speculative_config"
+_CPU_SPECULATION_DEFAULTS = {"worker_extension_cls": "adapters.vllm.cpu_worker.Correction"}
 
 
 def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
@@ -26,7 +28,11 @@ def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
 
     Raises BackendFailed for an unknown name, or an invalid value.
     """
-    defaults = _DEFAULTS | (_CPU_DEFAULTS if current_platform.is_cpu() else {})
+    defaults = dict(_DEFAULTS)
+    if current_platform.is_cpu():
+        defaults |= _CPU_DEFAULTS
+        if any(name.replace("-", "_") == _SPECULATION for name in options):
+            defaults |= _CPU_SPECULATION_DEFAULTS
     command = ["--model", model, *flags({**defaults, **options})]
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
     parser.error = _refuse

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from multiprocessing import resource_tracker
 from vllm import SamplingParams, envs
 from vllm.exceptions import GracefulHTTPError, VLLMClientError
 from vllm.inputs.engine import tokens_input
+from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine import EngineCoreOutput
@@ -36,6 +38,7 @@ from adapters.errors import (
     EngineFault,
     Overloaded,
     Rejected,
+    Unsupported,
 )
 from adapters.grammars import GrammarCompiler
 from adapters.phases import split_by_phase
@@ -48,6 +51,10 @@ from adapters.vllm.sampling import sampling_fields
 _NAME = "vllm"
 _OTHER_SOURCES = {"download_dir", "load_format", "model_weights"}
 _STOP_SECONDS = 30.0
+# Rules with a maximum of tokens, or with a text that ends them. llguidance cannot go back in such a
+# grammar, as it has to after a rejected draft. Budgets of reasoning make such a rule.
+_LIMITED_RULE = re.compile(r"^[\w.]+\[[^\]\n]*\b(?:max_tokens|stop)\s*=", re.MULTILINE)
+_LIMITS = "reasoning.max_tokens"
 # Replaces -inf, which JSON does not have; the same value as in vLLM's servers.
 _LEAST_LOGPROB = -9999.0
 
@@ -61,6 +68,7 @@ class VLLMBackend:
         self._info: BackendInfo | None = None
         self._grammars: GrammarCompiler | None = None
         self._tasks: tuple[str, ...] = ()
+        self._speculates = False
 
     @property
     def info(self) -> BackendInfo:
@@ -80,13 +88,14 @@ class VLLMBackend:
         self._engine = engine = await run_in_daemon_thread(lambda: self._load(name, progress))
         deliver_directly(engine)
         self._tasks = await engine.get_supported_tasks()
+        self._speculates = engine.vllm_config.speculative_config is not None
         model = engine.model_config
         self._info = BackendInfo(
             _NAME,
             name,
             model.max_model_len,
             model.get_vocab_size(),
-            FEATURES,
+            _features(speculates=self._speculates),
             max_requests=_max_requests(engine),
         )
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
@@ -134,6 +143,8 @@ class VLLMBackend:
         if length + request.max_tokens > self.info.context_length:
             raise ContextTooLong(length, self.info.context_length)
         if request.grammar is not None and self._grammars is not None:
+            if self._speculates and _LIMITED_RULE.search(request.grammar):
+                raise Unsupported(_LIMITS, f"{_NAME} (with speculative decoding)")
             await self._grammars.check(request.grammar)
         engine = self._running()
         with _errors_converted():
@@ -188,6 +199,14 @@ def _download(model: str, options: Mapping[str, str], progress: Progress) -> Non
     names = {name.replace("-", "_") for name in options}
     if not names & _OTHER_SOURCES and not envs.VLLM_USE_MODELSCOPE:
         download(model, progress, options.get("revision"))
+
+
+def _features(*, speculates: bool) -> frozenset[str]:
+    """Without those that vLLM 0.32 ignores with speculative decoding, or that end its engine."""
+    if not speculates:
+        return FEATURES
+    fatal = {"top_k"} if current_platform.is_cpu() else set()
+    return FEATURES - {"logit_bias", "min_p"} - fatal
 
 
 def _max_requests(engine: AsyncLLM) -> int:

@@ -15,27 +15,31 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from adapters.devices import find_devices
-from benchmarks.gpu_check.checks import demo_checks, model_checks
+from benchmarks.gpu_check.checks import attention_names, demo_checks
 from benchmarks.gpu_check.engine import ON_CPU, ON_CUDA, Target
-from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
+from benchmarks.gpu_check.model_checks import model_checks
+from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page, short
 from benchmarks.gpu_check.servers import server_checks
 from demo import checkpoint
 from server.commands.doctor import examine
 from server.settings import Settings
 
 PACKED = "gpt-oss-20b"
+PACKAGES = ("gpt-oss-server", "transformers", "triton", "kernels")
 
 
 def plan(device: str, demo: str, model: str | None, image: str | None) -> list[Check]:
     """All checks, in their order. demo: the demo checkpoint's folder."""
     sizes = ON_CUDA if device.startswith("cuda") else ON_CPU
-    checks = demo_checks(Target(device, demo), ("eager", ""), sizes)
+    checks = demo_checks(Target(device, demo), attention_names(device), sizes)
     if model is not None:
         packed = model.rstrip("/").endswith(PACKED)
         checks += model_checks(Target(device, model), sizes, packed=packed)
@@ -56,32 +60,50 @@ async def _no_model() -> tuple[dict[str, Any], bool]:
 
 
 async def run(
-    checks: list[Check], shown: Callable[[str], None], clock: Callable[[], float]
+    checks: list[Check],
+    shown: Callable[[str], None],
+    clock: Callable[[], float],
+    save: Callable[[list[Result]], None],
 ) -> list[Result]:
-    """Run the checks one after another. shown: gets a line for each."""
-    results = []
+    """Run the checks one after another. shown: gets a line for each. save: gets all so far."""
+    results: list[Result] = []
     for check in checks:
         result = await judge(check, clock)
-        figures = [f"{name} {value}" for name, value in result.figures.items()]
+        figures = [f"{name} {short(value)}" for name, value in result.figures.items()]
         detail = ", ".join([*figures, *([result.reason] if result.reason else [])])
         shown(f"{result.status:8} {check.name}: {detail}")
         results.append(result)
+        save(results)
     return results
 
 
 def machine(device: str, model: str | None) -> dict[str, Any]:
-    """What a reader of the page must know of where it was made."""
+    """The machine and the versions, for the page."""
     found = find_devices()
     gpus = ", ".join(f"{one.name} {one.total / 1e9:.0f} GB" for one in found.devices)
     settings = Settings(model=model, port=0, backend_option=(f"device={device}",))
-    doctor = [f"{one.name}: {one.fact}" for one in examine(settings) if one.status == "failed"]
+    doctor = list(examine(settings))
+    bad = [f"{one.name}: {one.fact}" for one in doctor if one.status != "ok"]
+    facts = {one.name: one.fact for one in doctor}
+    versions = {name: _version(name) for name in PACKAGES}
     return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "device": device,
         "GPUs": gpus or "none",
+        "driver": facts["driver"],
+        "system": facts["system"],
         "torch": f"{found.version}, CUDA {found.cuda}",
+        "packages": ", ".join(f"{name} {version}" for name, version in versions.items()),
         "model": model or "the demo checkpoint",
-        "doctor": "; ".join(doctor) or "no failure",
+        "doctor": "; ".join(bad) or "all checks are ok",
     }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -100,11 +122,15 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     about = machine(options.device, options.model)
     checks = plan(options.device, str(checkpoint.ensure_random()), options.model, options.image)
-    results = asyncio.run(run(checks, lambda line: print(line, flush=True), time.monotonic))
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "results.md").write_text(page(about, results), encoding="utf-8")
-    content = {"machine": about, "results": [asdict(one) for one in results]}
-    (options.out / "results.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+    def save(results: list[Result]) -> None:
+        """A check that ends the process leaves the results of those before it."""
+        content = {"machine": about, "results": [asdict(one) for one in results]}
+        (options.out / "results.md").write_text(page(about, results), encoding="utf-8")
+        (options.out / "results.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+    results = asyncio.run(run(checks, lambda line: print(line, flush=True), time.monotonic, save))
     print(f"written to {options.out}/results.md and results.json")
     return int(any(one.status == "failed" for one in results))
 

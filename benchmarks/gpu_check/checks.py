@@ -1,7 +1,7 @@
-"""The checks of the transformers backend."""
+"""The checks of the transformers backend with the demo checkpoint."""
 
 import asyncio
-import gc
+import logging
 import os
 import statistics
 import subprocess
@@ -10,15 +10,26 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from adapters.errors import BackendError
-from adapters.local import loading
-from adapters.local.options import parse_options
-from benchmarks.gpu_check.engine import Sizes, Target, ask, ask_all, difference, request
+from adapters.base import GenerationRequest, SamplingParams
+from adapters.errors import BackendError, BackendFailed
+from adapters.local import attention as attentions
+from adapters.local.kernels import HOPPER_ATTENTION
+from benchmarks.gpu_check.engine import (
+    Answer,
+    Sizes,
+    Target,
+    ask,
+    ask_all,
+    decoding,
+    difference,
+    request,
+)
 from benchmarks.gpu_check.results import Check, Skipped
 
 ROOT = Path(__file__).parents[2]
@@ -26,27 +37,29 @@ TOLERANCE = 0.25
 """Of logprobs, between sums in bfloat16 in another order. On a CPU, chunks made 0.09 of it."""
 FACTOR, MARGIN = 2.0, 0.02
 """An attention may be so much further from float32 than eager attention in the same format is."""
+LONG = 128
+"""Tokens of a prompt that no other step has."""
 LENGTHS = (20, 127, 128, 129, 300, 700)
 """Of prompts: short of, at and past a sliding window of 128."""
-PACKED_20B = 16e9
-WHOLE_CONTEXT = 131_072
+REAL_VOCABULARY = 100_000
 JSON = r'start: "[" item ("," item)* "]"' + "\n" + r'item: "{\"k\":" /[0-9]+/ "}"'
-
-PICKED = "that the device gets"
+WAITS = 2.0
+"""16 rows may wait for the device so many times as often as one row."""
+HOPPER = (9, 0)
 
 Measured = tuple[dict[str, Any], bool]
 
 
-def demo_checks(demo: Target, attentions: tuple[str, ...], sizes: Sizes) -> list[Check]:
-    """Those that the demo checkpoint is enough for."""
+def demo_checks(demo: Target, names: tuple[str, ...], sizes: Sizes) -> list[Check]:
+    """Those that the demo checkpoint is enough for. names: of the attentions to compare."""
     return [
         *(
             Check(
-                f"attention {name or PICKED} against float32 on the CPU",
+                f"attention {name} against float32 on the CPU",
                 f"within {FACTOR:g} x eager's difference",
                 lambda name=name: attention(demo, name),
             )
-            for name in attentions
+            for name in names
         ),
         Check("prefix hit", f"cached, logprobs within {TOLERANCE}", lambda: prefix_hit(demo)),
         Check(
@@ -58,33 +71,24 @@ def demo_checks(demo: Target, attentions: tuple[str, ...], sizes: Sizes) -> list
         Check("forced out-of-memory", "others and later requests are served", lambda: oom(demo)),
         Check(
             "JSON with top_p and logprobs",
-            f"at most {sizes.syncs:g} waits for the device in a step",
+            f"16 rows wait for the device at most {WAITS:g} times as often as one",
             lambda: masked(demo, sizes),
         ),
+        Check(
+            "decode graphs",
+            f"used, logprobs within {TOLERANCE}",
+            lambda: decode_graphs(demo, sizes),
+        ),
     ]
 
 
-def model_checks(model: Target, sizes: Sizes, *, packed: bool) -> list[Check]:
-    """Those of the model that is to be served. packed: whether it is a gpt-oss-20b."""
-    bound = "packed in 16 GB, whole context" if packed else "whole context"
-    return [
-        Check("load", bound, lambda: load(model, packed=packed)),
-        Check("first and second request", "within 2 x", lambda: first_and_second(model)),
-        *(
-            Check(f"{streams} streams", "", lambda streams=streams: rate(model, streams, 32, sizes))
-            for streams in sizes.streams
-        ),
-        Check(
-            f"{sizes.wide[0]} streams of {sizes.wide[1]} prompt tokens",
-            "",
-            lambda: rate(model, *sizes.wide, sizes),
-        ),
-        Check(
-            f"a prompt of {sizes.long[0]} tokens beside {sizes.long[1]} streams",
-            f"no token of theirs takes more than {sizes.gap:g} s",
-            lambda: long_prompt(model, sizes),
-        ),
-    ]
+def attention_names(device: str) -> tuple[str, ...]:
+    """The attentions that `device` may get, and eager attention."""
+    if not device.startswith("cuda"):
+        return ("eager", attentions.NAME)
+    capability = torch.cuda.get_device_capability(device)
+    flash = (attentions.NAME,) if capability >= attentions.LEAST_CAPABILITY else ()
+    return ("eager", *flash, *((HOPPER_ATTENTION,) if capability == HOPPER else ()))
 
 
 async def attention(demo: Target, name: str) -> Measured:
@@ -127,11 +131,12 @@ async def chunked_prefill(demo: Target) -> Measured:
     other = request(demo.prompt(50, 4), 64)
     async with demo.backend(cache_tokens="4096", batch_tokens="2048") as backend:
         alone = await ask(backend, asked)
-    async with demo.backend(cache_tokens="4096", batch_tokens="64") as backend:
-        decoding = asyncio.create_task(ask(backend, other))
-        await asyncio.sleep(0)
+    async with (
+        demo.backend(cache_tokens="4096", batch_tokens="64") as backend,
+        decoding(backend, [other]) as answers,
+    ):
         beside = await ask(backend, asked)
-        await decoding
+        await answers
     worst = difference(alone.tops[0], beside.tops[0])
     return {"difference": worst}, worst <= TOLERANCE
 
@@ -156,32 +161,36 @@ async def contract_suite(device: str) -> Measured:
 
 
 async def oom(demo: Target) -> Measured:
-    """A step that has no memory ends its own requests; the engine goes on."""
+    """A prompt whose step has no memory ends alone: a request beside it and later ones go on."""
     async with demo.backend(cache_tokens="4096") as backend:
-        asked = request(demo.prompt(20, 5), 2)
-        await ask(backend, asked)
-        with _next_forward_fails():
-            try:
-                await ask(backend, asked)
-                ended = "no error"
-            except BackendError as error:
-                ended = type(error).__name__
-        later = await ask(backend, asked)
-    return {"the request": ended, "tokens later": len(later.token_ids)}, ended != "no error"
+        long = request(demo.prompt(LONG, 6), 2)
+        async with decoding(backend, [request(demo.prompt(20, 5), 64)]) as answers:
+            with _next_long_step_fails():
+                try:
+                    await ask(backend, long)
+                    ended = "no error"
+                except BackendError as error:
+                    ended = type(error).__name__
+            others = len((await answers)[0].token_ids)
+        later = len((await ask(backend, long)).token_ids)
+    figures = {"the request": ended, "tokens beside it": others, "tokens later": later}
+    return figures, ended != "no error" and (others, later) == (64, 2)
 
 
 @contextmanager
-def _next_forward_fails() -> Iterator[None]:
-    """While this holds, the next step of a gpt-oss finds no memory; those after it do."""
+def _next_long_step_fails() -> Iterator[None]:
+    """A context in which the next step with a long prompt has no memory."""
     from transformers import GptOssForCausalLM
 
     original = GptOssForCausalLM.forward
 
-    def fail(*_: Any, **__: Any) -> Any:
+    def forward(self: Any, **arguments: Any) -> Any:
+        if arguments["input_ids"].shape[1] < LONG:
+            return original(self, **arguments)
         GptOssForCausalLM.forward = original
         raise torch.OutOfMemoryError("CUDA out of memory (forced by this check)")
 
-    GptOssForCausalLM.forward = fail
+    GptOssForCausalLM.forward = forward
     try:
         yield
     finally:
@@ -189,28 +198,27 @@ def _next_forward_fails() -> Iterator[None]:
 
 
 async def masked(demo: Target, sizes: Sizes) -> Measured:
-    """Count where the host waits for the device while 16 rows are masked and sampled."""
+    """Count how often the host waits for the device while rows are masked and sampled."""
     rows, steps = min(16, max(sizes.streams)), 16
     fields: dict[str, Any] = {"grammar": JSON, "logprobs": 3}
-    if demo.vocab < 100_000:
+    if demo.vocab < REAL_VOCABULARY:
         fields.pop("grammar")  # grammars are over the real vocabulary
+    sampling = SamplingParams(top_p=0.95)
+    asked = [
+        request(demo.prompt(20, row), steps, **fields, sampling=sampling) for row in range(rows)
+    ]
+    waits = []
     async with demo.backend(cache_tokens="4096") as backend:
-        asked = [
-            request(demo.prompt(20, row), steps, **fields, sampling=_top_p()) for row in range(rows)
-        ]
         await ask_all(backend, asked)  # what is compiled at first waits, too
-        with _synchronisations(demo.device) as counted:
-            began = time.perf_counter()
-            await ask_all(backend, asked)
-            seconds = time.perf_counter() - began
-    each = len(counted) / steps
-    return {"waits a step": each, "ms a step": seconds / steps * 1000}, each <= sizes.syncs
-
-
-def _top_p() -> Any:
-    from adapters.base import SamplingParams
-
-    return SamplingParams(top_p=0.95)
+        for portion in (asked[:1], asked):
+            with _synchronisations(demo.device) as counted:
+                began = time.perf_counter()
+                await ask_all(backend, portion)
+                seconds = time.perf_counter() - began
+            waits.append(len(counted) / steps)
+    one, many = waits
+    figures = {"waits a step with 1 row": one, f"with {rows}": many}
+    return {**figures, "ms a step": seconds / steps * 1000}, many <= WAITS * one
 
 
 @contextmanager
@@ -236,59 +244,48 @@ def _synchronisations(device: str) -> Iterator[list[str]]:
             warnings.showwarning = show
 
 
-async def load(model: Target, *, packed: bool) -> Measured:
-    """The bytes of the weights on the device, and the context that the cache then has room for."""
-    chosen = parse_options({"device": model.device, **dict(model.options)})
-    loaded = await asyncio.to_thread(loading.load, model.model, chosen, lambda *_: None)
-    tensors = [*loaded.parameters(), *loaded.buffers()]
-    weights = sum(one.numel() * one.element_size() for one in tensors)
-    if model.device.startswith("cuda"):
-        weights = max(weights, torch.cuda.memory_allocated(model.device))
-    context = loaded.config.max_position_embeddings
-    del loaded, tensors
-    gc.collect()
-    async with model.backend() as backend:
-        room = backend.info.context_length
-    figures = {"GB of weights": weights / 1e9, "context": room}
-    whole = not model.device.startswith("cuda") or room >= min(context, WHOLE_CONTEXT)
-    return figures, whole and (not packed or weights < PACKED_20B)
+async def decode_graphs(demo: Target, sizes: Sizes) -> Measured:
+    """Compare steps that are replayed from graphs with others: what they compute, and the speed."""
+    asked = [request(demo.prompt(200, 7), sizes.tokens, logprobs=20)]
+    asked += [request(demo.prompt(20 + row, 8), sizes.tokens) for row in range(2)]
+    with _warnings() as warned:
+        try:
+            graphs, speed = await _answer_and_speed(demo, asked, decode_graphs="true")
+        except BackendFailed as error:
+            raise Skipped(str(error)) from error
+    steps, speed_without = await _answer_and_speed(demo, asked)
+    # Later tokens differ where two are nearly equal.
+    worst = difference(steps.tops[1], graphs.tops[1])
+    off = [line for line in warned if "switched off" in line]
+    figures = {
+        "difference": worst,
+        "tokens/s": speed,
+        "without": speed_without,
+        "equal tokens": steps.token_ids == graphs.token_ids,
+    }
+    return figures | ({"warning": off[0]} if off else {}), not off and worst <= TOLERANCE
 
 
-async def first_and_second(model: Target) -> Measured:
-    """Whether what has to be compiled was compiled before the first request."""
-    async with model.backend() as backend:
-        answers = [await ask(backend, request(model.prompt(200, n), 16)) for n in (6, 7)]
-    first, second = (answer.times[-1] for answer in answers)
-    return {"first s": first, "second s": second}, first <= 2 * second
+async def _answer_and_speed(
+    demo: Target, asked: list[GenerationRequest], **options: str
+) -> tuple[Answer, float]:
+    """The first answer of several at once, and tokens per second of the first one alone."""
+    async with demo.backend(cache_tokens="4096", **options) as backend:
+        await ask_all(backend, asked)  # captures graphs
+        alone = await ask(backend, replace(asked[0], logprobs=None))
+        first, *_ = await ask_all(backend, asked)
+    return first, (len(alone.times) - 1) / (alone.times[-1] - alone.times[0])
 
 
-async def rate(model: Target, streams: int, prompt: int, sizes: Sizes) -> Measured:
-    """Tokens per second while as many streams decode."""
-    async with model.backend() as backend:
-        asked = [request(model.prompt(prompt, n), sizes.tokens) for n in range(streams)]
-        await ask_all(backend, asked[:1])
-        answers = await ask_all(backend, asked)
-    decoded = sum(len(answer.token_ids) - 1 for answer in answers)
-    first = max(answer.times[0] for answer in answers)
-    last = max(answer.times[-1] for answer in answers)
-    figures = {"tokens/s": decoded / (last - min(answer.times[0] for answer in answers))}
-    return {**figures, "last first token s": first, "longest gap s": _gap(answers)}, True
-
-
-def _gap(answers: list[Any]) -> float:
-    return max(float(answer.gap) for answer in answers)
-
-
-async def long_prompt(model: Target, sizes: Sizes) -> Measured:
-    """What streams notice of a long prompt that comes meanwhile."""
-    length, streams = sizes.long
-    async with model.backend() as backend:
-        if backend.info.context_length < length + 8:
-            raise Skipped(f"the context has room for {backend.info.context_length} tokens")
-        asked = [request(model.prompt(32, n), sizes.tokens * 4) for n in range(streams)]
-        running = asyncio.gather(*(ask(backend, one) for one in asked))
-        await asyncio.sleep(0)
-        long = await ask(backend, request(model.prompt(length, 9), 4))
-        answers = await running
-    gap = _gap(answers)
-    return {"first token of it s": long.times[0], "longest gap s": gap}, gap <= sizes.gap
+@contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """The warnings that the adapters log."""
+    found: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("adapters")
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)

@@ -14,6 +14,7 @@ from benchmarks.gpu_check.checks import ROOT, Measured
 from benchmarks.gpu_check.results import Check, Skipped
 
 _VLLM = ROOT / ".venv-vllm/bin/python"
+_INSTALL = "python3.11 -m venv .venv-vllm && .venv-vllm/bin/pip install '.[vllm]'"
 _STARTS = 1800.0
 RATIO = 0.9
 
@@ -33,7 +34,9 @@ def server_checks(model: str | None, image: str | None, key: str = "check") -> l
 async def against_vllm(model: str | None) -> Measured:
     """Both in front of one engine, by `benchmarks.vllm`."""
     if not _VLLM.exists():
-        raise Skipped(f"there is no {_VLLM}: make an environment with '.[vllm]' there")
+        raise Skipped(f"there is no {_VLLM}: {_INSTALL}")
+    if (build := _vllm_version()).endswith("cpu"):
+        raise Skipped(f"{_VLLM} has vLLM's build for CPUs ({build}): {_INSTALL}")
     if model is None:
         raise Skipped("no model was named: MODEL=openai/gpt-oss-20b make test-gpu")
     command = [str(_VLLM), "-m", "benchmarks.vllm", "--model", model, "--launches", "1"]
@@ -44,6 +47,14 @@ async def against_vllm(model: str | None) -> Measured:
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no output"])[-1])
     return read_ratios(done.stdout)
+
+
+def _vllm_version() -> str:
+    code = "import importlib.metadata as found; print(found.version('vllm'))"
+    done = subprocess.run([str(_VLLM), "-c", code], capture_output=True, text=True)
+    if done.returncode:
+        raise Skipped(f"there is no vLLM in {_VLLM}: {_INSTALL}")
+    return done.stdout.strip()
 
 
 def read_ratios(printed: str) -> Measured:
@@ -69,7 +80,8 @@ async def second_start(model: str | None, image: str | None, key: str) -> Measur
 
 
 def _start(image: str, model: str | None, key: str) -> float:
-    settings = [f"GPT_OSS_API_KEY={key}", "GPT_OSS_BACKEND=vllm", f"GPT_OSS_MODEL={model}"]
+    settings = [f"GPT_OSS_API_KEY={key}", "GPT_OSS_BACKEND=vllm"]
+    settings += [f"GPT_OSS_MODEL={model}"] if model else []
     command: list[str] = ["docker", "run", "--detach", "--rm", "--gpus", "all", "--ipc", "host"]
     command += ["--volume", "gpt-oss-check:/cache", "--publish", "127.0.0.1::8000"]
     command += [word for setting in settings for word in ("--env", setting)]

@@ -1,15 +1,12 @@
 """Creates the backend that the settings select."""
 
+import os
 from collections.abc import Callable
-from functools import cache
-
-from llguidance import LLTokenizer
-from llguidance.tiktoken import lltokenizer_from_encoding
 
 from adapters.base import Backend, BackendConfig
 from adapters.registry import create
-from harmony.tokenizer import decode, encode_with_control, encoding
-from harmony.vocab import ENDOFTEXT, VOCAB_SIZE
+from harmony.mask_tokenizer import mask_tokenizer as mask_tokenizer
+from harmony.tokenizer import decode, encode_with_control
 from server.settings import Settings
 
 
@@ -18,6 +15,9 @@ def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> 
 
     progress: called with a stage and the fraction of it that is done, in [0, 1].
     """
+    # Read when torch is loaded. Its threads otherwise spin while they wait: if other processes use
+    # the cores too, a step then takes twenty times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     config = BackendConfig(
         model=_demo_checkpoint(progress) if settings.is_demo else settings.model,
         options=settings.backend_options,
@@ -27,12 +27,6 @@ def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> 
         progress=progress,
     )
     return create(settings.backend, config)
-
-
-@cache
-def mask_tokenizer() -> LLTokenizer:
-    """The vocabulary in llguidance's form. Cached, because building it takes seconds."""
-    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
 
 
 def _demo_checkpoint(progress: Callable[[str, float], None]) -> str:

@@ -41,7 +41,7 @@ def check_together(found: Probe) -> Check:
     if found.problem is None:
         used = [name for name, state in found.report.items() if state == ON]
         return Check("Python sandbox", "ok", ", ".join(used))
-    advice = "the tool python is off; make bubblewrap work, or both Landlock and seccomp"
+    advice = "the tool python is off; make seccomp work, and bubblewrap or Landlock"
     return Check("Python sandbox", "warning", found.problem, advice)
 
 

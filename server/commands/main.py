@@ -74,6 +74,15 @@ def _chat(**options: Any) -> None:
         raise CommandFailed(str(error)) from error
 
 
+def _playground(**options: Any) -> None:
+    from server.commands.playground import CannotShow, PlaygroundOptions, show_playground
+
+    try:
+        show_playground(PlaygroundOptions(**options))
+    except CannotShow as error:
+        raise CommandFailed(str(error)) from error
+
+
 def _python_sandbox(**options: Any) -> None:
     from server.commands.python_sandbox import CannotRun, ServiceOptions, run_service
 
@@ -172,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(run=_doctor)
     doctor.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
     _chat_command(commands)
+    _playground_command(commands)
     _sandbox_command(commands)
     _file_command(commands, "render", _render, "request JSON -> the prompt's text and ids")
     _file_command(commands, "parse", _parse, "token ids (JSON) or harmony text -> messages")
@@ -210,6 +220,43 @@ def _chat_command(commands: Any) -> None:
         ("--tools", Path, "JSON file with a list of tools; you type their results"),
     ):
         chat.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
+
+
+def _playground_command(commands: Any) -> None:
+    command = commands.add_parser(
+        "playground",
+        help="show the playground for a server",
+        description="Show the playground in a process of its own, for any OpenAI-compatible"
+        " server.",
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=_playground)
+    for name, kind, text in (
+        ("--base-url", str, "the API's address, default that of `serve`"),
+        ("--host", str, "address to listen on (default: 127.0.0.1)"),
+        ("--port", int, "port to listen on; 0 takes a free one (default: 8080)"),
+    ):
+        command.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
+    command.add_argument(
+        "--allowed-host",
+        action="append",
+        default=argparse.SUPPRESS,
+        metavar="HOST",
+        help="name of this site, besides those of this machine; may be repeated",
+    )
+    command.add_argument(
+        "--allow-anonymous",
+        type=_boolean,
+        default=argparse.SUPPRESS,
+        metavar="{true,false}",
+        help="let other machines use it (default: false)",
+    )
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError("expected true or false")
+    return text == "true"
 
 
 def _sandbox_command(commands: Any) -> None:

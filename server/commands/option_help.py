@@ -36,7 +36,17 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "default_max_output_tokens",
     ),
     "Hosted tools": ("hosted_tools", "max_tool_rounds", "tool_timeout", "answer_timeout", "mcp"),
-    "Reasoning": ("raw_reasoning", "reasoning_content", "repetition_guard"),
+    "Reasoning": (
+        "raw_reasoning",
+        "reasoning_content",
+        "repetition_guard",
+        "reasoning_summary",
+        "summary_model",
+        "summary_url",
+        "summary_key",
+        "summary_policy",
+        "summary_patience",
+    ),
     "Web search": (
         "search",
         "fetch_allow_private",

@@ -26,9 +26,14 @@ from server.generation.hosted_calls import (
 from server.generation.loop import LastEvents, Loop
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
+from server.generation.recording import Recorder
 from server.generation.runs import Emit, Journal, Run, Runs
+from server.generation.summary_events import SummaryEvents, protected_texts
+from server.generation.token_counts import TokenCounts
 from server.generation.turn import Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
+from server.summaries.base import Summariser
+from server.summaries.writer import SummaryWriter
 from server.tools.base import AnsweredCall, ToolSession
 
 logger = logging.getLogger(__name__)
@@ -40,7 +45,11 @@ class Gateway:
     max_tokens: limit for plans without one; None is the rest of the context. guard: whether to
     close reasoning that loops and to log other loops. loops: the number of loops by place, since
     the start: `analysis` (closed), `commentary`, `final`, `call` and `header` (logged only).
-    tool_limits: those of the hosted calls of each answer.
+    tokens: what the engine has computed since the start. tool_limits: those of the hosted calls of
+    each answer. summariser: writes the summaries of reasoning; None for none. summary_patience:
+    seconds that an answer waits for parts of its summaries, in all. summaries: the number of parts
+    by how they ended, since the start: `written`, `withheld`, `skipped` (no free slot), `failed`
+    and `late`.
     """
 
     def __init__(
@@ -51,11 +60,17 @@ class Gateway:
         max_tokens: int | None = None,
         guard: bool = True,
         tool_limits: ToolLimits = DEFAULT_LIMITS,
+        summariser: Summariser | None = None,
+        summary_patience: float = 2.0,
     ) -> None:
         self.backend = backend
         self.admission = admission
         self.runs = Runs()
         self.loops = Counter[str]()
+        self.tokens = TokenCounts()
+        self.summaries = Counter[str]()
+        self._summariser = summariser
+        self._summary_patience = summary_patience
         self._max_tokens = max_tokens
         self._guard = guard
         self._tool_limits = tool_limits
@@ -71,6 +86,7 @@ class Gateway:
         last_events: LastEvents = tuple,
         sessions: Sequence[ToolSession] = (),
         answered: Sequence[AnsweredCall] = (),
+        recorder: Recorder | None = None,
     ) -> Run:
         """Admit the request and start its run. Raises APIError for errors before sampling.
 
@@ -78,9 +94,10 @@ class Gateway:
         the request's hosted tools, which are closed when the run ends, or does not start.
         answered: calls of an earlier answer that the client approved or refused. Approved ones run
         before the first turn; their results follow the plan's conversation.
+        recorder: records the answer's samplings; None for no record.
         """
         try:
-            ticket = self.admission.enter(plan.priority)
+            ticket = self.admission.enter(plan.priority, hosted=bool(sessions))
             try:
                 await self._check()
                 turn = await self.prepare(plan, request_id)
@@ -94,7 +111,8 @@ class Gateway:
             raise
         most = plan.max_tool_calls if isinstance(plan, TurnPlan) else None
         calls = HostedCalls(sessions, self._tool_limits, most, request_id, answered)
-        loop = Loop(turn, outbound, ticket, calls, last_events)
+        summaries = self._summary_events(plan, request_id)
+        loop = Loop(turn, outbound, ticket, calls, last_events, self.tokens, recorder, summaries)
         reason = partial(self.runs.reason, request_id)
         cancellation = Cancellation(lambda: self.runs.ending, reason, background)
         answer = Answer(loop, outbound, calls, cancellation, request_id)
@@ -120,6 +138,12 @@ class Gateway:
             await journal.begin()
         return self.runs.start(produce, request_id, journal=journal)
 
+    async def close(self) -> None:
+        """End all runs, and close the summariser's connections."""
+        await self.runs.close()
+        if self._summariser is not None:
+            await self._summariser.close()
+
     async def _check(self) -> None:
         try:
             await self.backend.check()
@@ -134,6 +158,20 @@ class Gateway:
             return await prepare_raw(plan, self.backend, request_id)
         report = partial(self._count_loop, request_id) if self._guard else None
         return await prepare(plan, self.backend, request_id, report)
+
+    def _summary_events(self, plan: TurnPlan | RawPlan, request_id: str) -> SummaryEvents | None:
+        """What adds summaries to the answer; None if the plan asks for none."""
+        if self._summariser is None or isinstance(plan, RawPlan) or plan.summary is None:
+            return None
+        writer = SummaryWriter(
+            self._summariser,
+            plan.summary,
+            protected_texts(plan),
+            patience=self._summary_patience,
+            counts=self.summaries,
+            name=request_id,
+        )
+        return SummaryEvents(writer)
 
     def _count_loop(self, request_id: str, place: str) -> None:
         self.loops[place] += 1

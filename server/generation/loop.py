@@ -20,7 +20,10 @@ from server.generation.call_results import render_result
 from server.generation.hosted_calls import HostedCalls
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import TurnPlan
+from server.generation.recording import Recorder
 from server.generation.runs import Emit, WireEvent
+from server.generation.summary_events import SummaryEvents
+from server.generation.token_counts import TokenCounts
 from server.generation.turn import Turn
 from server.generation.turn_events import (
     CallEnded,
@@ -41,6 +44,9 @@ class Loop:
 
     finished: whether the last events were emitted; later errors do not matter then.
     last_events: called when the answer is complete; its events follow those of the last turn.
+    counts: those of the server, to which the answer's tokens are added.
+    recorder: records the samplings and the calls; None for no record.
+    summaries: adds summaries of the reasoning; None for an answer without them.
     """
 
     def __init__(
@@ -50,13 +56,19 @@ class Loop:
         ticket: Ticket,
         calls: HostedCalls,
         last_events: LastEvents,
+        counts: TokenCounts,
+        recorder: Recorder | None = None,
+        summaries: SummaryEvents | None = None,
     ) -> None:
         self.finished = False
+        self._summaries = summaries
         self._turn = turn
         self._outbound = outbound
         self._ticket = ticket
         self._calls = calls
         self._last_events = last_events
+        self._counts = counts
+        self._recorder = recorder
         self._earlier: list[TurnFinished] = []
         self._forced = False
 
@@ -65,10 +77,19 @@ class Loop:
 
         Raises APIError, and BackendFailed if the engine broke off.
         """
-        for approved in await self._calls.approved():
-            if not await self._continue_after(approved, emit):
+        try:
+            await self._run(emit)
+        finally:
+            if self._summaries is not None:
+                self._summaries.close()
+
+    async def _run(self, emit: Emit) -> None:
+        approved = await self._calls.approved()
+        for each in approved:
+            if not await self._continue_after(each, emit):
                 return
-        async with self._ticket.slot():
+        # A call that ran is not lost to a request that comes later.
+        async with self._ticket.slot(returning=bool(approved)):
             call = await self._sample(emit)
         while call is not None:
             if not await self._continue_after(call, emit):
@@ -78,7 +99,8 @@ class Loop:
 
     async def _continue_after(self, call: ToolCall, emit: Emit) -> bool:
         """Run the call and prepare the next turn; False if the answer is complete."""
-        turn = await self._turn_after(call, emit)
+        with self._ticket.outside():
+            turn = await self._turn_after(call, emit)
         if turn is not None:
             self._turn = turn
         return turn is not None
@@ -88,49 +110,64 @@ class Loop:
 
         Returns the hosted call that the turn ends in; None if the answer is complete.
         """
-        call = None
+        # One coroutine for all: each one between this and the answer costs time at every token.
+        turn, recorder = self._turn, self._recorder
         try:
-            while not self._turn.ended:
-                call = await self._sample_once(emit)
+            while not turn.ended:
+                if recorder is not None:
+                    recorder.begin(turn.request)
+                async with aclosing(turn.chunks()) as chunks:
+                    async for chunk in chunks:
+                        self._counts.sampled += len(chunk.token_ids)
+                        read = turn.read(chunk)
+                        if recorder is not None:
+                            last = turn.resumes or turn.ended is not None
+                            recorder.add(chunk, turn.sampled, last=last)
+                        if self._summaries is not None:
+                            await self._emit_with_summaries(read, len(chunk.token_ids), emit)
+                        elif events := self._wire_events(read):
+                            await emit(events)
+                        if turn.ended:
+                            return await self._end_turn(read, emit)
+                        if turn.resumes:
+                            break
+                    else:
+                        raise BackendFailed("the engine ended without a finish reason")
         except BackendError as error:
-            raise self._turn.api_error(error) from error
-        return call
+            raise turn.api_error(error) from error
+        return None
 
-    async def _sample_once(self, emit: Emit) -> ToolCall | None:
-        turn = self._turn
-        async with aclosing(turn.chunks()) as chunks:
-            async for chunk in chunks:
-                read = turn.read(chunk)
-                if events := self._wire_events(read):
-                    await emit(events)
-                if turn.ended:
-                    *closing, finished = turn.finish()
-                    assert isinstance(finished, TurnFinished)
-                    return await self._end_turn(read, closing, finished, emit)
-                if turn.resumes:
-                    return None
-        raise BackendFailed("the engine ended without a finish reason")
-
-    async def _end_turn(
-        self,
-        read: Sequence[TurnEvent],
-        closing: Sequence[TurnEvent],
-        finished: TurnFinished,
-        emit: Emit,
-    ) -> ToolCall | None:
+    async def _end_turn(self, read: Sequence[TurnEvent], emit: Emit) -> ToolCall | None:
         """Emit the turn's last events. read: those of its last chunk, which were emitted.
 
         Returns the hosted call that the turn ends in, unless a turn that was held to the final
         channel made it.
         """
+        *closing, finished = self._turn.finish()
+        assert isinstance(finished, TurnFinished)
+        self._counts.prompt += finished.usage.input
+        self._counts.cached += finished.usage.cached
         call = None if self._forced else self._hosted_call([*read, *closing], finished)
-        events = self._wire_events(closing)
+        events: list[WireEvent] = []
+        if self._summaries is not None:
+            await self._emit_with_summaries(closing, 0, emit)
+        else:
+            events = self._wire_events(closing)
         if call is not None:
             await _emit(emit, events)
             self._earlier.append(finished)
             return call
         await self._finish(self._whole(finished), emit, events)
         return None
+
+    async def _emit_with_summaries(
+        self, read: Sequence[TurnEvent], tokens: int, emit: Emit
+    ) -> None:
+        """Emit the events of a chunk, with parts of summaries. tokens: those of the chunk."""
+        assert self._summaries is not None
+        async with aclosing(self._summaries.add_to(read, tokens)) as batches:
+            async for batch in batches:
+                await _emit(emit, self._wire_events(batch))
 
     def _hosted_call(self, events: Sequence[TurnEvent], finished: TurnFinished) -> ToolCall | None:
         """The complete hosted call that the turn ends in.
@@ -164,6 +201,7 @@ class Loop:
         return await self._turn_with(call, result, emit, ran=refusal is None)
 
     async def _run_call(self, call: ToolCall, emit: Emit) -> ToolResult | ApprovalRequested:
+        started_ms = 0 if self._recorder is None else self._recorder.now()
         await _emit(emit, self._push(CallStarted(call, self._plan.tool(call.recipient))))
         async with aclosing(self._calls.run(call)) as events:
             async for event in events:
@@ -171,6 +209,8 @@ class Loop:
                     await _emit(emit, self._push(event))
                 else:
                     await self._calls.settled()
+                    if self._recorder is not None:
+                        self._recorder.add_call(call.recipient, started_ms)
                     return event
         raise AssertionError("the last event of a call is its result")
 
@@ -180,6 +220,8 @@ class Loop:
         """The turn that begins with the result of the call, which is emitted."""
         ids = self._turn.history
         message, added = await render_result(call, result.text, self._turn.room(len(ids)))
+        if self._summaries is not None:
+            self._summaries.protect(result.text)
         tool = self._plan.tool(call.recipient)
         await _emit(emit, self._push(CallEnded(call, tool, result, message, ran)))
         plan = await self._next_plan()
@@ -219,6 +261,10 @@ class Loop:
         self, finished: TurnFinished, emit: Emit, events: Sequence[WireEvent] = ()
     ) -> None:
         """Emit `events` and the answer's last ones."""
+        if self._recorder is not None:
+            finished = replace(finished, record=self._recorder.record)
+        if self._summaries is not None:
+            finished = replace(finished, summaries=self._summaries.totals)
         await emit([*events, *self._push(finished), *self._last_events()])
         # The answer is complete: later errors of the engine do not matter.
         self.finished = True

@@ -6,6 +6,7 @@ from typing import Literal
 from adapters.base import SamplingParams
 from harmony.grammar import GrammarSpec
 from harmony.messages import Conversation, Effort
+from server.summaries.base import Detail
 from server.tools.base import ToolDeclaration
 
 
@@ -78,6 +79,7 @@ class TurnPlan(SamplingPlan):
     grammars that are written from changed copies of it.
     max_tool_calls: the most hosted calls that run in the answer, >= 0; None for no limit but the
     server's.
+    summary: how long the summaries of its reasoning are; None for no summaries.
     """
 
     conversation: Conversation
@@ -90,6 +92,7 @@ class TurnPlan(SamplingPlan):
     truncate: bool = False
     spec: GrammarSpec | None = None
     max_tool_calls: int | None = None
+    summary: Detail | None = None
 
     def tool(self, recipient: str) -> DeclaredTool:
         """The declared tool for a sampled recipient.

@@ -1,7 +1,7 @@
 """The events of a turn: sampled tokens in; text, messages and usage out."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
@@ -9,7 +9,9 @@ from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageSta
 from harmony.messages import Author, Channel, Message, Role
 from harmony.vocab import STOP_TOKENS
 from server.generation.plan import DeclaredTool
+from server.generation.recording import Record
 from server.generation.stop_strings import StopStrings
+from server.summaries.base import SummaryUsage
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
 
 
@@ -45,6 +47,7 @@ class MessageClosed:
 
     Unlike harmony's `MessageEnded`, it ends before a stop string. `complete` is False if the token
     limit cut the message off. `message.tokens` has the sampled ids if they can be replayed.
+    body_tokens: the tokens of its content.
     """
 
     index: int
@@ -52,6 +55,31 @@ class MessageClosed:
     message: Message
     complete: bool
     repairs: tuple[Repair, ...] = ()
+    body_tokens: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryWritten:
+    """A part of the summary of the open reasoning message.
+
+    text: Markdown; empty if the part was not written in time. complete: whether it was. quotes:
+    whether the text is made of sentences of the reasoning.
+    """
+
+    text: str
+    complete: bool = True
+    quotes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryTotals:
+    """What a model did for the summaries of one answer.
+
+    usage: its tokens. counts: the parts by how they ended, as in `SummaryWriter`.
+    """
+
+    usage: SummaryUsage
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +115,22 @@ class TurnFinished:
 
     prompt_token_ids: the first prompt. token_ids: the tokens after it, both sampled by the
     engine and inserted by the server: results of hosted calls are among them.
+    record: what the request asks to be recorded, None if it does not. summaries: what a model did
+    for summaries; None if none was asked for any.
     """
 
     reason: FinishReason
     usage: Usage
     prompt_token_ids: tuple[int, ...] = ()
     token_ids: tuple[int, ...] = ()
+    record: Record | None = None
+    summaries: SummaryTotals | None = None
 
 
 CallEvent = CallStarted | ToolProgress | CallEnded | ApprovalRequested
 """The events of a hosted call, between the turn that ends with the call and the next turn."""
 
-TurnEvent = MessageStarted | TextDelta | MessageClosed | CallEvent | TurnFinished
+TurnEvent = MessageStarted | TextDelta | MessageClosed | SummaryWritten | CallEvent | TurnFinished
 
 
 class TokenParser(Protocol):
@@ -257,7 +289,9 @@ class _OpenMessage:
         """The message as the parser read it, with its ids if they can be replayed."""
         replayable = event.complete and not event.repairs
         message = self._to_message(event.content, event.tokens if replayable else None)
-        return MessageClosed(self._index, self._header, message, event.complete, event.repairs)
+        return MessageClosed(
+            self._index, self._header, message, event.complete, event.repairs, event.body_tokens
+        )
 
     def close_at_stop(self) -> MessageClosed:
         """The message up to the stop string."""

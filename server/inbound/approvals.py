@@ -9,14 +9,18 @@ from itertools import chain
 from typing import Any
 
 from harmony.messages import Channel
-from server.errors import InvalidRequest
 from server.generation.plan import DeclaredTool
 from server.ids import new_id
 from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import invalid, string
 from server.store.items import Item, StoredItem
 from server.tools.base import AnsweredCall, ApprovalSession, ToolCall, ToolSession
-from server.tools.mcp.approvals import OpenResponse, already_answered, open_responses
+from server.tools.mcp.approvals import (
+    OpenResponse,
+    already_answered,
+    open_responses,
+    unknown_request,
+)
 
 FIELD = "approval_request_id"
 
@@ -59,11 +63,7 @@ async def _checked(
 ) -> AnsweredCall:
     request = response.request
     if request is None:
-        raise InvalidRequest(
-            f"'{param}' names no request for approval of this conversation.",
-            param=param,
-            code="approval_request_not_found",
-        )
+        raise unknown_request(param)
     label = string(request.get("server_label"), f"{param}.server_label")
     session = by_label.get(label)
     if session is None:

@@ -15,11 +15,13 @@ from server.inbound.grammar import ConstraintRequest, constrain_plan
 from server.inbound.hosted import Sessions, opened, opened_tools
 from server.inbound.hosted_chat import WEB_SEARCH, chat_entries, web_plugins
 from server.inbound.options import (
+    Reasoning,
     derived_seed,
     read_priority,
     read_reasoning,
     read_sampling,
     read_stop,
+    read_summary,
     system_content,
     verbosity_hint,
 )
@@ -32,6 +34,7 @@ from server.schemas.base import refuse
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.fields import array, invalid, mapping
 from server.store.responses.base import StoreUnavailable
+from server.summaries.base import Detail
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +135,12 @@ def _compile(
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, context.today, tools.built_in),
-            read_messages(request.messages, messages_up_to_call=messages_up_to_call, unseal=unseal),
+            read_messages(
+                request.messages,
+                messages_up_to_call=messages_up_to_call,
+                unseal=unseal,
+                text_is_summary=context.summaries == "default",
+            ),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
             formats=(answer_format.declared,) if answer_format else (),
@@ -146,6 +154,7 @@ def _compile(
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
         max_tool_calls=request.max_tool_calls,
+        summary=_summary(request, reasoning, context),
         prompt_param="messages",
         logprobs_param="top_logprobs" if request.top_logprobs else "logprobs",
     )
@@ -160,6 +169,14 @@ def _compile(
     )
     plans = _seeded_plans(request, constrain_plan(plan, constraint_request, context.masking))
     return CompiledChat(plans, tools, reasoning.hidden, legacy, answer_format is not None)
+
+
+def _summary(
+    request: CreateChatCompletion, reasoning: Reasoning, context: CompileContext
+) -> Detail | None:
+    options = request.reasoning or {}
+    detail = read_summary(options.get("summary"), context.summaries, is_given="summary" in options)
+    return None if reasoning.hidden or reasoning.effort is None else detail
 
 
 def _seeded_plans(request: CreateChatCompletion, plan: TurnPlan) -> tuple[TurnPlan, ...]:

@@ -8,6 +8,7 @@ from server.generation.plan import TurnPlan
 from server.inbound import hosted
 from server.inbound.grammar import Masking
 from server.inbound.hosted import AnswerContext
+from server.inbound.options import SummariesWhen
 from server.inbound.tools import Tools
 from server.replay import hosted_items
 from server.replay.content import Policy
@@ -31,6 +32,8 @@ class CompileContext:
     tools: the server's hosted tools, by the types that name them in a request.
     tool_timeouts: seconds for one call of a hosted tool, by the tool's name.
     recalled_states: the states of tools after answers whose items may come back.
+    summaries: which answers have summaries of their reasoning. With `default`, clients get no other
+    reasoning, so reasoning in plain text that comes back is a summary.
     """
 
     owner: str
@@ -46,6 +49,7 @@ class CompileContext:
     tools: Mapping[str, HostedTool] = field(default_factory=dict)
     tool_timeouts: Mapping[str, float] = field(default_factory=dict)
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
+    summaries: SummariesWhen = "never"
 
     def of_answer(
         self,

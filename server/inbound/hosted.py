@@ -124,13 +124,10 @@ async def opened(
     errors of `HostedTool.open`.
     """
     _check(entries)
-    sessions: list[Sessions] = []
+    sessions = await _open(entries, context, answers) if entries else ((),) * answers
     try:
-        for _ in range(answers):
-            sessions.append(await _open(entries, context) if entries else ())
-        if sessions:
-            _check_definitions(entries, sessions[0])
-        yield tuple(sessions)
+        _check_definitions(entries, sessions[0])
+        yield sessions
     except BaseException:
         await close(session for answer in sessions for session in answer)
         raise
@@ -185,21 +182,26 @@ def _is_mcp(entry: HostedEntry) -> bool:
     return "mcp" in entry.tool.types
 
 
-async def _open(entries: Sequence[HostedEntry], context: AnswerContext) -> Sessions:
-    """The sessions of one answer, opened at the same time."""
-    done: dict[int, ToolSession] = {}
+async def _open(
+    entries: Sequence[HostedEntry], context: AnswerContext, answers: int
+) -> tuple[Sessions, ...]:
+    """The sessions of each answer. All are opened at the same time."""
+    done: dict[tuple[int, int], ToolSession] = {}
 
-    async def open_one(index: int, entry: HostedEntry) -> None:
-        done[index] = await entry.tool.open(entry.config, context.of(entry))
+    async def open_one(answer: int, index: int, entry: HostedEntry) -> None:
+        done[answer, index] = await entry.tool.open(entry.config, context.of(entry))
 
     try:
         async with asyncio.TaskGroup() as tasks:
-            for index, entry in enumerate(entries):
-                tasks.create_task(open_one(index, entry))
+            for answer in range(answers):
+                for index, entry in enumerate(entries):
+                    tasks.create_task(open_one(answer, index, entry))
     except BaseExceptionGroup as group:
         await close(done.values())
         raise group.exceptions[0] from None
     except BaseException:
         await close(done.values())
         raise
-    return tuple(done[index] for index in range(len(entries)))
+    return tuple(
+        tuple(done[answer, index] for index in range(len(entries))) for answer in range(answers)
+    )

@@ -7,13 +7,14 @@ https://openrouter.ai/docs/use-cases/reasoning-tokens for the `reasoning` object
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from adapters.base import SamplingParams
 from harmony.messages import Effort, SystemContent, ToolNamespace
 from harmony.vocab import VOCAB_SIZE
 from server.schemas.fields import digits, invalid, mapping, optional_boolean, string
 from server.schemas.sampling import SamplingFields
+from server.summaries.base import Detail
 
 TEMPERATURE = 1.0
 TOP_P = 1.0
@@ -31,6 +32,15 @@ REPETITION_PENALTIES = (0.01, 100.0)
 """The allowed range. No API has an upper bound, but beyond these logits may overflow."""
 
 _TIERS = {"priority": -1, "flex": 1}
+_DETAILS: Mapping[Any, Detail] = {
+    "auto": "auto",
+    "concise": "concise",
+    "detailed": "detailed",
+}
+SummariesWhen = Literal["never", "requested", "default"]
+"""Which answers have summaries of their reasoning: none, those whose requests ask for them, or all
+whose requests do not refuse them."""
+
 _VERBOSITY = {
     "low": "Keep the final answer short.",
     "high": "Make the final answer detailed.",
@@ -165,6 +175,21 @@ def read_reasoning(
     hidden = (include is False) if exclude is None else exclude
     limit = None if not budget else min(budget, _MAX_BUDGET)
     return Reasoning(level, limit, hidden, param)
+
+
+def read_summary(
+    value: Any, when: SummariesWhen, *, is_given: bool, param: str = "reasoning.summary"
+) -> Detail | None:
+    """How long the summaries of the answer's reasoning are, None for no summaries.
+
+    value: the request's field, null for no summaries. is_given: whether the request has it.
+    Raises InvalidRequest for an unknown value.
+    """
+    if value is not None and not (isinstance(value, str) and value in _DETAILS):
+        raise invalid(param, f"expected one of {', '.join(_DETAILS)}")
+    if when == "never":
+        return None
+    return _DETAILS.get(value) if is_given or when == "requested" else "auto"
 
 
 def derived_seed(seed: int | None, index: int) -> int | None:

@@ -19,6 +19,7 @@ from server.inbound.options import (
     read_reasoning,
     read_sampling,
     read_stop,
+    read_summary,
     system_content,
     verbosity_hint,
 )
@@ -38,6 +39,7 @@ from server.store.responses.base import (
     StoreUnavailable,
     ToolState,
 )
+from server.summaries.base import Detail
 from server.tools.base import AnsweredCall
 
 LOGPROBS = "message.output_text.logprobs"
@@ -211,6 +213,7 @@ def _compile(
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
         max_tool_calls=request.max_tool_calls,
+        summary=None if reasoning.effort is None else _summary(request, context),
     )
     constraint_request = ConstraintRequest(
         tools,
@@ -230,6 +233,16 @@ def _reasoning(request: CreateResponse) -> Reasoning:
     value = request.reasoning
     fields = {"effort": value.effort, "max_tokens": value.max_tokens} if value else None
     return read_reasoning(fields, max_tokens=request.max_output_tokens)
+
+
+def _summary(request: CreateResponse, context: CompileContext) -> Detail | None:
+    value = request.reasoning
+    if value is None:
+        return read_summary(None, context.summaries, is_given=False)
+    is_given = not value.model_fields_set.isdisjoint(("summary", "generate_summary"))
+    return read_summary(
+        value.summary or value.generate_summary, context.summaries, is_given=is_given
+    )
 
 
 def _instructions(request: CreateResponse) -> str | None:

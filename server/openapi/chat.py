@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.openapi.common import Metadata, Page, TokenLogprob
-from server.openapi.responses import UnservedTools
+from server.openapi.responses import SummaryUsage, UnservedTools
 from server.schemas.chat import SEAL_FORMAT
 from server.schemas.descriptions import described
 from server.schemas.messages import CustomCall, FunctionCall
@@ -38,7 +38,20 @@ class SealedReasoningDetail(TypedDict):
     id: str
 
 
-ReasoningDetail = TypeAliasType("ReasoningDetail", ReasoningTextDetail | SealedReasoningDetail)
+@described
+class SummaryReasoningDetail(TypedDict):
+    """A part of the summary of the chain of thought, where the request asks for it."""
+
+    type: Literal["reasoning.summary"]
+    summary: str
+    index: int
+    format: str
+    id: str
+
+
+ReasoningDetail = TypeAliasType(
+    "ReasoningDetail", ReasoningTextDetail | SummaryReasoningDetail | SealedReasoningDetail
+)
 
 
 @described
@@ -70,7 +83,7 @@ class CompletionMessage(TypedDict):
     annotations: list[Any]
     """Always empty."""
     reasoning: NotRequired[str]
-    """The chain of thought, where it is shown."""
+    """The chain of thought, where it is shown, or its summary, where only that is shown."""
     reasoning_content: NotRequired[str]
     """As `reasoning`, where the server runs with `--reasoning-content true`."""
     reasoning_details: NotRequired[list[ReasoningDetail]]
@@ -148,6 +161,8 @@ class ChatHead(CompletionHead):
     """What chat completions and their chunks have in common."""
 
     service_tier: Tier
+    summary_usage: NotRequired[SummaryUsage]
+    """Extension: what summaries took; only where a model wrote any."""
     unserved_tools: NotRequired[UnservedTools]
     """Extension: the kinds of the request's tools that this server does not have."""
     prompt_token_ids: NotRequired[list[int]]

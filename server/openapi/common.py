@@ -1,9 +1,11 @@
 """What answers of all APIs have in common, and the answers of the small endpoints."""
 
-from typing import Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
+from server.outbound.previews import PREVIEW_FIELD
 from server.schemas.descriptions import described
 
 Metadata = dict[str, str]
@@ -142,6 +144,34 @@ class Conversation(TypedDict):
 
 
 @described
+class Page(TypedDict):
+    """What all lists have. `after` with `last_id` gives the next page."""
+
+    object: Literal["list"]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+Preview = Annotated[str | None, Field(alias=PREVIEW_FIELD)]
+
+
+@described
+class ListedConversation(Conversation):
+    """A conversation in a list."""
+
+    preview: Preview
+    """The beginning of the text of its first item; null if it has none, or if it is large."""
+
+
+@described
+class ConversationPage(Page):
+    """A page of conversations."""
+
+    data: list[ListedConversation]
+
+
+@described
 class DeletedResponse(TypedDict):
     """The response is deleted."""
 
@@ -166,13 +196,3 @@ class DeletedChatCompletion(TypedDict):
     id: str
     object: Literal["chat.completion.deleted"]
     deleted: Literal[True]
-
-
-@described
-class Page(TypedDict):
-    """What all lists have. `after` with `last_id` gives the next page."""
-
-    object: Literal["list"]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool

@@ -70,7 +70,8 @@ def openapi() -> Fields:
         if operation.has_head:
             path["head"] = _head(described)
     for socket in SOCKETS:
-        paths.setdefault(socket.path, {})["get"] = _socket(socket, schemas)
+        get = paths[socket.path]["get"]
+        paths[socket.path]["get"] = _with_socket(get, socket, schemas)
     error = schemas.of(common.Error)
     return {
         "openapi": OPENAPI,
@@ -258,15 +259,15 @@ def _head(get: Fields) -> Fields:
     }
 
 
-def _socket(socket: Socket, schemas: _Schemas) -> Fields:
+def _with_socket(get: Fields, socket: Socket, schemas: _Schemas) -> Fields:
+    """The GET of a path that opens a WebSocket, too."""
+    description = f"{get.get('description', '')}\n\n{socket.summary} {socket.description}"
     return {
-        "operationId": socket.name,
-        "tags": [socket.tag],
-        "summary": socket.summary,
-        "description": socket.description,
+        **get,
+        "description": description.strip(),
         "responses": {
             "101": {"description": "The connection is a WebSocket from here on."},
-            **{str(status): _error(status) for status in (401, 403, 421, 431, 503)},
+            **get["responses"],
         },
         "x-websocket": {
             "receives": schemas.of(socket.receives),

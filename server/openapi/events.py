@@ -8,7 +8,13 @@ from typing import Literal, NotRequired
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.openapi.common import ErrorObject, TokenLogprob
-from server.openapi.responses import OutputItem, OutputText, ReasoningText, Response
+from server.openapi.responses import (
+    OutputItem,
+    OutputText,
+    ReasoningText,
+    Response,
+    SummaryText,
+)
 from server.schemas.descriptions import described
 from server.schemas.responses import CreateResponse
 
@@ -103,6 +109,47 @@ class ReasoningDoneEvent(InPart):
 
 
 @described
+class InSummary(InItem):
+    """Where in the summary of an item of reasoning an event belongs."""
+
+    summary_index: int
+
+
+@described
+class SummaryPartAddedEvent(InSummary):
+    """A part of a summary begins."""
+
+    type: Literal["response.reasoning_summary_part.added"]
+    part: SummaryText
+
+
+@described
+class SummaryDeltaEvent(InSummary):
+    """More text of a part of a summary."""
+
+    type: Literal["response.reasoning_summary_text.delta"]
+    delta: str
+
+
+@described
+class SummaryDoneEvent(InSummary):
+    """The whole text of a part of a summary."""
+
+    type: Literal["response.reasoning_summary_text.done"]
+    text: str
+
+
+@described
+class SummaryPartDoneEvent(InSummary):
+    """A part of a summary is whole, or was not written in time."""
+
+    type: Literal["response.reasoning_summary_part.done"]
+    part: SummaryText
+    status: NotRequired[Literal["incomplete"]]
+    """Only where the part was not written in time."""
+
+
+@described
 class CallDeltaEvent(InItem):
     """More of a call's arguments, or of a custom tool's input."""
 
@@ -155,6 +202,10 @@ ResponseStreamEvent = TypeAliasType(
         | TextDoneEvent
         | ReasoningDeltaEvent
         | ReasoningDoneEvent
+        | SummaryPartAddedEvent
+        | SummaryDeltaEvent
+        | SummaryDoneEvent
+        | SummaryPartDoneEvent
         | CallDeltaEvent
         | FunctionCallDoneEvent
         | CustomToolCallDoneEvent

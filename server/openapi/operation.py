@@ -48,10 +48,8 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A WebSocket. OpenAPI has none: it is described as the GET that opens it."""
+    """A WebSocket. OpenAPI has none: the GET of its path is described as what opens it, too."""
 
-    name: str
-    tag: str
     path: str
     summary: str
     description: str

@@ -18,6 +18,11 @@ FOLLOWING = (
         "With `stream`: the number of the last event that the client has.",
         {"type": "integer", "minimum": 0},
     ),
+    Query(
+        "include[]",
+        "`gpt_oss:record`: with the record of the tokens, even if it was not asked for before.",
+        {"type": "array", "items": {"type": "string"}},
+    ),
 )
 STORED_CHAT = (
     Query("model", "Only completions of this model.", {"type": "string"}),
@@ -81,6 +86,16 @@ RESPONSES = (
         errors=(404,),
     ),
     Operation(
+        "listResponses",
+        _RESPONSES,
+        "get",
+        "/v1/responses",
+        "Lists the responses that no other response continues.",
+        responses.ResponsePage,
+        "An extension of this server. Responses of conversations are not listed.",
+        query=(*PAGING, order("desc")),
+    ),
+    Operation(
         "retrieveResponse",
         _RESPONSES,
         "get",
@@ -133,6 +148,16 @@ CONVERSATIONS = (
         body=CreateConversation,
         body_required=False,
         errors=(404,),
+    ),
+    Operation(
+        "listConversations",
+        _CONVERSATIONS,
+        "get",
+        "/v1/conversations",
+        "Lists the conversations.",
+        common.ConversationPage,
+        "An extension of this server.",
+        query=(*PAGING, order("desc")),
     ),
     Operation(
         "retrieveConversation",
@@ -388,8 +413,6 @@ SERVER = (
 OPERATIONS = (*RESPONSES, *CONVERSATIONS, *CHAT, *FILES, *CONTAINERS, *RAW_PROMPTS, *SERVER)
 SOCKETS = (
     Socket(
-        "openResponsesSocket",
-        _RESPONSES,
         "/v1/responses",
         "Opens a WebSocket that makes responses one after another.",
         "Each message of the client is a `response.create`. The server answers with the events of "

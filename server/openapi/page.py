@@ -69,7 +69,7 @@ def _tags(document: Fields) -> Iterator[str]:
 
 def _operation(document: Fields, path: str, method: str, operation: Fields) -> str:
     socket = operation.get("x-websocket")
-    shown = "WebSocket" if socket else method.upper()
+    shown = f"{method.upper()}{', WebSocket' if socket else ''}"
     parts = [_prose(operation.get("description", ""))]
     if operation.get("security") == []:
         parts.append("<p>No key is needed.</p>")
@@ -79,7 +79,7 @@ def _operation(document: Fields, path: str, method: str, operation: Fields) -> s
         needed = "" if body["required"] else " (may be left out)"
         parts.append(f"<h3>Request{needed}</h3>{_content(body['content'])}")
     if socket:
-        parts.append(f"<p>The client sends {type_of(socket['receives'])}. ")
+        parts.append(f"<p>Over a WebSocket the client sends {type_of(socket['receives'])}. ")
         parts.append(f"The server sends {type_of(socket['sends'])}.</p>")
     parts.append("<h3>Answers</h3>")
     parts += [_answer(status, each) for status, each in operation["responses"].items()]

@@ -5,12 +5,13 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
-from server.openapi.common import ItemStatus, Metadata, Page, TokenLogprob
+from server.openapi.common import ItemStatus, Metadata, Page, Preview, TokenLogprob
+from server.openapi.record import SamplingRecord
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.descriptions import described
 from server.schemas.hosted_tools import EchoedHostedTool
 from server.schemas.items import InputItem
-from server.schemas.responses import ConversationId
+from server.schemas.responses import RECORD, ConversationId
 from server.schemas.tools import (
     CustomTool,
     FunctionTool,
@@ -19,8 +20,36 @@ from server.schemas.tools import (
     NamespaceTool,
     TextFormat,
 )
+from server.summaries.base import SUMMARY_USAGE_FIELD
 
 UnservedTools = Annotated[list[str], Field(alias=UNSERVED_TOOLS_FIELD)]
+
+
+@described
+class SummaryParts(TypedDict):
+    """How many parts of summaries ended in which way."""
+
+    written: int
+    withheld: int
+    """They would have shown what must not be shown."""
+    skipped: int
+    """The engine had no free slot."""
+    failed: int
+    late: int
+    """They were not there when the reasoning had ended and the patience of the answer was over."""
+
+
+@described
+class SummaryUsageObject(TypedDict):
+    """The tokens of a model that wrote summaries. They are not part of `usage`."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    parts: SummaryParts
+
+
+SummaryUsage = Annotated[SummaryUsageObject, Field(alias=SUMMARY_USAGE_FIELD)]
 
 
 @described
@@ -57,14 +86,22 @@ class OutputMessage(TypedDict):
 
 
 @described
+class SummaryText(TypedDict):
+    """A part of a summary: Markdown that begins with a bold title."""
+
+    type: Literal["summary_text"]
+    text: str
+
+
+@described
 class ReasoningItem(TypedDict):
     """The model's chain of thought. It has no content where the server hides it."""
 
     type: Literal["reasoning"]
     id: str
     status: ItemStatus
-    summary: list[Any]
-    """Always empty."""
+    summary: list[SummaryText]
+    """Empty where the request asks for no summary, or the server makes none."""
     content: list[ReasoningText]
     encrypted_content: NotRequired[str]
     """Sealed, for a client that stores it, where `include` asks for it."""
@@ -212,12 +249,16 @@ class Response(TypedDict):
     user: NotRequired[str]
     tool_usage: NotRequired[dict[str, Any]]
     """The calls of hosted tools by type, once the response has ended; only with such tools."""
+    summary_usage: NotRequired[SummaryUsage]
+    """Extension: what summaries took, once the response has ended; only where a model wrote any."""
     unserved_tools: NotRequired[UnservedTools]
     """Extension: the kinds of the request's tools that this server does not have."""
     prompt_token_ids: NotRequired[list[int]]
     """Extension, where `return_token_ids` asks for it."""
     token_ids: NotRequired[list[int]]
     """Extension, where `return_token_ids` asks for it: what was sampled."""
+    record: NotRequired[Annotated[SamplingRecord, Field(alias=RECORD)]]
+    """Extension, where `include` asks for it."""
 
 
 @described
@@ -243,6 +284,30 @@ class Compaction(TypedDict):
 
 StoredItem = TypeAliasType("StoredItem", OutputItem | InputItem | CompactionItem)
 """An item of either side. Those of requests are as clients sent them, with `id` and `status`."""
+
+
+@described
+class ListedResponse(TypedDict):
+    """A response in a list, without what may be large."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    """In Unix seconds."""
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+    background: bool
+    model: str
+    previous_response_id: str | None
+    metadata: Metadata
+    preview: Preview
+    """The beginning of the text of its first input item; null if it has none, or if it is large."""
+
+
+@described
+class ResponsePage(Page):
+    """A page of responses."""
+
+    data: list[ListedResponse]
 
 
 @described

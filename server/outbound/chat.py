@@ -18,6 +18,8 @@ from server.generation.runs import WireEvent
 from server.generation.turn_events import (
     CallEnded,
     MessageClosed,
+    SummaryTotals,
+    SummaryWritten,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -33,6 +35,7 @@ from server.outbound.deltas import (
     Reasoning,
     ToolCall,
     seal_detail,
+    summary_detail,
 )
 from server.outbound.hosted.usage import CallCounter
 from server.outbound.logprobs import logprob_entries
@@ -87,6 +90,8 @@ class ChatOutbound:
     ) -> None:
         self.usage: Usage
         """The answer's usage; set by the `TurnFinished` event."""
+        self.summaries: SummaryTotals | None = None
+        """What a model did for the summaries of the reasoning."""
         self.call_counter = CallCounter(plan)
         """The calls that the server ran in this answer."""
         self.output_up_to_call: dict[str, tuple[Message, ...]] = {}
@@ -104,7 +109,7 @@ class ChatOutbound:
         self._citations = citations
         self._withheld: list[dict[str, Any]] = []  # the logprobs of withheld text
         self._reasoning = Reasoning(alias=options.alias)
-        self._seals = 0
+        self._details = 0
         self._calls = 0
         self._field: Field | None = None
         self._shows_logprobs = False
@@ -135,6 +140,8 @@ class ChatOutbound:
                 return self._close_message(event.header, event.message)
             case TurnFinished():
                 return self._finish(event)
+            case SummaryWritten():
+                return self._summary_chunks(event)
             case CallEnded():
                 self.call_counter.add(event)
                 self._messages.append(event.message)
@@ -198,11 +205,23 @@ class ChatOutbound:
             self.output_up_to_call[self._field.id] = tuple(self._messages)
         if self._render_options.seal is None or not self._is_reasoning(header):
             return self._withheld_chunks()
-        # Index 0 belongs to the text of the reasoning if that is shown.
-        index = self._seals + (not self._render_options.hide_reasoning)
-        self._seals += 1
-        detail = seal_detail(self._render_options.seal(message), index)
+        detail = seal_detail(self._render_options.seal(message), self._next_detail())
         return [self._chunk({"reasoning_details": [detail]})]
+
+    def _summary_chunks(self, part: SummaryWritten) -> list[WireEvent]:
+        """The chunk with a part of a summary. One that is not there in time has none."""
+        if not part.text:
+            return []
+        index = self._next_detail()
+        if self._render_options.hide_reasoning:
+            return [self._chunk(self._reasoning.summary_delta(part, index))]
+        return [self._chunk({"reasoning_details": [summary_detail(part, index)]})]
+
+    def _next_detail(self) -> int:
+        """The index of the next whole entry of `reasoning_details`."""
+        # Index 0 belongs to the text of the reasoning if that is shown.
+        self._details += 1
+        return self._details - self._render_options.hide_reasoning
 
     def _is_reasoning(self, header: Header) -> bool:
         """Whether `reasoning` shows the message: analysis, and preambles where content is JSON."""
@@ -225,6 +244,7 @@ class ChatOutbound:
 
     def _finish(self, event: TurnFinished) -> list[WireEvent]:
         self.usage = event.usage
+        self.summaries = event.summaries
         is_empty = not self._calls and self._content.is_empty
         last = self._chunk({"content": ""} if is_empty else {}, self._finish_reason(event))
         if self._render_options.show_ids:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from server.generation.runs import WireEvent
-from server.outbound.deltas import reasoning_detail
+from server.outbound.deltas import TEXT_TYPE, reasoning_detail
 from server.schemas.chat import ALIAS
 
 _LAST_CHUNK_FIELDS = ("finish_reason", "token_ids")
@@ -29,7 +29,8 @@ class _Choice:
         self._content: list[str] = []
         self._annotations: list[dict[str, Any]] = []
         self._reasoning: list[str] = []
-        self._seals: list[dict[str, Any]] = []
+        self._details: list[dict[str, Any]] = []
+        self._shows_text = False
         self._alias = False
         self._calls: dict[int, _Call] = {}
         self._legacy: _Call | None = None
@@ -44,8 +45,12 @@ class _Choice:
         if (text := delta.get("reasoning")) is not None:
             self._reasoning.append(text)
             self._alias = ALIAS in delta
-        else:
-            self._seals += delta.get("reasoning_details", ())
+        for detail in delta.get("reasoning_details", ()):
+            # The text of the reasoning is one entry; all other entries are whole.
+            if detail["type"] == TEXT_TYPE:
+                self._shows_text = True
+            else:
+                self._details.append(detail)
         for part in delta.get("tool_calls", ()):
             self._calls.setdefault(part["index"], _Call()).add(part)
         if (part := delta.get("function_call")) is not None:
@@ -74,10 +79,11 @@ class _Choice:
             "refusal": None,
             "annotations": self._annotations,
         }
-        details = list(self._seals)
+        details = list(self._details)
         if self._reasoning:
             text = "".join(self._reasoning)
-            details.insert(0, reasoning_detail(text))
+            if self._shows_text:
+                details.insert(0, reasoning_detail(text))
             message |= {"reasoning": text, ALIAS: text} if self._alias else {"reasoning": text}
         if details:
             message["reasoning_details"] = details

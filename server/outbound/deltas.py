@@ -6,12 +6,19 @@ Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-to
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from server.generation.turn_events import SummaryWritten
 from server.ids import new_id
 from server.outbound.citations import OPEN, CitationRewriter, CitedText, url_fields
+from server.outbound.summary_parts import QUOTED_FIELD
 from server.replay.joining import BETWEEN_MESSAGES
 from server.schemas.chat import ALIAS, SEAL_FORMAT
 
 Delta = dict[str, Any]
+
+TEXT_TYPE = "reasoning.text"
+"""The type of raw reasoning in `reasoning_details`."""
+SUMMARY_TYPE = "reasoning.summary"
+"""The type of a summary in `reasoning_details`."""
 
 
 class Field(Protocol):
@@ -109,7 +116,18 @@ class Reasoning(JoinedText):
 
     def delta(self, text: str) -> Delta:
         text = self.push(text)
-        delta = {"reasoning": text, "reasoning_details": [reasoning_detail(text)]}
+        return self._delta(text, reasoning_detail(text))
+
+    def summary_delta(self, part: SummaryWritten, index: int) -> Delta:
+        """The delta with a part of a summary, where the summary is all that is shown.
+
+        index: its position in `reasoning_details`.
+        """
+        self.next_message()
+        return self._delta(self.push(part.text), summary_detail(part, index))
+
+    def _delta(self, text: str, detail: dict[str, Any]) -> Delta:
+        delta = {"reasoning": text, "reasoning_details": [detail]}
         return {**delta, ALIAS: text} if self._alias else delta
 
 
@@ -150,13 +168,25 @@ class LegacyCall:
 def reasoning_detail(text: str) -> dict[str, Any]:
     """OpenRouter's entry for raw reasoning without a signature."""
     return {
-        "type": "reasoning.text",
+        "type": TEXT_TYPE,
         "text": text,
         "signature": None,
         "id": None,
         "format": "unknown",
         "index": 0,
     }
+
+
+def summary_detail(part: SummaryWritten, index: int) -> dict[str, Any]:
+    """OpenRouter's entry for a part of a summary. index: its position in `reasoning_details`."""
+    detail = {
+        "type": SUMMARY_TYPE,
+        "summary": part.text,
+        "id": new_id("rs"),
+        "format": "unknown",
+        "index": index,
+    }
+    return {**detail, QUOTED_FIELD: True} if part.quotes else detail
 
 
 def seal_detail(seal: str, index: int) -> dict[str, Any]:

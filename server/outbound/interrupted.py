@@ -9,6 +9,7 @@ from server.outbound.failure import error_event
 from server.outbound.fold import fold
 from server.outbound.hosted.kinds import ITEMS, interrupted
 from server.outbound.items import closing_events
+from server.outbound.summary_parts import interrupted_summary, is_summary_event
 
 REASON = "The server that made this response stopped before it was finished."
 
@@ -50,7 +51,9 @@ def _close_open_item(events: Sequence[WireEvent]) -> list[WireEvent]:
     deltas = [
         event
         for event in events
-        if event.get("item_id") == item["id"] and event["type"].endswith(".delta")
+        if event.get("item_id") == item["id"]
+        and event["type"].endswith(".delta")
+        and not is_summary_event(event)
     ]
     annotations = [
         event["annotation"]
@@ -59,10 +62,14 @@ def _close_open_item(events: Sequence[WireEvent]) -> list[WireEvent]:
         and event["type"] == "response.output_text.annotation.added"
     ]
     ended = {**item, **_body(item, deltas, annotations), "status": "incomplete"}
+    ending: list[WireEvent] = []
+    if item["type"] == "reasoning":
+        ending, fields = interrupted_summary(item["id"], events)
+        ended |= fields
     closing = closing_events(index, ended)
     shown = {event["type"] for event in events if event.get("item_id") == item["id"]}
     # The text of a hosted call may have been complete before its tool ran.
-    return [event for event in closing if event["type"] not in shown]
+    return [*ending, *(event for event in closing if event["type"] not in shown)]
 
 
 def _body(

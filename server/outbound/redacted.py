@@ -1,26 +1,34 @@
 """Remove raw reasoning from stored objects, for a server that hides it.
 
 The objects may have been stored while raw reasoning was shown. Its text becomes empty, and no event
-or part is removed: sequence numbers have no gap, and clients can resume after any of them.
+or part is removed: sequence numbers have no gap, and clients can resume after any of them. The same
+applies to summaries that quote the reasoning. Summaries of a model stay.
 """
 
 from typing import Any
 
 from server.generation.runs import WireEvent
+from server.outbound.summary_parts import QUOTED_FIELD
+from server.replay.joining import join_texts
 from server.schemas.chat import ALIAS
+from server.schemas.responses import RECORD
 
 _COMPLETION_FIELDS = frozenset({"prompt_token_ids"})
 _CHOICE_FIELDS = frozenset({"token_ids"})
-_RESPONSE_FIELDS = _COMPLETION_FIELDS | _CHOICE_FIELDS
+_RESPONSE_FIELDS = _COMPLETION_FIELDS | _CHOICE_FIELDS | {RECORD}
 _MESSAGE_FIELDS = frozenset({"reasoning", "reasoning_details", ALIAS})
 _SEALED_TYPE = "reasoning.encrypted"
+_SUMMARY_TYPE = "reasoning.summary"
 
 
 def redacted_item(item: dict[str, Any]) -> dict[str, Any]:
     """An input or output item. `encrypted_content` stays, because clients cannot read it."""
-    if item["type"] != "reasoning" or not item.get("content"):
+    if item["type"] != "reasoning":
         return item
-    return {**item, "content": [{"type": "reasoning_text", "text": ""}]}
+    content = {"content": [{"type": "reasoning_text", "text": ""}]} if item.get("content") else {}
+    if item.get(QUOTED_FIELD):
+        content["summary"] = [{**part, "text": ""} for part in item["summary"]]
+    return {**item, **content}
 
 
 def redacted_response(response: dict[str, Any]) -> dict[str, Any]:
@@ -36,6 +44,12 @@ def redacted_event(event: WireEvent) -> WireEvent:
             return {**event, "delta": ""}
         case {"type": "response.reasoning_text.done"}:
             return {**event, "text": ""}
+        case {"type": "response.reasoning_summary_text.delta"} if event.get(QUOTED_FIELD):
+            return {**event, "delta": ""}
+        case {"type": "response.reasoning_summary_text.done"} if event.get(QUOTED_FIELD):
+            return {**event, "text": ""}
+        case {"part": {"type": "summary_text"} as part} if event.get(QUOTED_FIELD):
+            return {**event, "part": {**part, "text": ""}}
         case {"part": {"type": "reasoning_text"} as part}:
             return {**event, "part": {**part, "text": ""}}
         case {"item": item}:
@@ -52,11 +66,25 @@ def redacted_message(message: dict[str, Any]) -> dict[str, Any]:
     """
     details = message.get("reasoning_details")
     entries = details if isinstance(details, list) else []
-    sealed = [
-        entry for entry in entries if isinstance(entry, dict) and entry.get("type") == _SEALED_TYPE
-    ]
+    kept = [entry for entry in entries if isinstance(entry, dict) and _may_be_shown(entry)]
     shown = _without(message, _MESSAGE_FIELDS)
-    return {**shown, "reasoning_details": sealed} if sealed else shown
+    return {**shown, **_summary_fields(message, kept), "reasoning_details": kept} if kept else shown
+
+
+def _may_be_shown(entry: dict[str, Any]) -> bool:
+    """Whether an entry of `reasoning_details` is sealed, or a summary that was screened."""
+    kind = entry.get("type")
+    return kind == _SEALED_TYPE or (kind == _SUMMARY_TYPE and not entry.get(QUOTED_FIELD))
+
+
+def _summary_fields(message: dict[str, Any], kept: list[dict[str, Any]]) -> dict[str, Any]:
+    """The text fields of a message whose reasoning is shown as its summary.
+
+    kept: the entries of its `reasoning_details` that stay.
+    """
+    summaries = [entry["summary"] for entry in kept if isinstance(entry.get("summary"), str)]
+    text = join_texts(summaries)
+    return {name: text for name in ("reasoning", ALIAS) if text and name in message}
 
 
 def redacted_completion(completion: dict[str, Any]) -> dict[str, Any]:

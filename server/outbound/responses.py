@@ -18,6 +18,7 @@ from server.generation.turn_events import (
     CallEvent,
     CallStarted,
     MessageClosed,
+    SummaryWritten,
     TextDelta,
     TurnEvent,
     TurnFinished,
@@ -30,7 +31,10 @@ from server.outbound.hosted.item import HostedItem, Include
 from server.outbound.hosted.kinds import hosted_item
 from server.outbound.hosted.mcp import UnapprovedItem, approval_events, opening_events
 from server.outbound.hosted.usage import CallCounter
-from server.outbound.items import OutputItem, Status, output_item
+from server.outbound.items import OutputItem, ReasoningItem, Status, output_item
+from server.outbound.record import record_fields
+from server.outbound.usage import summary_usage
+from server.schemas.responses import RECORD
 from server.tools.base import ApprovalRequested, CreatedFile, ToolCall, ToolProgress
 
 
@@ -153,6 +157,9 @@ class ResponsesOutbound:
                 return self._open_item.delta(event.text, event.logprobs)
             case MessageStarted():
                 return self._begin_item(event)
+            case SummaryWritten():
+                assert isinstance(self._open_item, ReasoningItem)
+                return self._open_item.add_summary(event)
             case MessageClosed():
                 return self._close_message(event)
             case TurnFinished():
@@ -247,9 +254,15 @@ class ResponsesOutbound:
         return events
 
     def _finish(self, event: TurnFinished) -> list[WireEvent]:
-        fields: dict[str, Any] = {"usage": _usage(event.usage), **self._calls.tool_usage()}
+        fields: dict[str, Any] = {
+            "usage": _usage(event.usage),
+            **self._calls.tool_usage(),
+            **summary_usage([event.summaries]),
+        }
         if self._show_ids:
             fields |= {"prompt_token_ids": event.prompt_token_ids, "token_ids": event.token_ids}
+        if event.record is not None:
+            fields[RECORD] = record_fields(event, event.record)
         if event.reason == "length":
             details = {"reason": "max_output_tokens"}
             terminal = self._terminal_event(

@@ -1,9 +1,10 @@
-"""The `usage` object of Chat and the legacy completions."""
+"""The `usage` object of Chat and the legacy completions, and the usage of summaries in all APIs."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from server.generation.turn_events import Usage
+from server.generation.turn_events import SummaryTotals, Usage
+from server.summaries.base import OUTCOMES, SUMMARY_USAGE_FIELD
 
 
 def usage_object(prompts: Iterable[Usage], samples: Iterable[Usage]) -> dict[str, Any]:
@@ -34,3 +35,18 @@ def usage_object(prompts: Iterable[Usage], samples: Iterable[Usage]) -> dict[str
             "rejected_prediction_tokens": 0,
         },
     }
+
+
+def summary_usage(answers: Iterable[SummaryTotals | None]) -> dict[str, Any]:
+    """The field with the usage of the summaries of all answers; none where no model wrote any.
+
+    These tokens are not part of the answers' own usage.
+    """
+    totals = [each for each in answers if each is not None]
+    if not totals:
+        return {}
+    read = sum(each.usage.input for each in totals)
+    sampled = sum(each.usage.output for each in totals)
+    tokens = {"input_tokens": read, "output_tokens": sampled, "total_tokens": read + sampled}
+    parts = {name: sum(each.counts.get(name, 0) for each in totals) for name in OUTCOMES}
+    return {SUMMARY_USAGE_FIELD: {**tokens, "parts": parts}}

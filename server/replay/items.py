@@ -312,8 +312,15 @@ def _phase(value: Any, param: str) -> Channel | None:
 
 def _reasoning(item: Item, where: str) -> Message | None:
     content = item.get("content")
+    if isinstance(content, list) and any(map(_is_summary, content)):
+        # Summaries are never given back to the model.
+        content = [part for part in content if not _is_summary(part)] or None
     text = "" if content is None else text_of(content, f"{where}.content", separator="")
     return Message(Author(Role.ASSISTANT), text, Channel.ANALYSIS) if text else None
+
+
+def _is_summary(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "summary_text"
 
 
 def _call(item: Item, where: str) -> Message:

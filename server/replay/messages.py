@@ -49,11 +49,13 @@ def read_messages(
     *,
     messages_up_to_call: MessagesUpToCall = NO_CALLS,
     unseal: Unseal = refuse_seal,
+    text_is_summary: bool = False,
 ) -> list[Message]:
     """The request's messages in order. Raises InvalidRequest naming the message's field.
 
     messages_up_to_call: the calls that this server made. Unchanged turns get their sampled tokens,
     and reasoning that the client dropped. unseal: decrypts reasoning that the client stored.
+    text_is_summary: as in `reasoning_of`.
     """
     received = array(value, param)
     if not received:
@@ -75,7 +77,8 @@ def read_messages(
                 messages.append(_user(message, where))
             case "assistant":
                 output = list(_assistant(message, where, recipients, before_call[index]))
-                turn = [*reasoning_of(message, where, unseal), *output]
+                reasoning = reasoning_of(message, where, unseal, text_is_summary=text_is_summary)
+                turn = [*reasoning, *output]
                 messages.extend(restore_turn(turn, _sampled(message, messages_up_to_call)))
             case "tool" | "function":
                 messages.append(_result(message, where, recipients))

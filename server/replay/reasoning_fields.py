@@ -3,7 +3,7 @@
 Source: https://openrouter.ai/docs/use-cases/reasoning-tokens
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -13,19 +13,22 @@ from server.schemas.chat import ALIAS, SEAL_FORMAT
 from server.schemas.fields import array, mapping, optional_string, string
 
 
-def reasoning_of(message: dict[str, Any], where: str, unseal: Unseal) -> list[Message]:
+def reasoning_of(
+    message: dict[str, Any], where: str, unseal: Unseal, *, text_is_summary: bool = False
+) -> list[Message]:
     """The reasoning messages of an assistant's message: none, one, or one for each seal.
 
     Sealed messages are used, with their token ids, unless the text beside them differs: then the
-    client changed it, and the text is used. unseal: decrypts a seal. Raises InvalidRequest naming
-    the field.
+    client changed it, and the text is used. unseal: decrypts a seal. text_is_summary: whether
+    `reasoning` and `reasoning_content` hold summaries, as where clients get no raw reasoning.
+    Summaries are never used. Raises InvalidRequest naming the field.
     """
     value = message.get("reasoning_details")
     listed = [] if value is None else array(value, f"{where}.reasoning_details")
     params = (f"{where}.reasoning_details.{index}" for index in range(len(listed)))
     details = [(param, mapping(item, param)) for param, item in zip(params, listed, strict=True)]
     sealed = [unseal(data, param) for data, param in _seals(details).items()]
-    text = _text(message, where, details)
+    text = _text(message, where, details, text_is_summary=text_is_summary)
     if sealed and text in ("", join_texts(str(each.content) for each in sealed)):
         return sealed
     return [Message(Author(Role.ASSISTANT), text, Channel.ANALYSIS)] if text else []
@@ -41,11 +44,18 @@ def _seals(details: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, str]:
 
 
 def _text(
-    message: dict[str, Any], where: str, details: Iterable[tuple[str, dict[str, Any]]]
+    message: dict[str, Any],
+    where: str,
+    details: Sequence[tuple[str, dict[str, Any]]],
+    *,
+    text_is_summary: bool,
 ) -> str:
-    """The text of the first field that has any; summaries are ignored, as only others make them."""
+    """The raw reasoning: the text of the first field that has any."""
+    types = {detail.get("type") for _, detail in details if isinstance(detail.get("type"), str)}
+    is_summary = text_is_summary or ("reasoning.summary" in types and "reasoning.text" not in types)
     for field in ("reasoning", ALIAS):
-        if text := optional_string(message.get(field), f"{where}.{field}"):
+        text = optional_string(message.get(field), f"{where}.{field}")
+        if text and not is_summary:
             return text
     return "".join(
         optional_string(detail.get("text"), f"{param}.text") or ""

@@ -14,7 +14,7 @@ from server.ids import new_id
 from server.outbound.fold import fold
 from server.outbound.listing import complete_item
 from server.replay import items
-from server.schemas.responses import CompactResponse, CreateResponse
+from server.schemas.responses import CompactResponse, CreateResponse, Reasoning
 from server.store.responses.base import StoredResponse
 
 SUMMARY_PROMPT = """\
@@ -39,6 +39,7 @@ def summary_request(request: CompactResponse) -> CreateResponse:
         instructions=request.instructions,
         previous_response_id=request.previous_response_id,
         prompt_cache_key=request.prompt_cache_key,
+        reasoning=Reasoning(summary=None),
         store=False,
     )
 

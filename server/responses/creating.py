@@ -10,6 +10,7 @@ from server.context import Context
 from server.errors import InvalidRequest
 from server.generation.loop import LastEvents
 from server.generation.plan import TurnPlan
+from server.generation.recording import Recorder
 from server.generation.runs import Run, WireEvent
 from server.ids import new_id
 from server.inbound.grammar import Constraint
@@ -20,7 +21,7 @@ from server.outbound.responses import ResponsesOutbound
 from server.persistence.response_journal import Ended, ResponseJournal
 from server.replay.sealed_items import INCLUDE
 from server.responses.response_object import response_object
-from server.schemas.responses import CreateResponse
+from server.schemas.responses import RECORD, CreateResponse
 from server.store.responses.base import StoredResponse
 from server.tools.base import ToolSession, tool_state
 
@@ -47,6 +48,12 @@ def _check(request: CreateResponse, context: Context) -> None:
         raise InvalidRequest("A background response is stored.", param="store")
     if request.return_token_ids:
         refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
+    if _is_recorded(request):
+        refuse_if_reasoning_hidden(context.settings, f"'{RECORD}'", param="include")
+
+
+def _is_recorded(request: CreateResponse) -> bool:
+    return RECORD in (request.include or ())
 
 
 async def create(
@@ -102,6 +109,7 @@ async def create(
             sessions=sessions,
             last_events=_remembering(context, owner, response_id, outbound, sessions),
             answered=compiled.answered,
+            recorder=Recorder() if _is_recorded(request) else None,
         )
     else:
         await compiled.close()

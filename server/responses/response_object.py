@@ -97,9 +97,10 @@ def _text(request: CreateResponse) -> dict[str, Any]:
 def _reasoning(request: CreateResponse, compiled: CompiledResponse) -> dict[str, Any]:
     effort = compiled.plan.effort
     requested = request.reasoning
+    requested_summary = requested and (requested.summary or requested.generate_summary)
     echoed = {
         "effort": "none" if effort is None else effort.value,
-        "summary": (requested and (requested.summary or requested.generate_summary)) or None,
+        "summary": compiled.plan.summary or requested_summary or None,
     }
     if requested and requested.context:
         echoed["context"] = "all_turns" if requested.context == "all_turns" else "current_turn"

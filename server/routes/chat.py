@@ -30,6 +30,7 @@ from server.outbound.citations import CitationRewriter, log_dropped, rewriters
 from server.outbound.hosted.usage import server_tool_use
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.stored_chat import stored_chat_completion
+from server.outbound.usage import summary_usage
 from server.persistence.completion_journal import ChatCompletionJournal
 from server.replay.sealed_items import INCLUDE
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
@@ -71,7 +72,8 @@ async def create_chat_completion(request: Request) -> Response:
         log_dropped(completion_id, sum(outbound.dropped_citations for outbound in outbounds))
         usages = [outbound.usage for outbound in outbounds]
         more = server_tool_use([outbound.call_counter for outbound in outbounds])
-        return [usage_chunk(shared, usages, per_prompt=len(usages), more=more)]
+        last = usage_chunk(shared, usages, per_prompt=len(usages), more=more)
+        return [{**last, **summary_usage(outbound.summaries for outbound in outbounds)}]
 
     def stored_form(completion: dict[str, Any]) -> StoredChatCompletion:
         return stored_chat_completion(body, completion, _output_up_to_call(outbounds), owner)

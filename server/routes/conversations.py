@@ -22,6 +22,7 @@ from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.paging import read_paging
 from server.outbound.listing import complete_item, paginate
+from server.outbound.previews import listed
 from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_item
 from server.replay import items
@@ -32,6 +33,7 @@ from server.schemas.conversations import CreateConversation, CreateItems, Update
 from server.schemas.fields import invalid
 from server.schemas.paging import Paging
 from server.store.conversations.base import Conversation, ConversationSnapshot, ConversationStore
+from server.store.lists import ListQuery
 from server.store.responses.base import StoredItem
 
 router = APIRouter(prefix="/v1/conversations")
@@ -53,6 +55,18 @@ async def create_conversation(request: Request) -> Response:
     )
     await _store(request).create(conversation, items_to_add)
     return json_response(conversation.to_api())
+
+
+@router.get("")
+async def list_conversations(request: Request) -> Response:
+    """The API key's conversations, the newest first unless `order` is `asc`.
+
+    OpenAI's API has no such list.
+    """
+    owner = authenticate(request).id
+    paging = read_paging(request.query_params, order="desc")
+    query = ListQuery(paging.limit, paging.order, paging.after)
+    return json_response(listed(await _store(request).list(owner, query)))
 
 
 @router.get("/{conversation_id}")

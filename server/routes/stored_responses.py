@@ -1,4 +1,4 @@
-"""`/v1/responses/{id}` and the routes below it: responses that are stored or in progress.
+"""`GET /v1/responses`, `/v1/responses/{id}` and below: responses that are stored or in progress.
 
 Source: https://platform.openai.com/docs/api-reference/responses
 """
@@ -20,19 +20,37 @@ from server.http.authentication import authenticate
 from server.inbound.paging import read_paging
 from server.outbound.encoding import named
 from server.outbound.listing import complete_item, paginate
-from server.outbound.raw_reasoning import redaction_for
+from server.outbound.previews import LISTED_FIELDS, listed
+from server.outbound.raw_reasoning import redaction_for, refuse_if_reasoning_hidden
 from server.outbound.redacted import redacted_event, redacted_item, redacted_response
 from server.persistence.stored_stream import current_response, stream_stored, wait_until_ended
+from server.responses.stored_record import rendered_record
 from server.schemas.fields import invalid
+from server.schemas.responses import RECORD
+from server.store.lists import ListQuery
 from server.store.responses.base import UNFINISHED
 
-router = APIRouter(prefix="/v1/responses/{response_id}")
+router = APIRouter(prefix="/v1/responses")
 
 
 @router.get("")
+async def list_responses(request: Request) -> Response:
+    """The API key's responses that nothing continues, the newest first unless `order` is `asc`.
+
+    OpenAI's API has no such list.
+    """
+    owner = authenticate(request).id
+    paging = read_paging(request.query_params, order="desc")
+    query = ListQuery(paging.limit, paging.order, paging.after)
+    found = await context_of(request).store.list(owner, query)
+    return json_response(listed(found, LISTED_FIELDS))
+
+
+@router.get("/{response_id}")
 async def retrieve_response(request: Request, response_id: str) -> Response:
     """A response in its current state, or with `stream=true` its events after `starting_after`.
 
+    With `include[]=gpt_oss:record` it has a record, even if it was made without one.
     The status is 404 for a response that is not stored, or that another API key owns.
     """
     owner = authenticate(request).id
@@ -40,7 +58,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     first = _first_position(request.query_params)
     response = await _shown(request, response_id)
     if first is None:
-        return json_response(response)
+        return json_response(await _with_record(request, response))
     redact = redaction_for(context.settings, redacted_event)
 
     def encode(event: WireEvent) -> bytes:
@@ -53,7 +71,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     return sse.stream_batches(stored(first), encode)
 
 
-@router.delete("")
+@router.delete("/{response_id}")
 async def delete_response(request: Request, response_id: str) -> Response:
     """Delete a response; one in progress is cancelled.
 
@@ -67,7 +85,7 @@ async def delete_response(request: Request, response_id: str) -> Response:
     return json_response({"id": response_id, "object": "response", "deleted": True})
 
 
-@router.post("/cancel")
+@router.post("/{response_id}/cancel")
 async def cancel_response(request: Request, response_id: str) -> Response:
     """Cancel a background response, on any gateway. One that has ended stays as it is."""
     owner = authenticate(request).id
@@ -85,7 +103,7 @@ async def cancel_response(request: Request, response_id: str) -> Response:
     return json_response(response)
 
 
-@router.get("/input_items")
+@router.get("/{response_id}/input_items")
 async def list_input_items(request: Request, response_id: str) -> Response:
     """The response's input items, those of earlier responses included; the newest first."""
     owner = authenticate(request).id
@@ -113,6 +131,20 @@ async def _shown(request: Request, response_id: str) -> dict[str, Any]:
     if response is None:
         raise _not_found(response_id)
     return redaction_for(context.settings, redacted_response)(response)
+
+
+async def _with_record(request: Request, response: dict[str, Any]) -> dict[str, Any]:
+    """The response, with the record that the query asks for. Raises APIError."""
+    query, context = request.query_params, context_of(request)
+    if RECORD not in (*query.getlist("include"), *query.getlist("include[]")):
+        return response
+    refuse_if_reasoning_hidden(context.settings, f"'{RECORD}'", param="include")
+    if RECORD in response or response["status"] in UNFINISHED:
+        return response
+    stored = await context.store.get(authenticate(request).id, response["id"])
+    if stored is None:
+        raise _not_found(response["id"])
+    return {**response, RECORD: await rendered_record(context, stored)}
 
 
 def _first_position(query: QueryParams) -> int | None:

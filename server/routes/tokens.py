@@ -41,17 +41,21 @@ async def tokenize(request: Request) -> Response:
 
 @router.post("/detokenize")
 async def detokenize(request: Request) -> Response:
-    """Decode token ids to text, control tokens included."""
+    """Decode token ids to text, control tokens included, and on request to each token's bytes."""
     authenticate(request)
     body = await json_body.parse(request, Detokenize)
     is_small = threads.is_small(body.tokens)
     note_unknown(body, "Detokenize")
     context_of(request).model(body.model)
-    return json_response({"prompt": await threads.run(partial(_text, body), small=is_small)})
+    return json_response(await threads.run(partial(_text, body), small=is_small))
 
 
-def _text(body: Detokenize) -> str:
-    return decode(read_ids(array(body.tokens, "tokens", MAX_IDS), "tokens"))
+def _text(body: Detokenize) -> dict[str, Any]:
+    ids = read_ids(array(body.tokens, "tokens", MAX_IDS), "tokens")
+    text: dict[str, Any] = {"prompt": decode(ids)}
+    if body.return_token_bytes:
+        text["token_bytes"] = hexadecimal(ids)
+    return text
 
 
 def _tokens(body: Tokenize) -> dict[str, Any]:

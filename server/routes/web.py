@@ -1,68 +1,52 @@
 """`/`, `/playground` and what the playground needs beside the API."""
 
-import asyncio
-from typing import Any
+from dataclasses import asdict
 
 from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from harmony.tokenizer import encode_within
-from server import threads
 from server.context import context_of
 from server.http import json_body
 from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.http.middleware import UNLOGGED
-from server.inbound.prompts import read_ids
-from server.outbound.token_bytes import hexadecimal
-from server.schemas.fields import array, invalid
-from server.schemas.limits import MAX_IDS
-from server.schemas.web import ParseHarmony, RenderBlocks
-from server.web.assets import PAGE_HEADERS, assets, playground_page, start_page, version
-from server.web.markup import render
-from server.web.parsing import parse
-
-MAX_CHARACTERS = 100_000
-"""Characters of Markdown in one request: about a quarter of a second."""
-FOR_EVER = "public, max-age=31536000, immutable"
+from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
+from server.telemetry.readiness import Readiness
+from server.web.helpers import counted_permitted, parsed_harmony, rendered_blocks
+from server.web.pages import asset_answer, playground_answer, prefers_html, start_answer
 
 pages = APIRouter(include_in_schema=False)
 """The pages. They have no secrets and need no key."""
 helpers = APIRouter(include_in_schema=False)
 """The endpoints that compute something. They need a key where the API does."""
 
-_rendering = asyncio.Semaphore(2)
-"""Requests that render at once: the work holds the interpreter, and streams share it."""
-
 
 @pages.api_route("/", methods=["GET", "HEAD"])
 async def show_start(request: Request) -> Response:
     """A page of links for browsers. Other clients get the error for unknown URLs."""
-    if not _wants_html(request.headers.get("accept", "")):
+    if not prefers_html(request.headers.get("accept", "")):
         raise HTTPException(404)
-    page = start_page(playground=context_of(request).settings.serves_playground)
-    return _page(page, {"Vary": "Accept"})
+    return start_answer(playground=context_of(request).settings.serves_playground)
 
 
 @pages.api_route("/playground", methods=["GET", "HEAD"])
 async def show_playground(request: Request) -> Response:
     """The playground."""
     _refuse_unless_served(request)
-    return _page(playground_page(), {})
+    return playground_answer()
 
 
 @pages.api_route("/playground/assets/{digest}/{name}", methods=["GET", "HEAD"])
 async def show_asset(request: Request, digest: str, name: str) -> Response:
     """A script or style. An address with the hash of another version has a 404."""
     _refuse_unless_served(request)
-    asset = assets().get(name)
-    if asset is None or digest != version():
+    answer = asset_answer(digest, name)
+    if answer is None:
         raise HTTPException(404)
     setattr(request.state, UNLOGGED, True)
-    headers = {"Cache-Control": FOR_EVER, "X-Content-Type-Options": "nosniff"}
-    return Response(asset.content, headers=headers, media_type=asset.media_type)
+    return answer
 
 
 @helpers.post("/playground/render")
@@ -71,12 +55,9 @@ async def render_blocks(request: Request) -> Response:
     _refuse_unless_served(request)
     authenticate(request)
     body = await json_body.parse(request, RenderBlocks)
-    if sum(map(len, body.blocks)) > MAX_CHARACTERS:
-        raise invalid("blocks", f"expected at most {MAX_CHARACTERS} characters")
+    rendered = await rendered_blocks(body)
     setattr(request.state, UNLOGGED, True)
-    async with _rendering:
-        rendered = await asyncio.to_thread(lambda: [render(block) for block in body.blocks])
-    return json_response({"html": rendered})
+    return json_response(rendered)
 
 
 @helpers.post("/playground/parse")
@@ -84,51 +65,39 @@ async def parse_harmony(request: Request) -> Response:
     """The messages of pasted harmony, with the repairs, and the tokens with their bytes."""
     _refuse_unless_served(request)
     authenticate(request)
-    body = await json_body.parse(request, ParseHarmony)
-    small = threads.is_small([body.text, body.tokens])
-    return json_response(await threads.run(lambda: _parsed(body), small=small))
+    return json_response(await parsed_harmony(await json_body.parse(request, ParseHarmony)))
+
+
+@helpers.post("/playground/permitted")
+async def count_permitted(request: Request) -> Response:
+    """How many tokens a grammar permits at each place of a sampling."""
+    _refuse_unless_served(request)
+    authenticate(request)
+    return json_response(await counted_permitted(await json_body.parse(request, CountPermitted)))
 
 
 @helpers.get("/playground/load")
 async def show_load(request: Request) -> Response:
-    """How many requests run or wait now, and how many may."""
+    """What runs and waits, the tokens since the start, and why engine or store cannot serve."""
     _refuse_unless_served(request)
     authenticate(request)
     setattr(request.state, UNLOGGED, True)
-    admission = context_of(request).gateway.admission
-    return json_response({"admitted": admission.admitted, "limit": admission.limit})
-
-
-def _parsed(body: ParseHarmony) -> dict[str, Any]:
-    if (body.text is None) == (body.tokens is None):
-        raise invalid("text", "expected either text or tokens")
-    if body.text is None:
-        token_ids = list(read_ids(array(body.tokens, "tokens", MAX_IDS), "tokens"))
-    else:
-        token_ids = encode_within(body.text, MAX_IDS, control=True)
-        if len(token_ids) > MAX_IDS:
-            raise invalid("text", f"it has more than {MAX_IDS} tokens")
-    return {
-        "token_ids": token_ids,
-        "token_bytes": hexadecimal(token_ids),
-        "messages": parse(token_ids, body.tools or ()),
-    }
-
-
-def _wants_html(accept: str) -> bool:
-    """Whether a client prefers a page, as browsers do. `*/*` alone is what programs send."""
-    kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
-    return "text/html" in kinds
+    gateway = context_of(request).gateway
+    readiness: Readiness = request.app.state.readiness
+    return json_response(
+        {
+            "admitted": gateway.admission.queued,
+            "waiting": gateway.admission.waiting,
+            "limit": gateway.admission.limit,
+            "tokens": asdict(gateway.tokens),
+            "problems": await readiness.problems(),
+        }
+    )
 
 
 def _refuse_unless_served(request: Request) -> None:
     if not context_of(request).settings.serves_playground:
         raise HTTPException(404)
-
-
-def _page(content: bytes, headers: dict[str, str]) -> Response:
-    headers = {**PAGE_HEADERS, "Cache-Control": "no-cache", **headers}
-    return Response(content, headers=headers, media_type="text/html")
 
 
 router = APIRouter()

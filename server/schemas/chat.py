@@ -44,6 +44,8 @@ class ReasoningOptions(TypedDict):
     """The most tokens of reasoning, from 0 on."""
     enabled: NotRequired[bool | None]
     """False: as effort `none`."""
+    summary: NotRequired[Literal["auto", "concise", "detailed"] | None]
+    """How long summaries of the reasoning are, where the server makes any. Null: none."""
     exclude: NotRequired[bool | None]
     """True: the model reasons, and the answer does not show it."""
 

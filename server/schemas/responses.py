@@ -17,6 +17,9 @@ from server.schemas.items import InputItem
 from server.schemas.sampling import SamplingFields
 from server.schemas.tools import AnswerFormat, ToolChoice, Tools
 
+RECORD = "gpt_oss:record"
+"""The `include` value that asks for the record of an answer, and the field that has it."""
+
 
 @described
 class ConversationId(TypedDict):
@@ -26,17 +29,14 @@ class ConversationId(TypedDict):
 
 
 class Reasoning(WireModel):
-    """Options of the reasoning. There are no summaries: the answer has the raw reasoning.
-
-    `max_tokens` is an extension of OpenRouter.
-    """
+    """Options of the reasoning. `max_tokens` is an extension of OpenRouter."""
 
     effort: Label | None = None
     """`none`, `low` (also `minimal`), `medium` (the default) or `high` (also `xhigh`, `max`)."""
     max_tokens: Annotated[Any, Described(int | None)] = None
     """The most tokens of reasoning, from 0 on."""
     summary: Literal["auto", "concise", "detailed"] | None = None
-    """Accepted, without effect."""
+    """How long summaries of the reasoning are, where the server makes any. Null: none."""
     generate_summary: Literal["auto", "concise", "detailed"] | None = None
     """Deprecated: as `summary`."""
     context: Literal["auto", "current_turn", "all_turns"] | None = None
@@ -85,7 +85,9 @@ class CreateResponse(SamplingFields):
 
     `reasoning.encrypted_content`: sealed reasoning. `message.output_text.logprobs`: logprobs.
     `code_interpreter_call.outputs`: what code printed and drew. `web_search_call.action.sources`:
-    the pages that a search found. Others have no effect.
+    the pages that a search found. `gpt_oss:record`: an extension, the tokens of the prompt and of
+    the answer, when each was sampled, the grammar and the logprobs of all sampled tokens. It is
+    refused where reasoning is hidden. Others have no effect.
     """
     store: bool | None = None
     """Whether the response is stored, by default true."""

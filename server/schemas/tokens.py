@@ -26,5 +26,7 @@ class Detokenize(WireModel):
 
     tokens: Annotated[Any, Described(list[int])]
     """Token ids."""
+    return_token_bytes: bool | None = None
+    """True: the answer has each token's bytes, as hexadecimal digits."""
     model: Label | None = None
     """A served name. By default the first one."""

@@ -25,3 +25,15 @@ class ParseHarmony(WireModel):
     """Token ids."""
     tools: Labels | None = None
     """Recipients that the request declared, such as `functions.f`."""
+    sampled: Annotated[Any, Described(list[list[int]] | None)] = None
+    """The ranges of tokens that the model sampled, as pairs of a place and the place after the end.
+    Without it, messages of the assistant are read as sampled."""
+
+
+class CountPermitted(WireModel):
+    """The body of `POST /playground/permitted`."""
+
+    grammar: str
+    """A grammar of llguidance."""
+    tokens: Annotated[Any, Described(list[int])]
+    """The tokens of one sampling."""

@@ -45,6 +45,7 @@ conversations = Table(
     Column("start_date", String(10), nullable=False),
     Column("metadata", Text, nullable=False),
     Column("tool_state", Text),
+    Index("ix_conversations_owner_created_at", "owner", "created_at", "id"),
 )
 
 conversation_items = Table(
@@ -82,6 +83,7 @@ responses = Table(
     Column("start_date", String(10), nullable=False),
     Column("body", Text, nullable=False),
     Column("tool_state", Text),
+    Index("ix_responses_owner_created_at", "owner", "created_at", "id"),
 )
 Index(
     "ix_responses_deleted",

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from adapters.base import Backend
 from adapters.errors import BackendError
@@ -33,9 +33,13 @@ class Readiness:
 
     async def reasons(self) -> Sequence[str]:
         """Why the server cannot take requests; empty if it can. Names no address and no file."""
+        problems = await self.problems()
+        return [f"{part}: {reason}" for part, reason in problems.items() if reason]
+
+    async def problems(self) -> Mapping[str, str | None]:
+        """Why `engine` and `store` cannot serve, each None if it can."""
         results = await asyncio.gather(*(check.result() for check in self._checks.values()))
-        pairs = zip(self._checks, results, strict=True)
-        return [f"{part}: {reason}" for part, reason in pairs if reason]
+        return dict(zip(self._checks, results, strict=True))
 
     async def _check_engine(self) -> str | None:
         try:

@@ -13,6 +13,7 @@ from adapters.local.backend import LocalBackend
 from demo import checkpoint
 from harmony.tokenizer import decode, encode_with_control, encoding
 from harmony.vocab import ENDOFTEXT, VOCAB_SIZE
+from tests.adapters.gpt_oss_layout import Layout, write_layout
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,12 @@ def checkpoint_folder(
     """The small gpt-oss that is served where none is named, made once for each checkout."""
     cache: pytest.Cache | None = getattr(request.config, "cache", None)  # can be switched off
     return checkpoint.ensure(cache.mkdir("checkpoint") if cache else tmp_path_factory.mktemp("c"))
+
+
+@pytest.fixture(scope="session")
+def layout(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A small checkpoint with the files and formats of gpt-oss-20b."""
+    return write_layout(tmp_path_factory.mktemp("layout") / "gpt-oss-20b", checkpoint_folder)
 
 
 @pytest.fixture(scope="session")

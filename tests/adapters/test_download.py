@@ -15,17 +15,13 @@ from huggingface_hub import constants
 from adapters import download as module
 from adapters.download import download
 from adapters.errors import BackendFailed
+from tests.adapters import gpt_oss_layout
 
 SHA = "1" * 40
-FILES = {
+FILES = {name: name.encode() for name in gpt_oss_layout.FILES} | {
     "config.json": b'{"model_type": "gpt_oss"}',
-    "model-00000-of-00001.safetensors": b"w" * 3_000_000,
-    "model.safetensors.index.json": b"{}",
-    "tokenizer.json": b'{"version": "1.0"}',
-    "chat_template.jinja": b"{{ messages }}",
-    "README.md": b"# gpt-oss",
+    gpt_oss_layout.SHARDS[0]: b"w" * 3_000_000,
     "original/model.safetensors": b"o" * 5_000_000,
-    "original/config.json": b"{}",
     "metal/model.bin": b"m" * 5_000_000,
 }
 
@@ -133,8 +129,8 @@ def test_other_programs_formats_are_neither_downloaded_nor_counted(
 ) -> None:
     download("org/model", Shown())
     files = {path.name for path in snapshot(tmp_path).rglob("*")}
-    assert files == {name for name in FILES if "/" not in name} - {"README.md"}
-    assert not [name for name in hub.sent if "/" in name]
+    assert files == set(gpt_oss_layout.READ_BY_ENGINES)
+    assert set(hub.sent) == set(gpt_oss_layout.READ_BY_ENGINES)
 
 
 def test_what_is_in_the_cache_is_not_downloaded_again(hub: Hub) -> None:

@@ -116,6 +116,15 @@ async def test_logprobs_are_those_of_a_certain_token(script: Script) -> None:
     assert last.logprobs == (TokenLogprobs(STOP, 0.0, ((STOP, 0.0),)),)
 
 
+async def test_the_script_has_the_likeliest_tokens_of_a_place(script: Script) -> None:
+    listed = {"b": {"c": -2, "b": -0.5, "d": -3}}
+    backend = await script.start({"completion": "ab$", "logprobs": listed})
+    chunks = await replay(backend, ask(logprobs=2))
+    first, second, _ = (chunk.logprobs for chunk in chunks)
+    assert first == (TokenLogprobs(ord("a"), 0.0, ((ord("a"), 0.0),)),)
+    assert second == (TokenLogprobs(ord("b"), -0.5, ((ord("b"), -0.5), (ord("c"), -2.0))),)
+
+
 async def test_no_top_logprobs_where_none_were_asked_for(script: Script) -> None:
     backend = await script.start({"completion": "$"})
     (chunk,) = await replay(backend, ask(logprobs=0))
@@ -199,6 +208,11 @@ async def test_check_fails_before_start_and_after_stop(script: Script) -> None:
         ('{"completion": "", "delay_ms": 1e999}', "delay_ms must be a number"),
         ({"completion": "", "delay": 1}, "unknown field delay"),
         ({"completion": "\0"}, "no such token"),
+        ({"completion": "", "logprobs": []}, "logprobs must be an object of objects"),
+        ({"completion": "", "logprobs": {"a": {"a": 1}}}, "logprobs must be an object of objects"),
+        ('{"completion": "", "logprobs": {"a": {"a": -1e999}}}', "logprobs must be an object"),
+        ({"completion": "", "logprobs": {"a": {"b": -1}}}, "logprob of that token itself"),
+        ({"completion": "", "logprobs": {"ab": {"ab": -1}}}, "'ab' has 2"),
     ],
 )
 async def test_a_malformed_line_stops_the_start_with_its_place(

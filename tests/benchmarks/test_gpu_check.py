@@ -1,9 +1,14 @@
 """The check that owners of a GPU run, on the CPU: `make test-gpu DEVICE=cpu` runs all of it."""
 
+import dataclasses
 import itertools
 import json
+import logging
 import sys
+import warnings
+import weakref
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +17,18 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from adapters.errors import EngineFault
+from adapters.local import attention
+from adapters.local.backend import LocalBackend
+from adapters.local.kernels import HOPPER_ATTENTION
+from adapters.local.recovery import end_batch
+from adapters.local.step_sampler import StepSampler
 from benchmarks.gpu_check import __main__ as command
-from benchmarks.gpu_check import checks, servers
+from benchmarks.gpu_check import checks, model_checks, servers
 from benchmarks.gpu_check.checks import TOLERANCE, Measured
-from benchmarks.gpu_check.engine import Answer, Sizes, Target, difference
+from benchmarks.gpu_check.engine import Answer, Loaded, Sizes, Target, difference
 from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
 
-TINY = Sizes(streams=(1, 2), wide=(2, 40), long=(300, 2), tokens=3, gap=60.0, syncs=8.0)
+TINY = Sizes(streams=(1, 2), wide=(2, 40), long=(300, 2), tokens=3, gap=60.0)
 
 
 def clock() -> Callable[[], float]:
@@ -48,7 +58,12 @@ async def test_what_cannot_run_here_is_skipped_with_the_reason() -> None:
 async def test_a_check_that_breaks_is_a_result_and_the_next_one_runs() -> None:
     broken = check(EngineFault("CUDA error: an illegal memory access\nmore"))
     shown: list[str] = []
-    results = await command.run([broken, check(({}, True))], shown.append, clock())
+    saved: list[int] = []
+    checked = [broken, check(({}, True))]
+    results = await command.run(
+        checked, shown.append, clock(), lambda results: saved.append(len(results))
+    )
+    assert saved == [1, 2]
     assert [one.status for one in results] == ["failed", "ok"]
     assert results[0].reason.startswith("EngineFault: CUDA error: an illegal memory access (run")
     assert len(shown) == 2
@@ -64,6 +79,29 @@ def test_the_page_has_a_row_for_each_check() -> None:
     assert "1 ok, 0 failed, 1 skipped" in text
     assert "| a\\|b | ok | x 0.123, y 3 | at most 1 | 1 |" in text
     assert "| c | skipped | no model |  | 0 |" in text
+    assert "## Logged" not in text
+
+
+def test_a_check_that_fails_shows_its_figures_and_the_reason() -> None:
+    result = Result("a", "failed", "at most 1", {"x": 2}, "the bound does not hold")
+    assert "| a | failed | x 2; the bound does not hold | at most 1 | 0 |" in page({}, [result])
+
+
+async def test_the_page_shows_what_the_server_logged() -> None:
+    """Such as the attention that it uses, and why it uses no other one."""
+
+    async def run() -> Measured:
+        logger = logging.getLogger("adapters.local.loading")
+        for _ in range(2):
+            logger.info("cuda:0: attention eager\nmore")
+        logger.debug("a detail")
+        logging.getLogger("other").warning("of a library")
+        return {}, True
+
+    results = [await judge(Check("name", "", run), clock()) for _ in range(2)]
+    assert results[0].log == ("INFO: cuda:0: attention eager",)
+    assert page({}, results).count("- name: INFO: cuda:0: attention eager\n") == 1
+    assert not logging.getLogger("adapters").handlers
 
 
 def test_logprobs_are_compared_where_both_list_a_token() -> None:
@@ -133,59 +171,159 @@ async def test_caches_and_chunks_change_nothing(
 
 async def test_masks_and_logprobs_wait_for_no_device_on_a_cpu(tiny: Target) -> None:
     figures, holds = await checks.masked(tiny, TINY)
-    assert (figures["waits a step"], holds) == (0, True)
+    assert (figures["waits a step with 1 row"], figures["with 2"], holds) == (0, 0, True)
+
+
+@pytest.mark.parametrize(("each", "holds"), [(0, True), (3, False)])
+async def test_waits_may_not_grow_with_the_rows(
+    tiny: Target, monkeypatch: pytest.MonkeyPatch, each: int, holds: bool
+) -> None:
+    """each: waits of a row, beside four of a step."""
+    draw = StepSampler.choose
+
+    def choose(sampler: StepSampler) -> None:
+        for _ in range(4 + each * len(sampler.batch)):
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+        draw(sampler)
+
+    monkeypatch.setattr(StepSampler, "choose", choose)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sizes = dataclasses.replace(TINY, streams=(8,))
+        _, found = await checks.masked(tiny, sizes)
+    assert found is holds
 
 
 def test_waits_for_the_device_are_counted() -> None:
-    import warnings
-
     with checks._synchronisations("cpu") as found:
         warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
         warnings.warn("something else", stacklevel=1)
     assert found == ["called a synchronizing CUDA operation"]
 
 
+async def test_a_backend_that_was_stopped_leaves_the_memory_free(tiny: Target) -> None:
+    """The next one counts it: a GPU holds one gpt-oss-20b, but not two."""
+    async with tiny.backend() as backend:
+        model = weakref.ref(backend._engine._manager.model)  # type: ignore[union-attr]
+    assert model() is None
+
+
 async def test_a_model_is_loaded_and_weighed(tiny: Target) -> None:
-    figures, holds = await checks.load(tiny, packed=True)
+    figures, holds = await model_checks.load(tiny, packed=True)
     assert holds
     assert 0 < figures["GB of weights"] < 0.01
-    assert figures["context"] == 2048
 
 
-async def test_loads_are_measured(tiny: Target) -> None:
-    figures, _ = await checks.first_and_second(tiny)
-    assert set(figures) == {"first s", "second s"}
-    figures, holds = await checks.rate(tiny, 2, 40, TINY)
-    assert holds
-    assert figures["tokens/s"] > 0
-    figures, holds = await checks.long_prompt(tiny, TINY)
-    assert holds, figures
+def test_a_download_is_shown_in_tenths(capsys: pytest.CaptureFixture[str]) -> None:
+    show = model_checks.PrintedProgress()
+    for fraction in (0.0, 0.05, 0.1, 0.11, 1.0):
+        show("downloading m", fraction)
+    assert capsys.readouterr().out.splitlines() == [
+        "downloading m: 0 %",
+        "downloading m: 10 %",
+        "downloading m: 100 %",
+    ]
+
+
+def planned(target: Target, sizes: Sizes) -> dict[str, Check]:
+    return {one.name: one for one in model_checks.model_checks(target, sizes, packed=False)}
+
+
+async def test_one_backend_serves_all_checks_of_a_model(
+    tiny: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = 0
+    start = LocalBackend.start
+
+    async def counted(backend: LocalBackend) -> None:
+        nonlocal started
+        started += 1
+        await start(backend)
+
+    monkeypatch.setattr(LocalBackend, "start", counted)
+    plan = planned(tiny, TINY)
+    results = [await judge(check, clock()) for check in plan.values()]
+    # On a machine that others use, too, the second request may be the slower one.
+    assert {one.name for one in results if one.status != "ok"} <= {"first and second request"}
+    assert started == 1
+    figures = {one.name: one.figures for one in results}
+    assert figures["start"]["context"] == 2048
+    assert figures["2 streams"]["tokens/s"] > 0
+    assert set(figures["first and second request"]) == {"first s", "second s"}
 
 
 async def test_a_prompt_that_the_cache_cannot_hold_is_skipped(tiny: Target) -> None:
-    sizes = Sizes((1,), (1, 1), (4096, 1), 1, 1.0, 1.0)
+    sizes = Sizes((1,), (1, 1), (4096, 1), 1, 1.0)
+    loaded = Loaded(tiny)
     with pytest.raises(Skipped, match="room for 2048"):
-        await checks.long_prompt(tiny, sizes)
+        await model_checks.long_prompt(loaded, sizes)
+    await loaded.close()
+
+
+async def test_a_model_that_cannot_be_started_fails_each_check_that_needs_it(tiny: Target) -> None:
+    plan = planned(dataclasses.replace(tiny, device="cuda:7"), TINY)
+    results = [await judge(check, clock()) for check in list(plan.values())[:3]]
+    assert [one.status for one in results] == ["failed"] * 3
+    assert all("no GPU can be used" in one.reason for one in results)
 
 
 async def test_an_engine_that_goes_on_without_memory_passes(tiny: Target) -> None:
     figures, holds = await checks.oom(tiny)
     assert holds
-    assert figures == {"the request": "BackendFailed", "tokens later": 2}
+    assert figures == {"the request": "BackendFailed", "tokens beside it": 64, "tokens later": 2}
 
 
-def test_one_forward_fails() -> None:
-    from transformers import GptOssForCausalLM
+async def test_a_request_that_ends_with_the_failed_step_of_another_is_found(
+    tiny: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was when a failed step ended all requests of its batch."""
+    monkeypatch.setattr(
+        "adapters.local.engine.end_batch",
+        lambda processor, all_rows: end_batch(processor, all_rows=True),
+    )
+    result = await judge(Check("name", "", lambda: checks.oom(tiny)), clock())
+    assert (result.status, result.reason.partition(":")[0]) == ("failed", "BackendFailed")
 
-    original = GptOssForCausalLM.forward
-    with checks._next_forward_fails(), pytest.raises(torch.OutOfMemoryError):
-        GptOssForCausalLM.forward(None)
-    assert GptOssForCausalLM.forward is original
+
+async def test_graphs_need_a_gpu(tiny: Target) -> None:
+    with pytest.raises(Skipped, match="decode_graphs needs a CUDA device"):
+        await checks.decode_graphs(tiny, TINY)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_graphs_are_compared_with_other_steps(
+    tiny: Target, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """With a device that computes the same again instead of replaying."""
+
+    class Again:
+        def __init__(self, compute: Callable[[], None]) -> None:
+            self.replay = compute
+
+        def reset(self) -> None:
+            pass
+
+    def capture(compute: Callable[[], None]) -> Again:
+        if fails:
+            raise RuntimeError("no")
+        return Again(compute)
+
+    monkeypatch.setattr("adapters.local.engine.capture_on", lambda device: capture)
+    figures, holds = await checks.decode_graphs(tiny, TINY)
+    assert holds is not fails
+    assert figures["equal tokens"]
+    assert ("warning" in figures) is fails
 
 
 # What is checked, and the command
 
 
+@pytest.fixture
+def hopper(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+
+
+@pytest.mark.usefixtures("hopper")
 def test_on_a_gpu_without_a_model_its_checks_are_named_and_skipped() -> None:
     named = {one.name: one for one in command.plan("cuda", "demo", None, None)}
     assert {"load", "64 streams", "64 streams of 8192 prompt tokens"} <= set(named)
@@ -198,19 +336,30 @@ async def test_checks_that_need_a_model_describe_how_to_name_one() -> None:
         await command._no_model()
 
 
-def test_the_attention_of_the_device_is_compared_with_eager() -> None:
+@pytest.mark.parametrize(
+    ("capability", "names"),
+    [
+        ((9, 0), ("eager", attention.NAME, HOPPER_ATTENTION)),
+        ((8, 6), ("eager", attention.NAME)),
+        ((7, 5), ("eager",)),
+    ],
+)
+def test_each_attention_that_the_gpu_may_get_is_compared(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], names: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert checks.attention_names("cuda") == names
     planned = [one.name for one in command.plan("cuda", "demo", None, None)]
-    assert planned[:2] == [
-        "attention eager against float32 on the CPU",
-        "attention that the device gets against float32 on the CPU",
-    ]
+    expected = [f"attention {name} against float32 on the CPU" for name in names]
+    assert planned[: len(names)] == expected
 
 
+@pytest.mark.usefixtures("hopper")
 def test_a_20b_has_to_stay_packed() -> None:
     named = {
         one.name: one.bound for one in command.plan("cuda", "demo", "openai/gpt-oss-20b", None)
     }
-    assert named["load"] == "packed in 16 GB, whole context"
+    assert named["load"] == "packed in 16 GB"
 
 
 def test_without_a_gpu_one_sentence_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,6 +378,7 @@ def test_the_page_and_the_json_are_written(
     content = json.loads((tmp_path / "out/results.json").read_text())
     assert [one["status"] for one in content["results"]] == ["ok", "skipped"]
     assert content["machine"]["device"] == "cpu"
+    assert f"transformers {version('transformers')}" in content["machine"]["packages"]
 
 
 # Other programs
@@ -250,9 +400,15 @@ async def test_vllm_needs_its_environment_and_a_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(servers, "_VLLM", tmp_path / "none")
-    with pytest.raises(Skipped, match="environment"):
+    with pytest.raises(Skipped, match=r"venv \.venv-vllm"):
         await servers.against_vllm("m")
     monkeypatch.setattr(servers, "_VLLM", Path(sys.executable))
+    with pytest.raises(Skipped, match="there is no vLLM"):
+        await servers.against_vllm(None)
+    monkeypatch.setattr(servers, "_vllm_version", lambda: "0.32.0+cpu")
+    with pytest.raises(Skipped, match="build for CPUs"):
+        await servers.against_vllm(None)
+    monkeypatch.setattr(servers, "_vllm_version", lambda: "0.32.0")
     with pytest.raises(Skipped, match="no model"):
         await servers.against_vllm(None)
 

@@ -5,6 +5,7 @@ main thread for as long as its browser does, and tests of asyncio need theirs th
 collected without the variable TEST_BROWSER, or without playwright (the extra `test-browser`).
 """
 
+import json
 import os
 import shutil
 import signal
@@ -21,7 +22,7 @@ import pytest
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 try:
-    from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+    from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 except ImportError:
     CHROMIUM = None
 
@@ -29,6 +30,7 @@ if CHROMIUM is None or not os.environ.get("TEST_BROWSER"):
     collect_ignore_glob = ["test_*.py"]
 
 SCRIPT = Path(__file__).with_name("script.jsonl")
+TIMEOUT_MS = int(os.environ.get("TEST_BROWSER_TIMEOUT", "60000"))
 ROOT = Path(__file__).parents[2]
 
 
@@ -43,13 +45,19 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "server", "serve", "--backend", "scripted"]
-        options = ("--script", str(SCRIPT), "--port", str(self.port), *self._options)
         self.process = subprocess.Popen(
-            [*command, *options], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "server", *self.command()],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout is not None
-        assert self.process.stdout.readline().startswith("Serving")
+        assert self.process.stdout.readline().startswith(("Serving", "Playground"))
+
+    def command(self) -> tuple[str, ...]:
+        """The words after the name of the program."""
+        script = ("--backend", "scripted", "--script", str(SCRIPT))
+        return ("serve", *script, "--port", str(self.port), *self._options)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -60,10 +68,26 @@ class Server:
         with urllib.request.urlopen(f"{self.url}{path}") as answer:
             return bytes(answer.read())
 
+    def post(self, path: str, body: Any, key: str = "none") -> Any:
+        """The answer to another client of the API."""
+        headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}{path}", data, headers)
+        with urllib.request.urlopen(request) as answer:
+            return json.loads(answer.read())
+
+
+class Site(Server):
+    """A process of the command `playground`."""
+
+    def command(self) -> tuple[str, ...]:
+        """The words after the name of the program."""
+        return ("playground", "--port", str(self.port), *self._options)
+
 
 @contextmanager
-def running(*options: str) -> Iterator[Server]:
-    server = Server(*options)
+def running(*options: str, kind: type[Server] = Server) -> Iterator[Server]:
+    server = kind(*options)
     try:
         yield server
     finally:
@@ -90,7 +114,8 @@ def browser() -> Iterator["Browser"]:
 @pytest.fixture
 def context(browser: "Browser") -> Iterator["BrowserContext"]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(int(os.environ.get("TEST_BROWSER_TIMEOUT", "20000")))
+    context.set_default_timeout(TIMEOUT_MS)
+    expect.set_options(timeout=TIMEOUT_MS)
     yield context
     context.close()
 

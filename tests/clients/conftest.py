@@ -1,10 +1,7 @@
 """A real server process on a free port, with the scripted engine, and clients from npm."""
 
-import fcntl
-import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,11 +11,14 @@ from typing import IO, Any
 
 import pytest
 
+from tests.node import installed
+
 ROOT = Path(__file__).parents[2]
 
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
 Serve = Callable[..., str]
 Install = Callable[[str], Path]
+RunScript = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -70,23 +70,27 @@ def install() -> Install:
 
     They stay in the environment, and are installed again if the folder changes.
     """
-    npm = shutil.which("npm")
-    if not (npm and shutil.which("node")):
-        pytest.skip("there is no Node.js")
 
     def install(name: str) -> Path:
-        source = Path(__file__).parent / name
-        digest = hashlib.sha256(b"".join(map(Path.read_bytes, sorted(source.iterdir()))))
-        folder = Path(sys.prefix) / "clients" / f"{name}-{digest.hexdigest()[:16]}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / ".installed", "a+b") as installed:
-            # Test processes run side by side: the first one installs.
-            fcntl.flock(installed, fcntl.LOCK_EX)
-            if not installed.tell():
-                shutil.copytree(source, folder, dirs_exist_ok=True)
-                command = [npm, "ci", "--silent", "--no-audit", "--no-fund"]
-                subprocess.run(command, cwd=folder, check=True)
-                installed.write(b"yes")
-        return folder
+        return installed(Path(__file__).parent / name)
 
     return install
+
+
+@pytest.fixture(scope="session")
+def run_script(install: Install) -> RunScript:
+    """Runs a script of the folder `js`: its name and arguments in, the JSON that it prints out."""
+
+    def run_script(*arguments: str) -> Any:
+        done = subprocess.run(
+            ["node", *arguments],
+            cwd=install("js"),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run_script

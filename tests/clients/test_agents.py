@@ -1,22 +1,20 @@
 """OpenAI's agents SDK, in Python and in JavaScript, against a real server process."""
 
-import json
-import subprocess
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from agents import (
     Agent,
     ModelSettings,
-    OpenAIProvider,
     RunConfig,
     Runner,
     function_tool,
 )
-from openai import AsyncOpenAI
 from pydantic import BaseModel
+
+from tests.clients.agents_sdk import run_config
+from tests.clients.conftest import RunScript
 
 MODEL = "gpt-oss-test"
 START = "<|start|>assistant"
@@ -64,13 +62,9 @@ def base_url(serve: Callable[..., str]) -> str:
 async def config(base_url: str, request: pytest.FixtureRequest) -> AsyncIterator[RunConfig]:
     """Runs with stored responses, and runs with reasoning that the client sends back."""
     include: Any = [] if request.param else ["reasoning.encrypted_content"]
-    async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
-        yield RunConfig(
-            model=MODEL,
-            model_provider=OpenAIProvider(openai_client=client, use_responses=True),
-            model_settings=ModelSettings(store=request.param, response_include=include),
-            tracing_disabled=True,
-        )
+    settings = ModelSettings(store=request.param, response_include=include)
+    async with run_config(base_url, MODEL, settings) as config:
+        yield config
 
 
 @pytest.fixture
@@ -129,17 +123,8 @@ async def test_a_run_goes_on_from_another(guide: Agent[None], config: RunConfig)
     assert second.final_output == "Hello, Ada!"
 
 
-def test_the_sdk_in_javascript(install: Callable[[str], Path], base_url: str) -> None:
-    done = subprocess.run(
-        ["node", "agents.mjs", base_url, MODEL],
-        cwd=install("js"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
+def test_the_sdk_in_javascript(run_script: RunScript, base_url: str) -> None:
+    assert run_script("agents.mjs", base_url, MODEL) == {
         "hello": "Hello!",
         "tools": "It is warm!",
         "streamed": "It is warm!",

@@ -1,6 +1,5 @@
 """OpenAI's agents SDK with MCP servers: those that the server calls, and those that it calls."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,30 +8,17 @@ from agents import (
     HostedMCPTool,
     MCPToolApprovalFunctionResult,
     MCPToolApprovalRequest,
-    ModelSettings,
-    OpenAIProvider,
-    RunConfig,
     Runner,
 )
 from agents.mcp import MCPServerStreamableHttp
-from openai import AsyncOpenAI
 
+from tests.clients.agents_sdk import run_config
 from tests.clients.conftest import Serve
 from tests.clients.mcp_service import LINES, Service, processes, service
 
 __all__ = ["processes", "service"]  # fixtures
 
 FLAT = [{**line, **{key: line[key].replace("tools__add", "add") for key in line}} for line in LINES]
-
-
-async def config(base_url: str) -> AsyncIterator[RunConfig]:
-    async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
-        yield RunConfig(
-            model="scripted",
-            model_provider=OpenAIProvider(openai_client=client, use_responses=True),
-            model_settings=ModelSettings(),
-            tracing_disabled=True,
-        )
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -51,7 +37,7 @@ async def test_the_approval_callback(
         on_approval_request=decide,
     )
     agent = Agent(name="Adder", tools=[tool])
-    async for run in config(str(service.client.base_url)):
+    async with run_config(str(service.client.base_url), "scripted") as run:
         if streamed:
             result: Any = Runner.run_streamed(agent, "1 + 2?", run_config=run)
             async for _ in result.stream_events():
@@ -65,6 +51,6 @@ async def test_the_approval_callback(
 async def test_a_server_that_the_client_calls(service: Service, serve: Serve) -> None:
     async with MCPServerStreamableHttp(params={"url": service.mcp_url}) as server:
         agent = Agent(name="Adder", mcp_servers=[server])
-        async for run in config(serve(FLAT)):
+        async with run_config(serve(FLAT), "scripted") as run:
             result = await Runner.run(agent, "1 + 2?", run_config=run)
             assert result.final_output == "It is 3."

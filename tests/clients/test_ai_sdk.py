@@ -1,12 +1,11 @@
 """Vercel's AI SDK against a real server process, with each provider that speaks to it."""
 
 import json
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.clients.conftest import RunScript
 
 START = "<|start|>assistant"
 ANSWER = (
@@ -40,12 +39,6 @@ SCRIPT = [
 
 
 @pytest.fixture(scope="module")
-def packages(install: Callable[[str], Path]) -> Path:
-    """A folder with the scripts and their packages."""
-    return install("js")
-
-
-@pytest.fixture(scope="module")
 def base_url(serve: Callable[..., str]) -> str:
     return serve(SCRIPT, "--served-model-name", "gpt-oss-test")
 
@@ -55,20 +48,10 @@ def hiding_url(serve: Callable[..., str]) -> str:
     return serve(SCRIPT, "--served-model-name", "gpt-oss-test", "--raw-reasoning", "hide")
 
 
-def run(packages: Path, *arguments: str) -> dict[str, Any]:
-    command = ["node", *arguments]
-    done = subprocess.run(
-        command, cwd=packages, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    results: dict[str, Any] = json.loads(done.stdout)
-    return results
-
-
 @pytest.mark.parametrize("provider", ["compatible", "openrouter", "responses"])
-def test_the_ai_sdk_reads_everything(packages: Path, base_url: str, provider: str) -> None:
-    results = run(packages, "ai.mjs", provider, base_url, "gpt-oss-test")
-    # The provider for Responses shows summaries alone, which this server does not make.
+def test_the_ai_sdk_reads_everything(run_script: RunScript, base_url: str, provider: str) -> None:
+    results = run_script("ai.mjs", provider, base_url, "gpt-oss-test")
+    # The provider for Responses shows summaries alone, and here it asks for none.
     shows_reasoning = provider != "responses"
     for answer in (results["whole"], results["streamed"]):
         assert answer["text"] == "Hello!"
@@ -83,8 +66,10 @@ def test_the_ai_sdk_reads_everything(packages: Path, base_url: str, provider: st
     assert results["structured"] == {"name": "Fair", "day": 3}
 
 
-def test_openrouters_provider_returns_sealed_reasoning(packages: Path, hiding_url: str) -> None:
-    results = run(packages, "ai.mjs", "stateless", hiding_url, "gpt-oss-test")
+def test_openrouters_provider_returns_sealed_reasoning(
+    run_script: RunScript, hiding_url: str
+) -> None:
+    results = run_script("ai.mjs", "stateless", hiding_url, "gpt-oss-test")
     for answer in (results["whole"], results["streamed"]):
         assert answer["text"] == "Hello!"
         assert "Greet." not in json.dumps(answer)

@@ -1,29 +1,18 @@
 """Vercel's AI SDK with its provider tool `mcp`, which the server runs."""
 
-import json
-import subprocess
 from typing import Any
 
 import pytest
 
-from tests.clients.conftest import Install
+from tests.clients.conftest import RunScript
 from tests.clients.mcp_service import ARGUMENTS, Service, processes, service
 
 __all__ = ["processes", "service"]  # fixtures
 
 
 @pytest.fixture(scope="module")
-def results(install: Install, service: Service) -> Any:
-    done = subprocess.run(
-        ["node", "mcp.mjs", str(service.client.base_url), "scripted", service.mcp_url],
-        cwd=install("js"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def results(run_script: RunScript, service: Service) -> Any:
+    return run_script("mcp.mjs", str(service.client.base_url), "scripted", service.mcp_url)
 
 
 @pytest.mark.parametrize("answer", ["whole", "streamed"])

@@ -1,6 +1,5 @@
 """The code interpreter of clients, against real server processes with a real sandbox."""
 
-import json
 import os
 import re
 import subprocess
@@ -12,9 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
-from agents import Agent, CodeInterpreterTool, OpenAIProvider, RunConfig, Runner
-from openai import APIStatusError, AsyncOpenAI, OpenAI
+from agents import Agent, CodeInterpreterTool, Runner
+from openai import APIStatusError, OpenAI
 from openai.types.responses import Response
+
+from tests.clients.agents_sdk import run_config
+from tests.clients.conftest import RunScript
 
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
 
@@ -268,12 +270,7 @@ def test_a_sandbox_of_its_own_runs_the_calls(start: Start, sandbox_url: str) -> 
 
 async def test_the_agents_sdk(base_url: str) -> None:
     agent = Agent[None]("Counter", tools=[CodeInterpreterTool(tool_config=TOOL)])
-    async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
-        config = RunConfig(
-            model=MODEL,
-            model_provider=OpenAIProvider(openai_client=client, use_responses=True),
-            tracing_disabled=True,
-        )
+    async with run_config(base_url, MODEL) as config:
         whole = await Runner.run(agent, "Count.", run_config=config)
         streamed = Runner.run_streamed(agent, "Count.", run_config=config)
         async for _ in streamed.stream_events():
@@ -284,18 +281,9 @@ async def test_the_agents_sdk(base_url: str) -> None:
         assert result.final_output == TEXT
 
 
-def test_the_ai_sdk(install: Callable[[str], Path], base_url: str) -> None:
-    done = subprocess.run(
-        ["node", "code.mjs", base_url, MODEL],
-        cwd=install("js"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def test_the_ai_sdk(run_script: RunScript, base_url: str) -> None:
     read = {"text": TEXT, "steps": 1, "codes": CELLS, "containers": 1, "logs": LOGS}
-    assert json.loads(done.stdout) == {"whole": read, "streamed": read}
+    assert run_script("code.mjs", base_url, MODEL) == {"whole": read, "streamed": read}
 
 
 # Chat

@@ -1,6 +1,7 @@
 """MCP over each transport, end to end, and `kill -9` within a call: of either server."""
 
 import os
+import select
 import signal
 import sys
 import time
@@ -22,6 +23,7 @@ LINES = [
         "completion": "<|channel|>final<|message|>Done.<|return|>",
     },
     {"prompt_contains": "wait", "completion": CALL.format("hang", "{}")},
+    {"prompt_contains": "stuck", "completion": CALL.format("block", "{}")},
     {"prompt_contains": "add", "completion": CALL.format("add", '{"a":1,"b":2}')},
 ]
 TOOL: Any = {"type": "mcp", "server_label": "tools", "require_approval": "never"}
@@ -39,7 +41,8 @@ def configure(transport: str, processes: Processes, folder: Path) -> tuple[list[
     program = [sys.executable, str(SERVERS / "tools.py"), transport]
     lines = ["[servers.tools]"]
     if transport == "stdio":
-        lines += [f"command = {program}", f'env = {{ HANGING = "{hanging}" }}']
+        paths = f'HANGING = "{hanging}", CHILD = "{folder / "child"}"'
+        lines += [f"command = {program}", f"env = {{ {paths} }}"]
     else:
         port = free_port()
         processes.start([*program, str(port)], port, {"HANGING": str(hanging)})
@@ -56,6 +59,13 @@ def wait_for_call(hanging: Path) -> int:
         assert time.monotonic() < deadline, "the call did not begin"
         time.sleep(0.02)
     return int(hanging.read_text())
+
+
+def wait_for_end(pidfd: int) -> None:
+    """Wait until a process has ended."""
+    ended, _, _ = select.select([pidfd], [], [], WAIT_SECONDS)
+    os.close(pidfd)
+    assert ended, "the process still runs"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -103,3 +113,21 @@ def test_a_killed_gateway_leaves_a_failed_response(
         assert "stopped before" in response.error.message
         # The new process calls the server again.
         assert ask(client, "add").output[1].output == "3"
+
+
+@pytest.mark.parametrize("text", ["wait", "get stuck"])
+@pytest.mark.skipif(sys.platform != "linux", reason="waits by pidfd")
+def test_a_program_ends_with_its_killed_gateway(
+    text: str, start: Start, processes: Processes, tmp_path: Path
+) -> None:
+    options, hanging = configure("stdio", processes, tmp_path)
+    gateway, url = start(LINES, *options)
+    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        ask(client, text, background=True)
+        running = [os.pidfd_open(wait_for_call(hanging))]
+    if (child := tmp_path / "child").exists():
+        running.append(os.pidfd_open(int(child.read_text())))
+    gateway.kill()
+    gateway.wait()
+    for pidfd in running:
+        wait_for_end(pidfd)

@@ -1,17 +1,18 @@
 """Web searches of clients, against real server processes with the default search."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from agents import Agent, ModelSettings, OpenAIProvider, RunConfig, Runner, WebSearchTool
+from agents import Agent, ModelSettings, Runner, WebSearchTool
 from langchain_openai import ChatOpenAI
-from openai import AsyncOpenAI, OpenAI
+from openai import OpenAI
 from openai.types.responses import Response
 from pydantic import SecretStr
+
+from tests.clients.agents_sdk import run_config
+from tests.clients.conftest import RunScript
 
 MODEL = "gpt-oss-test"
 TOOL: Any = {"type": "web_search"}
@@ -133,12 +134,7 @@ def test_a_streamed_chat_completion_with_web_search_options(client: OpenAI) -> N
 async def test_the_agents_sdk(base_url: str) -> None:
     settings = ModelSettings(response_include=SOURCES)
     agent = Agent[None]("Reader", tools=[WebSearchTool()], model_settings=settings)
-    async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
-        config = RunConfig(
-            model=MODEL,
-            model_provider=OpenAIProvider(openai_client=client, use_responses=True),
-            tracing_disabled=True,
-        )
+    async with run_config(base_url, MODEL) as config:
         whole = await Runner.run(agent, "Where?", run_config=config)
         streamed = Runner.run_streamed(agent, "Where?", run_config=config)
         async for _ in streamed.stream_events():
@@ -212,17 +208,9 @@ def test_langchain_has_citations_in_content_blocks(base_url: str, streaming: boo
     [("responses", ["search", "openPage"]), ("chat", []), ("openrouter", [])],
 )
 def test_the_ai_sdk_shows_sources(
-    install: Callable[[str], Path], base_url: str, provider: str, actions: list[str]
+    run_script: RunScript, base_url: str, provider: str, actions: list[str]
 ) -> None:
-    done = subprocess.run(
-        ["node", "search.mjs", provider, base_url, MODEL],
-        cwd=install("js"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    results = run_script("search.mjs", provider, base_url, MODEL)
     source = {"sourceType": "url", "url": PAGE, "title": "Web search"}
     read = {"text": TEXT, "steps": 1, "actions": actions, "sources": [source]}
-    assert json.loads(done.stdout) == {"whole": read, "streamed": read}
+    assert results == {"whole": read, "streamed": read}

@@ -1,25 +1,19 @@
 """Random outputs that a grammar allows, drawn from its masks."""
 
 import random
-from functools import cache
 
 import numpy as np
-from llguidance import LLMatcher, LLTokenizer
+from llguidance import LLMatcher
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
-from llguidance.tiktoken import lltokenizer_from_encoding
 
-from harmony.tokenizer import encode, encoding
-from harmony.vocab import CALL, END, ENDOFTEXT, MESSAGE, RETURN, VOCAB_SIZE
+from harmony.mask_tokenizer import mask_tokenizer as mask_tokenizer
+from harmony.tokenizer import encode
+from harmony.vocab import CALL, END, MESSAGE, RETURN, VOCAB_SIZE
 
 _STOPS = (RETURN, CALL)
 _CLOSING_WORDS = ('"', "}", "]", '"}', '",', ",", ',"', '},"', '],"', "}}", "]}", "}]", "@", "a")
 _CLOSING = (END, RETURN, CALL, MESSAGE, *(encode(word)[0] for word in _CLOSING_WORDS))
 _TRIES = 16
-
-
-@cache
-def mask_tokenizer() -> LLTokenizer:
-    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
 
 
 class Mask:

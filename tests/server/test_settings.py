@@ -63,6 +63,8 @@ VARIABLES = {
     "constrain": ("always", "always"),
     "default_max_output_tokens": ("7", 7),
     "repetition_guard": ("off", "off"),
+    "reasoning_summary": ("model", "model"),
+    "summary_patience": ("0.5", 0.5),
     "parallel_calls": ("true", True),
     "search": ("brave, files:/docs", ("brave", "files:/docs")),
     "fetch_allow_private": ("10.1.2.3/16, fd00::/8", ("10.1.0.0/16", "fd00::/8")),
@@ -133,11 +135,79 @@ def test_every_option_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert getattr(Settings(), name) == meant
 
 
+SUMMARY_OPTIONS = {
+    "summary_model": "guard",
+    "summary_url": "http://guard:8000/v1",
+    "summary_key": "k",
+}
+
+
+def test_the_options_of_a_model_that_writes_summaries_are_variables_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.md"
+    policy.write_text("Be kind.")
+    for name, value in {**SUMMARY_OPTIONS, "summary_policy": str(policy)}.items():
+        monkeypatch.setenv(f"GPT_OSS_{name.upper()}", value)
+    settings = Settings(reasoning_summary="model")
+    assert {name: getattr(settings, name) for name in SUMMARY_OPTIONS} == SUMMARY_OPTIONS
+    assert settings.summary_policy == policy
+    assert "summary_key" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, "extractive"),
+        ({"raw_reasoning": "hide"}, "off"),
+        ({"raw_reasoning": "hide", "reasoning_summary": "model"}, "model"),
+        ({"raw_reasoning": "hide", "reasoning_summary": "off"}, "off"),
+        ({"reasoning_summary": "off"}, "off"),
+        ({"reasoning_summary": "model", "summary_model": DEMO_NAME}, "model"),
+    ],
+)
+def test_who_writes_summaries_depends_on_what_is_shown(options: Any, kind: str) -> None:
+    assert Settings(**options).summary_kind == kind
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            {"raw_reasoning": "hide", "reasoning_summary": "extractive"},
+            "extractive would show the reasoning that --raw-reasoning hide hides",
+        ),
+        ({"summary_model": "m"}, "--summary-model needs --reasoning-summary model"),
+        (
+            {"raw_reasoning": "hide", "summary_url": "http://a"},
+            "--summary-url needs --reasoning-summary model",
+        ),
+        (
+            {"reasoning_summary": "model", "summary_url": "http://a"},
+            "--summary-url needs --summary-model",
+        ),
+        ({"reasoning_summary": "model", "summary_key": "k"}, "--summary-key needs --summary-url"),
+        (
+            {"reasoning_summary": "model", "summary_model": "m"},
+            "--summary-model names a model that this server does not have",
+        ),
+        ({"reasoning_summary": "model", "summary_url": "ftp://a"}, "expected a URL"),
+        ({"reasoning_summary": "model", "summary_policy": "/none.md"}, "cannot be read"),
+        ({"summary_patience": -1}, "summary_patience: Input should be greater"),
+        ({"reasoning_summary": "raw"}, "reasoning_summary: Input should be"),
+    ],
+)
+def test_options_of_summaries_that_do_not_fit_are_refused(options: Any, reason: str) -> None:
+    assert reason in problem(**options)
+
+
 def test_the_script_is_a_variable_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPT_OSS_SCRIPT", "s.jsonl")
     monkeypatch.setenv("GPT_OSS_BACKEND", "scripted")
     assert Settings().script == "s.jsonl"
-    assert {*VARIABLES, "script", "mcp"} == {*Settings.model_fields}
+    assert {*VARIABLES, "script", "mcp", "summary_policy", *SUMMARY_OPTIONS} == {
+        *Settings.model_fields
+    }
 
 
 def test_the_file_of_mcp_servers_is_read_at_the_start(

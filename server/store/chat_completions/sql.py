@@ -1,6 +1,6 @@
 """Stored chat completions in a database."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, delete, insert, select, update
@@ -10,6 +10,7 @@ from server.store import codec, rows
 from server.store.chat_completions.base import ListFilter, ListPage, StoredChatCompletion
 from server.store.database import Database
 from server.store.items import SampledMessages
+from server.store.pages import select_page
 from server.store.tables import chat_calls, chat_completions, chat_metadata
 
 
@@ -45,13 +46,8 @@ class SqlChatCompletions:
 
     async def list(self, owner: str, query: ListFilter) -> ListPage:
         """List in the order of insertion."""
-        place = chat_completions.c.place
-        page = (
-            select(chat_completions.c.body)
-            .where(_matches(owner, query))
-            .order_by(place.asc() if query.order == "asc" else place.desc())
-            .limit(query.limit + 1)
-        )
+        page = select_page(chat_completions, owner, query, *_matches(query))
+        page = page.with_only_columns(chat_completions.c.body)
         async with self._database.reading() as connection:
             bodies = (await connection.execute(page)).scalars().all()
         completions = [codec.load(body) for body in bodies[: query.limit]]
@@ -147,24 +143,17 @@ def _one(owner: str, completion_id: str) -> Select[Any]:
     return select(chat_completions).where(_is(owner, completion_id))
 
 
-def _matches(owner: str, query: ListFilter) -> ColumnElement[bool]:
+def _matches(query: ListFilter) -> Iterator[ColumnElement[bool]]:
     columns = chat_completions.c
-    condition = columns.owner == owner
     if query.model is not None:
-        condition &= columns.model == query.model
+        yield columns.model == query.model
     for key, value in query.metadata.items():
         label = select(chat_metadata.c.key).where(
             chat_metadata.c.completion_id == columns.id,
             chat_metadata.c.key == key,
             chat_metadata.c.value == value,
         )
-        condition &= label.exists()
-    if query.after is not None:
-        other = chat_completions.alias()
-        its = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
-        after = select(other.c.place).where(its).scalar_subquery()
-        condition &= columns.place > after if query.order == "asc" else columns.place < after
-    return condition
+        yield label.exists()
 
 
 async def _stored(row: Any) -> StoredChatCompletion:

@@ -1,6 +1,7 @@
 """Containers in a database."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import (
@@ -24,6 +25,7 @@ from server.store.containers.base import (
     ContainerPage,
 )
 from server.store.database import Database
+from server.store.pages import select_page
 from server.store.tables import container_files, containers
 
 _AT_ONCE = 100
@@ -39,18 +41,8 @@ class SqlContainers:
 
     async def create(self, container: Container) -> None:
         """Insert the container's row."""
-        row = {
-            "id": container.id,
-            "owner": container.owner,
-            "name": container.name,
-            "created_at": container.created_at,
-            "last_active_at": container.last_active_at,
-            "idle_minutes": container.idle_minutes,
-            "memory_limit": container.memory_limit,
-            "expired": container.expired,
-        }
         async with self._database.writing() as connection:
-            await connection.execute(insert(containers).values(row))
+            await connection.execute(insert(containers).values(asdict(container)))
 
     async def get(self, owner: str, container_id: str) -> Container | None:
         """Read the container's row."""
@@ -61,13 +53,8 @@ class SqlContainers:
 
     async def list(self, owner: str, query: ContainerFilter, now: float) -> ContainerPage:
         """List in the order of insertion."""
-        place = containers.c.place
-        page = (
-            select(containers)
-            .where(containers.c.owner == owner, not_(_is_over(now)), *_matches(owner, query))
-            .order_by(place.asc() if query.order == "asc" else place.desc())
-            .limit(query.limit + 1)
-        )
+        has_name = [] if query.name is None else [containers.c.name == query.name]
+        page = select_page(containers, owner, query, not_(_is_over(now)), *has_name)
         async with self._database.reading() as connection:
             found = (await connection.execute(page)).all()
         return ContainerPage(tuple(map(_container, found[: query.limit])), len(found) > query.limit)
@@ -206,19 +193,6 @@ def _is_file(container_id: str, file_id: str) -> ColumnElement[bool]:
 def _is_over(now: float) -> ColumnElement[bool]:
     columns = containers.c
     return or_(columns.expired, columns.last_active_at + 60 * columns.idle_minutes <= now)
-
-
-def _matches(owner: str, query: ContainerFilter) -> list[ColumnElement[bool]]:
-    columns = containers.c
-    conditions: list[ColumnElement[bool]] = []
-    if query.name is not None:
-        conditions.append(columns.name == query.name)
-    if query.after is not None:
-        other = containers.alias()
-        its = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
-        after = select(other.c.place).where(its).scalar_subquery()
-        conditions.append(columns.place > after if query.order == "asc" else columns.place < after)
-    return conditions
 
 
 def _container(row: Any) -> Container:

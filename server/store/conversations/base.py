@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from server.store.items import StoredItem, ToolState
+from server.store.lists import ListPage, ListQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,10 @@ class ConversationStore(Protocol):
 
     async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
         """Return the owner's conversation with its items, in order; None if there is none."""
+        ...
+
+    async def list(self, owner: str, query: ListQuery) -> ListPage:
+        """Return a page of the owner's conversations; empty if `query.after` does not exist."""
         ...
 
     async def annotate(

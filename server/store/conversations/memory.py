@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.items import StoredItem, ToolState
+from server.store.lists import ListEntry, ListPage, ListQuery, page_of
 from server.store.memory_size import MOST_BYTES, MemorySizes
 
 CAPACITY = 10_000
@@ -44,6 +45,17 @@ class MemoryConversations:
         if key in self._conversations:
             self._conversations.move_to_end(key)
         return self._conversations.get(key)
+
+    async def list(self, owner: str, query: ListQuery) -> ListPage:
+        """List by time of creation; this does not count as use."""
+        return page_of(
+            [
+                (snapshot.conversation.created_at, _entry(snapshot))
+                for (of, _), snapshot in self._conversations.items()
+                if of == owner
+            ],
+            query,
+        )
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]
@@ -104,3 +116,8 @@ class MemoryConversations:
         snapshot = self._conversations.pop(key, None)
         self._sizes.remove(snapshot.items if snapshot else ())
         return snapshot is not None
+
+
+def _entry(snapshot: ConversationSnapshot) -> ListEntry:
+    first = snapshot.items[0].item if snapshot.items else None
+    return ListEntry(snapshot.conversation.to_api(), first)

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
 from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.database import Database
 from server.store.items import StoredItem, ToolState
+from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery
+from server.store.pages import select_page_by_time
 from server.store.tables import conversation_items, conversations
 
 
@@ -57,6 +59,20 @@ class SqlConversations:
         position = found[-1].place if found else 0
         items = tuple(map(rows.stored_item, found))
         return ConversationSnapshot(conversation, items, position, tool_state)
+
+    async def list(self, owner: str, query: ListQuery) -> ListPage:
+        """Read the rows of the page, and the first items."""
+        page = select_page_by_time(conversations, owner, query)
+        async with self._database.reading() as connection:
+            found = (await connection.execute(page)).all()
+            ids = [row.id for row in found[: query.limit]]
+            first = (await connection.execute(_first_items(ids))).all()
+        items = {row.conversation_id: codec.load(row.item) for row in first}
+        entries = [
+            ListEntry(_conversation(row).to_api(), items.get(row.id))
+            for row in found[: query.limit]
+        ]
+        return ListPage(entries, len(found) > query.limit)
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]
@@ -140,10 +156,24 @@ async def _one(
     row = (
         await connection.execute(select(conversations).where(_is(owner, conversation_id)))
     ).first()
-    if row is None:
-        return None
+    return None if row is None else _conversation(row)
+
+
+def _conversation(row: Any) -> Conversation:
     metadata: dict[str, Any] = codec.load(row.metadata)
     return Conversation(row.owner, row.id, int(row.created_at), row.start_date, metadata)
+
+
+def _first_items(ids: list[str]) -> Select[Any]:
+    columns = conversation_items.c
+    places = (
+        select(func.min(columns.place))
+        .where(columns.conversation_id.in_(ids))
+        .group_by(columns.conversation_id)
+    )
+    return select(columns.conversation_id, columns.item).where(
+        columns.place.in_(places), func.length(columns.item) <= MAX_FIRST_ITEM
+    )
 
 
 async def _add(

@@ -1,5 +1,6 @@
 """Uploaded files in a database, without their content."""
 
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, insert, or_, select
@@ -7,6 +8,7 @@ from sqlalchemy import ColumnElement, delete, func, insert, or_, select
 from server.store import rows
 from server.store.database import Database
 from server.store.files.base import FileFilter, FilePage, FileUsage, StoredFile
+from server.store.pages import select_page
 from server.store.tables import files
 
 _AT_ONCE = 500
@@ -20,17 +22,8 @@ class SqlFiles:
 
     async def put(self, file: StoredFile) -> None:
         """Insert the file's row."""
-        row = {
-            "id": file.id,
-            "owner": file.owner,
-            "filename": file.filename,
-            "purpose": file.purpose,
-            "size": file.size,
-            "created_at": file.created_at,
-            "expires_at": file.expires_at,
-        }
         async with self._database.writing() as connection:
-            await connection.execute(insert(files).values(row))
+            await connection.execute(insert(files).values(asdict(file)))
 
     async def get(self, owner: str, file_id: str, now: float) -> StoredFile | None:
         """Read the file's row."""
@@ -41,13 +34,8 @@ class SqlFiles:
 
     async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
         """List in the order of insertion."""
-        place = files.c.place
-        page = (
-            select(files)
-            .where(files.c.owner == owner, _is_current(now), *_matches(owner, query))
-            .order_by(place.asc() if query.order == "asc" else place.desc())
-            .limit(query.limit + 1)
-        )
+        has_purpose = [] if query.purpose is None else [files.c.purpose == query.purpose]
+        page = select_page(files, owner, query, _is_current(now), *has_purpose)
         async with self._database.reading() as connection:
             found = (await connection.execute(page)).all()
         return FilePage(tuple(map(_stored, found[: query.limit])), len(found) > query.limit)
@@ -84,18 +72,6 @@ def _is(owner: str, file_id: str) -> ColumnElement[bool]:
 
 def _is_current(now: float) -> ColumnElement[bool]:
     return or_(files.c.expires_at.is_(None), files.c.expires_at > now)
-
-
-def _matches(owner: str, query: FileFilter) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if query.purpose is not None:
-        conditions.append(files.c.purpose == query.purpose)
-    if query.after is not None:
-        other = files.alias()
-        its = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
-        after = select(other.c.place).where(its).scalar_subquery()
-        conditions.append(files.c.place > after if query.order == "asc" else files.c.place < after)
-    return conditions
 
 
 def _stored(row: Any) -> StoredFile:

@@ -16,6 +16,7 @@ from server.store.files.base import FileStore
 from server.store.items import Item as Item
 from server.store.items import StoredItem as StoredItem
 from server.store.items import ToolState as ToolState
+from server.store.lists import ListPage, ListQuery
 
 Event = dict[str, Any]
 
@@ -220,6 +221,14 @@ class Store(Protocol):
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """Return the API's object of the owner's response; None if there is none."""
+        ...
+
+    async def list(self, owner: str, query: ListQuery) -> ListPage:
+        """Return a page of the owner's responses, empty if `query.after` does not exist.
+
+        Listed are those that no other stored response continues, and that belong to no
+        conversation. The API's objects may lack their output.
+        """
         ...
 
     async def ledger(

@@ -13,6 +13,7 @@ from server.store.chat_completions.memory import MemoryChatCompletions
 from server.store.containers.memory import MemoryContainers
 from server.store.conversations.memory import MemoryConversations
 from server.store.files.memory import MemoryFiles
+from server.store.lists import ListEntry, ListPage, ListQuery, page_of
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 from server.store.responses.base import (
     CANCELS,
@@ -123,6 +124,19 @@ class MemoryStore:
         """Look up the API's object."""
         stored = await self.get(owner, response_id)
         return None if stored is None else stored.response
+
+    async def list(self, owner: str, query: ListQuery) -> ListPage:
+        """List by time of creation; this does not count as use."""
+        mine = [stored for (of, _), stored in self._responses.items() if of == owner]
+        continued = {stored.response.get("previous_response_id") for stored in mine}
+        return page_of(
+            [
+                (stored.response["created_at"], _entry(stored))
+                for stored in mine
+                if stored.id not in continued and stored.conversation_id is None
+            ],
+            query,
+        )
 
     async def ledger(
         self, owner: str, response_id: str, start: int = 0, *, most: int | None = None
@@ -250,6 +264,10 @@ async def _packed(events: Sequence[Event]) -> list[bytes]:
     return [
         await codec.pack(events[first : first + _BATCH]) for first in range(0, len(events), _BATCH)
     ]
+
+
+def _entry(stored: StoredResponse) -> ListEntry:
+    return ListEntry(stored.response, stored.input[0].item if stored.input else None)
 
 
 def _parts(stored: StoredResponse) -> tuple[Part, ...]:

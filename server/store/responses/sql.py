@@ -22,6 +22,7 @@ from server.store.conversations.sql import SqlConversations
 from server.store.database import Database
 from server.store.filelocks import FileLocks
 from server.store.files.sql import SqlFiles
+from server.store.lists import ListPage, ListQuery
 from server.store.postgres_listener import GATEWAY, PostgresListener
 from server.store.responses.base import (
     CANCELS,
@@ -32,6 +33,7 @@ from server.store.responses.base import (
     StoredItem,
     StoredResponse,
 )
+from server.store.responses.list_sql import list_responses
 from server.store.tables import INPUT, OUTPUT, SEAL, events, items, responses, runs, secrets
 
 logger = logging.getLogger(__name__)
@@ -207,6 +209,10 @@ class SqlStore:
             return None
         output = [codec.load(row.item) for row in found if row.item is not None]
         return codec.load(found[0].body) | {"output": output}
+
+    async def list(self, owner: str, query: ListQuery) -> ListPage:
+        """Read the rows of the page, and the first items."""
+        return await list_responses(self.database, owner, query)
 
     async def ledger(
         self, owner: str, response_id: str, start: int = 0, *, most: int | None = None

@@ -83,11 +83,7 @@ class Approvals:
         if digest is None and self._is_signed(request_id, proposed):
             digest = proposed.digest
         if digest is None:
-            raise InvalidRequest(
-                f"'{param}' names no request for approval of this conversation.",
-                param=param,
-                code="approval_request_not_found",
-            )
+            raise unknown_request(param)
         if digest != proposed.digest:
             raise InvalidRequest(
                 "The call differs from the one that approval was requested for.",
@@ -113,6 +109,15 @@ class Approvals:
         except ValueError:
             return None
         return text.partition(".")[0]
+
+
+def unknown_request(param: str) -> InvalidRequest:
+    """The error for a response to a request that this server did not make in the context."""
+    return InvalidRequest(
+        f"'{param}' names no request for approval of this conversation.",
+        param=param,
+        code="approval_request_not_found",
+    )
 
 
 def already_answered(param: str) -> InvalidRequest:

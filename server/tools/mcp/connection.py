@@ -3,17 +3,20 @@
 import asyncio
 import logging
 import os
+import shutil
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
-from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -38,6 +41,10 @@ _OLD_SERVER = frozenset({400, 404, 405, 406, 415})
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
 _CLOSED = "Connection closed"  # the SDK's error for requests on a transport that ended
 _MAX_PAGES = 64
+_SUPERVISOR = (
+    f"import sys; sys.path.append({str(Path(__file__).parents[3])!r}); "
+    "from server.tools.mcp.supervisor import main; main()"
+)
 
 Result = TypeVar("Result", bound=BaseModel)
 T = TypeVar("T")
@@ -197,7 +204,7 @@ class Connection:
     async def close(self) -> None:
         """End the session in order if the server permits that in time. Safe to call twice."""
         self._closing.set()
-        if self._kind == "stdio":  # The SDK itself limits the time until the process is killed.
+        if self._kind == "stdio":  # The supervisor limits the time until the program is killed.
             await asyncio.wait({self._task})
             return
         await asyncio.wait({self._task}, timeout=CLOSE_SECONDS)
@@ -291,8 +298,14 @@ def _sse_http_client(
 
 @asynccontextmanager
 async def _stdio(server: Server) -> AsyncIterator[Any]:
+    """The program of a server, which the supervisor ends. Raises OSError if there is none."""
+    paths = {**get_default_environment(), **server.env}.get("PATH")
+    if shutil.which(server.command[0], path=paths) is None:
+        raise FileNotFoundError(server.command[0])
     parameters = StdioServerParameters(
-        command=server.command[0], args=list(server.command[1:]), env=dict(server.env)
+        command=sys.executable,
+        args=["-I", "-S", "-B", "-c", _SUPERVISOR, *server.command],
+        env=dict(server.env),
     )
     # What the program writes to stderr may hold the contents of calls.
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230  never blocks

@@ -10,7 +10,7 @@ from server.tools.mcp.listing import Listings
 from server.tools.mcp.servers import Server
 
 STOP_SECONDS = 4.0
-"""Seconds for programs to end. The SDK terminates them after two, and kills them after four."""
+"""Seconds for programs to end. Their supervisors kill them after one."""
 
 
 class Runtime:

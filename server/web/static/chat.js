@@ -1,54 +1,60 @@
 // @ts-check
-/** The chat: a list of chats, the turns of one of them, the message box, and the options. */
+/** The chat: the turns of one chat, and the requests that make their answers. */
 
-import { Answer, question } from "./answer.js";
-import { ApiError, events, json, send } from "./api.js";
+import { ApiError, json, send } from "./api.js";
 import * as store from "./chats.js";
+import { Composer } from "./composer.js";
 import { announce, button, h } from "./dom.js";
-import { OptionError, Options } from "./options.js";
+import { OptionError, Options, RECORD } from "./options.js";
+import { Sidebar } from "./sidebar.js";
 import { TEXT } from "./text.js";
 
-/** @typedef {import("./chats.js").Turn} Turn */
+/**
+ * @typedef {import("./chats.js").Turn} Turn
+ * @typedef {import("./chats.js").Chat} Chat
+ * @typedef {import("./answer.js").Answer} Answer
+ */
 
-const DRAFT = "gpt-oss-draft";
 const CURRENT = "gpt-oss-chat";
+const NEAR_END = 80; // pixels
+
+/** The scripts that show turns. They are not needed before the first one. */
+const loadTurns = () => import("./turn.js");
 
 export class ChatView {
   constructor() {
-    this.options = new Options();
+    this.options = new Options(() => this.composer.box.value);
     this.turns = h("div", { class: "turns" });
-    this.list = h("ul", { class: "chats" });
-    this.scroller = h("div", { class: "scroller", tabindex: 0, "aria-label": TEXT.title }, this.turns);
+    this.scroller = h("div", { class: "scroller", role: "region", tabindex: 0, "aria-label": TEXT.turns }, this.turns);
     /** @type {AbortController | null} */
     this.running = null;
     /** @type {Turn | null} */
     this.current = null;
-    this.box = this.makeBox();
-    this.sender = h("button", { class: "primary" }, TEXT.send);
-    this.composer = this.makeComposer();
-    this.element = h("div", { class: "chat" }, this.sidebar(), this.middle(), this.panel());
-    /** @type {import("./chats.js").Chat} */
+    this.sidebar = new Sidebar({
+      open: (chat) => void this.open(chat),
+      opened: (entry) => this.openStored(entry),
+      forget: (chat) => void this.forget(chat),
+    });
+    this.composer = new Composer({
+      send: (text) => this.begin([{ role: "user", content: text }], this.chat.leaf),
+      stop: () => void this.stop(),
+      typing: () => void loadTurns().catch(() => undefined),
+    });
+    this.element = h("div", { class: "chat" }, this.sidebar.element, this.middle(), this.panel());
     this.chat = store.newChat();
-    this.open(store.chats().find((each) => each.id === sessionStorage.getItem(CURRENT)));
+    void this.open(store.chats().find((each) => each.id === sessionStorage.getItem(CURRENT)));
   }
 
-  sidebar() {
-    return h(
-      "aside",
-      { class: "side", id: "chats", "aria-label": TEXT.chats },
-      button(TEXT.newChat, () => this.open(), { class: "primary wide" }),
-      this.list,
-    );
+  /** The view is on the page. */
+  shown() {
+    this.composer.focus();
   }
 
   middle() {
-    const toggles = h(
-      "div",
-      { class: "toggles" },
-      button(TEXT.chats, () => this.element.classList.toggle("show-chats"), { class: "quiet" }),
-      button(TEXT.options, () => this.element.classList.toggle("show-options"), { class: "quiet" }),
-    );
-    return h("section", { class: "middle", "aria-label": TEXT.title }, toggles, this.scroller, this.composer);
+    const toggle = (/** @type {string} */ text, /** @type {string} */ name) =>
+      button(text, () => this.element.classList.toggle(name), { class: "quiet" });
+    const toggles = h("div", { class: "toggles" }, toggle(TEXT.chats, "show-chats"), toggle(TEXT.options, "show-options"));
+    return h("section", { class: "middle", "aria-label": TEXT.title }, toggles, this.scroller, this.composer.element);
   }
 
   panel() {
@@ -56,53 +62,40 @@ export class ChatView {
     return h("aside", { class: "side options-panel", "aria-label": TEXT.options }, heading, this.options.element);
   }
 
-  makeBox() {
-    return h("textarea", {
-      "aria-label": TEXT.message,
-      placeholder: TEXT.placeholder,
-      rows: 1,
-      value: sessionStorage.getItem(DRAFT) ?? "",
-      oninput: () => this.draft(),
-      onkeydown: (/** @type {KeyboardEvent} */ event) => {
-        if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-          event.preventDefault();
-          if (!this.running) this.submit();
-        }
-      },
-    });
-  }
-
-  makeComposer() {
-    const form = h("form", { class: "composer" }, this.box, this.sender);
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      if (this.running) void this.stop();
-      else this.submit();
-    });
-    return form;
-  }
-
-  draft() {
-    sessionStorage.setItem(DRAFT, this.box.value);
-  }
-
-  submit() {
-    const text = this.box.value;
-    if (!text.trim()) return;
-    const sent = this.begin([{ role: "user", content: text }], this.chat.leaf);
-    if (!sent) return;
-    this.box.value = "";
-    this.draft();
-  }
-
-  /** Open a chat; a new one without. @param {import("./chats.js").Chat} [chat] */
-  open(chat) {
+  /** Open a chat; a new one without. @param {Chat} [chat] */
+  async open(chat) {
     this.leave();
     this.chat = chat ?? store.newChat();
     sessionStorage.setItem(CURRENT, this.chat.id);
-    this.draw();
     this.element.classList.remove("show-chats");
-    this.box.focus({ preventScroll: true });
+    this.composer.focus();
+    if (chat?.conversation) await this.readConversation(chat);
+    await this.draw();
+  }
+
+  /** Open what the server has stored. @param {import("./stored.js").Entry} entry */
+  async openStored(entry) {
+    const { chatOf } = await import("./stored.js");
+    const chat = await chatOf(entry);
+    store.save(chat);
+    await this.open(chat);
+  }
+
+  /** Read the turns of a conversation; what still runs follows them. @param {Chat} chat */
+  async readConversation(chat) {
+    const { ofConversation } = await import("./stored.js");
+    const running = chat.turns.filter((turn) => !turn.output && !turn.ended);
+    try {
+      chat.turns = await ofConversation(/** @type {string} */ (chat.conversation));
+    } catch (error) {
+      chat.turns = [];
+      announce(/** @type {Error} */ (error).message);
+    }
+    for (const turn of running) {
+      turn.parent = chat.turns.at(-1)?.id ?? null;
+      chat.turns.push(turn);
+    }
+    chat.leaf = chat.turns.at(-1)?.id ?? null;
   }
 
   /** Stop to follow what runs here; a background answer goes on. */
@@ -115,48 +108,39 @@ export class ChatView {
   setRunning(controller, turn) {
     this.running = controller;
     this.current = turn;
-    this.sender.textContent = controller ? TEXT.stop : TEXT.send;
-    this.sender.classList.toggle("stop", Boolean(controller));
+    this.composer.setRunning(Boolean(controller));
   }
 
-  draw() {
-    this.drawList();
-    const path = store.path(this.chat);
+  async draw() {
+    const { chat } = this;
+    this.sidebar.draw(chat);
+    const path = store.path(chat);
+    if (!path.length) return this.turns.replaceChildren(this.welcome());
+    const { placeTurn } = await loadTurns();
+    if (chat !== this.chat) return; // another one was opened in the meantime
     this.turns.replaceChildren();
-    if (!path.length) this.turns.append(this.welcome());
-    path.forEach((turn, index) => this.show(turn, index === path.length - 1));
-    this.scroller.scrollTop = this.scroller.scrollHeight;
+    if (chat.conversation) this.turns.append(h("p", { class: "notice" }, TEXT.conversationNote));
+    path.forEach((turn, index) => this.show(turn, placeTurn(this, turn), index === path.length - 1));
+    this.toBottom();
   }
 
-  drawList() {
-    const entries = store.chats().map((chat) => {
-      const current = chat.id === this.chat.id ? "true" : null;
-      return h(
-        "li",
-        {},
-        button(chat.title || "Chat", () => this.open(chat), { class: "chat-link", "aria-current": current }),
-        button("×", () => this.forget(chat), { class: "quiet", "aria-label": `${TEXT.remove}: ${chat.title}` }),
-      );
-    });
-    this.list.replaceChildren(...entries);
-  }
-
-  /** @param {import("./chats.js").Chat} chat */
+  /** @param {Chat} chat */
   async forget(chat) {
     if (!confirm(TEXT.removeAsk)) return;
     store.remove(chat.id);
-    if (chat.id === this.chat.id) this.open();
-    else this.drawList();
-    const stored = chat.turns.flatMap((turn) => turn.response ?? []);
-    const gone = (/** @type {string} */ id) => send(`v1/responses/${id}`, { method: "DELETE", ask: false });
+    if (chat.id === this.chat.id) void this.open();
+    else this.sidebar.draw(this.chat);
+    const stored = chat.turns.flatMap((turn) => turn.response ?? []).map((id) => `v1/responses/${id}`);
+    if (chat.conversation) stored.push(`v1/conversations/${chat.conversation}`);
+    const gone = (/** @type {string} */ path) => send(path, { method: "DELETE", ask: false });
     await Promise.allSettled(stored.map(gone));
   }
 
   welcome() {
     const suggest = (/** @type {string} */ text) =>
       button(text, () => {
-        this.box.value = text;
-        this.submit();
+        this.composer.set(text);
+        void this.composer.submit();
       }, { class: "suggestion" });
     return h(
       "div",
@@ -167,58 +151,12 @@ export class ChatView {
     );
   }
 
-  /** Show a turn, and follow or fetch its answer. @param {Turn} turn @param {boolean} isLast */
-  show(turn, isLast) {
-    const shown = this.place(turn);
-    if (turn.error) shown.fail(turn.error);
+  /** Show a turn's answer, or follow it. @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
+  show(turn, shown, isLast) {
+    if (turn.output) shown.show({ status: "completed", output: turn.output }, isLast);
+    else if (turn.error) shown.fail(turn.error);
     else if (turn.response) void this.fetch(turn, shown, isLast);
     else shown.fail(TEXT.lost);
-  }
-
-  /** The elements of a turn. @param {Turn} turn @returns {Answer} */
-  place(turn) {
-    this.turns.querySelector(".welcome")?.remove();
-    const answer = new Answer({
-      approve: (item, approve) => {
-        const input = { type: "mcp_approval_response", approval_request_id: item.id, approve };
-        this.begin([input], turn.id);
-      },
-      results: (outputs) => this.begin(outputs, turn.id),
-    });
-    const isText = turn.input.every((item) => typeof item.content === "string");
-    const asked = question(store.textOf(turn.input), (text) =>
-      this.begin([{ role: "user", content: text }], turn.parent),
-    );
-    const tools = h("div", { class: "turn-tools" });
-    if (isText) tools.append(button(TEXT.edit, asked.edit, { class: "quiet" }));
-    tools.append(
-      button(TEXT.retry, () => this.begin(turn.input, turn.parent), { class: "quiet" }),
-      button(TEXT.inspect, () => this.inspect(turn), { class: "quiet" }),
-      button(TEXT.code, () => this.showCode(turn), { class: "quiet" }),
-      ...this.switcher(turn),
-    );
-    const title = h("h2", { class: "sr-only" }, `${TEXT.you}: ${store.textOf(turn.input).slice(0, 80)}`);
-    const element = h("article", { class: "turn", id: turn.id }, title, asked.element, answer.element, tools);
-    this.turns.append(element);
-    return answer;
-  }
-
-  /** Buttons to other versions of the turn. @param {Turn} turn @returns {Node[]} */
-  switcher(turn) {
-    const all = store.versions(this.chat, turn);
-    if (all.length < 2) return [];
-    const at = all.indexOf(turn);
-    const go = (/** @type {number} */ to) => () => {
-      this.leave();
-      this.chat.leaf = store.newestBelow(this.chat, all[to]).id;
-      store.save(this.chat);
-      this.draw();
-    };
-    return [
-      button("‹", go(at - 1), { class: "quiet", "aria-label": TEXT.previous, disabled: at === 0 }),
-      h("span", { class: "versions" }, `${at + 1} / ${all.length}`),
-      button("›", go(at + 1), { class: "quiet", "aria-label": TEXT.next, disabled: at === all.length - 1 }),
-    ];
   }
 
   /** @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
@@ -238,52 +176,59 @@ export class ChatView {
   }
 
   /**
-   * Begin a turn after `parent`. False if an option cannot be read.
-   * @param {any[]} input @param {string | null} parent @returns {boolean}
+   * Begin a turn after `parent`. False if an option cannot be read, or the page is of another version.
+   * @param {any[]} input @param {string | null} parent @returns {Promise<boolean>}
    */
-  begin(input, parent) {
+  async begin(input, parent) {
     if (this.running) return false;
-    let fields;
+    const fields = this.readOptions();
+    if (!fields) return false;
+    let scripts;
     try {
-      fields = this.options.request();
-      this.options.error.hidden = true;
-    } catch (error) {
-      if (!(error instanceof OptionError)) throw error;
-      this.options.error.textContent = error.message;
-      this.options.error.hidden = false;
+      scripts = await loadTurns();
+    } catch {
+      this.options.fail(navigator.onLine ? TEXT.noScripts : TEXT.unreachable);
       this.element.classList.add("show-options");
-      announce(error.message);
       return false;
     }
-    const turn = store.addTurn(this.chat, parent, input);
-    const previous = this.lastResponse(parent);
-    turn.request = { ...fields, input, ...(previous && { previous_response_id: previous }) };
+    const { chat } = this;
+    const turn = store.addTurn(chat, parent, input);
+    const previous = store.lastResponse(chat, parent);
+    const before = chat.conversation ? { conversation: chat.conversation } : previous && { previous_response_id: previous };
+    turn.request = { ...fields, input, ...before };
     turn.background = Boolean(fields.background);
-    store.save(this.chat);
-    this.drawPath(turn);
-    const shown = this.place(turn);
+    store.save(chat);
+    this.keepPath(turn);
+    const shown = scripts.placeTurn(this, turn);
     this.toBottom();
     void this.follow(turn, shown);
     return true;
   }
 
+  /** The options of a request; null if one cannot be read, which is said. */
+  readOptions() {
+    try {
+      const fields = this.options.request();
+      this.options.fail("");
+      return fields;
+    } catch (error) {
+      if (!(error instanceof OptionError)) throw error;
+      this.options.fail(error.message);
+      this.element.classList.add("show-options");
+      return null;
+    }
+  }
+
   /** Remove from the page what is not before `turn`. @param {Turn} turn */
-  drawPath(turn) {
-    this.drawList();
+  keepPath(turn) {
+    this.sidebar.draw(this.chat);
+    this.turns.querySelector(".welcome")?.remove();
     const ids = new Set(store.path(this.chat).map((each) => each.id));
     for (const element of [...this.turns.children]) {
       if (element.id && !ids.has(element.id)) element.remove();
     }
     const before = turn.parent && document.getElementById(turn.parent);
-    if (before) for (const each of before.querySelectorAll(".results, .buttons")) each.remove();
-  }
-
-  /** The response to continue: the nearest one that was stored as complete. @param {string | null} id */
-  lastResponse(id) {
-    for (let turn = store.turnOf(this.chat, id); turn; turn = store.turnOf(this.chat, turn.parent)) {
-      if (turn.response && !turn.error) return turn.response;
-    }
-    return null;
+    if (before) for (const each of before.querySelectorAll(".results, .card .buttons")) each.remove();
   }
 
   /**
@@ -295,11 +240,10 @@ export class ChatView {
     this.setRunning(controller, turn);
     shown.reset();
     try {
-      const { signal } = controller;
-      const answer = await (resumed
-        ? send(resumed, { signal })
-        : send("v1/responses", { body: turn.request, signal }));
-      for await (const batch of events(answer)) this.apply(turn, shown, batch);
+      const before = store.path({ ...this.chat, leaf: turn.parent });
+      const { answerEvents } = await import("./stream.js");
+      const batches = answerEvents(turn, before, controller.signal, resumed);
+      for await (const batch of batches) this.apply(turn, shown, batch);
       if (!shown.ended) throw new ApiError(TEXT.lost, 0);
     } catch (error) {
       if (this.withoutTokens(turn, error)) return void this.follow(turn, shown);
@@ -312,7 +256,7 @@ export class ChatView {
   /** @param {Turn} turn @param {Answer} shown @param {any[]} batch */
   apply(turn, shown, batch) {
     const { scroller } = this;
-    const atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+    const atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
     for (const event of batch) {
       shown.apply(event);
       if (event.type === "response.created") {
@@ -322,9 +266,11 @@ export class ChatView {
     }
     if (shown.ended && !turn.ended) {
       turn.ended = true;
+      // Chat Completions are not stored on the server.
+      if (!turn.response) turn.output = shown.response.output;
       if (shown.response.status === "failed") turn.error = shown.response.error?.message ?? TEXT.failed;
       store.save(this.chat);
-      announce(TEXT.model);
+      announce(turn.error ?? TEXT.finished);
     }
     if (atEnd) requestAnimationFrame(() => this.toBottom());
   }
@@ -343,9 +289,9 @@ export class ChatView {
 
   /** Whether the request may be sent again without the tokens, which this server refuses. */
   withoutTokens(/** @type {Turn} */ turn, /** @type {any} */ error) {
-    if (!(error instanceof ApiError) || error.param !== "return_token_ids") return false;
-    if (!turn.request?.return_token_ids) return false;
-    delete turn.request.return_token_ids;
+    if (!(error instanceof ApiError) || !error.param?.startsWith("include")) return false;
+    if (!turn.request?.include?.includes(RECORD)) return false;
+    turn.request.include = turn.request.include.filter((/** @type {string} */ each) => each !== RECORD);
     this.options.set("tokens", false);
     announce(TEXT.notRecorded);
     return true;
@@ -359,17 +305,5 @@ export class ChatView {
     } else {
       running?.abort();
     }
-  }
-
-  /** @param {Turn} turn */
-  inspect(turn) {
-    sessionStorage.setItem("gpt-oss-inspect", JSON.stringify({ request: turn.request, response: turn.response }));
-    location.hash = "#inspector";
-  }
-
-  /** @param {Turn} turn */
-  async showCode(turn) {
-    const { showCode } = await import("./code.js");
-    showCode(turn.request);
   }
 }

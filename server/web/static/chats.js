@@ -7,10 +7,16 @@
  *
  * @typedef {{
  *   id: string, parent: string | null, input: any[], request: any, response: string | null,
- *   error: string | null, background: boolean, ended: boolean,
+ *   error: string | null, background: boolean, ended: boolean, output?: any[],
  * }} Turn
- * @typedef {{id: string, title: string, updated: number, turns: Turn[], leaf: string | null}} Chat
+ * @typedef {{
+ *   id: string, title: string, updated: number, turns: Turn[], leaf: string | null,
+ *   conversation?: string,
+ * }} Chat
+ * `conversation` is the id of a conversation on the server, whose turns the server has.
  */
+
+import { TEXT } from "./text.js";
 
 const CHATS = "gpt-oss-chats";
 const MOST = 200;
@@ -33,7 +39,7 @@ export function newChat() {
 /** Store the chat. What does not fit drops the oldest chats. @param {Chat} chat */
 export function save(chat) {
   chat.updated = Date.now();
-  let all = [chat, ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
+  let all = [unstored(chat), ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
   while (all.length) {
     try {
       localStorage.setItem(CHATS, JSON.stringify(all));
@@ -42,6 +48,12 @@ export function save(chat) {
       all = all.slice(0, -1);
     }
   }
+}
+
+/** The chat without what the server has of a conversation. @param {Chat} chat @returns {Chat} */
+function unstored(chat) {
+  if (!chat.conversation) return chat;
+  return { ...chat, turns: chat.turns.filter((turn) => !turn.output && !turn.ended) };
 }
 
 /** @param {string} id */
@@ -85,6 +97,14 @@ export function path(chat) {
   return found;
 }
 
+/** The response to continue: the nearest one that has not failed. @param {Chat} chat @param {string | null} id */
+export function lastResponse(chat, id) {
+  for (let turn = turnOf(chat, id); turn; turn = turnOf(chat, turn.parent)) {
+    if (turn.response && !turn.error) return turn.response;
+  }
+  return null;
+}
+
 /** All versions of a turn, itself included. @param {Chat} chat @param {Turn} turn */
 export function versions(chat, turn) {
   return chat.turns.filter((each) => each.parent === turn.parent);
@@ -102,7 +122,20 @@ export function newestBelow(chat, turn) {
 /** The text that somebody typed. @param {any[]} input @returns {string} */
 export function textOf(input) {
   return input
-    .map((item) => (typeof item.content === "string" ? item.content : (item.output ?? "")))
+    .map((item) => {
+      if (item.type === "mcp_approval_response") return item.approve ? TEXT.approved : TEXT.denied;
+      const content = item.content ?? item.output ?? "";
+      return typeof content === "string" ? content : content.map((/** @type {any} */ part) => part.text ?? "").join("");
+    })
     .filter(Boolean)
     .join("\n");
+}
+
+/** Whether all of the input is text of a user, which can be edited. @param {any[]} input */
+export function isText(input) {
+  return input.every(
+    ({ role, content }) =>
+      role === "user" &&
+      (typeof content === "string" || content?.every((/** @type {any} */ part) => part.type === "input_text")),
+  );
 }

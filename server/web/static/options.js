@@ -1,32 +1,44 @@
 // @ts-check
 /** The form of a request's options. It is kept in this browser. */
 
-import { h } from "./dom.js";
-import { TEXT } from "./text.js";
+import { announce, button, h } from "./dom.js";
+import { OPTION_HINTS, OPTION_LABELS, TEXT } from "./text.js";
 
 const OPTIONS = "gpt-oss-options";
+
+/** What `include` asks for, so that calls of hosted tools show their results. */
+const SHOWN = /** @type {Record<string, string[]>} */ ({
+  code_interpreter: ["code_interpreter_call.outputs"],
+  web_search: ["web_search_call.action.sources", "web_search_call.results"],
+});
+
+/** The value of `include` that records the tokens of an answer. */
+export const RECORD = "gpt_oss:record";
 
 /** A field that cannot be read; `message` is for people. */
 export class OptionError extends Error {}
 
 /**
- * @typedef {{name: string, label: string, kind: string, hint?: string, choices?: string[],
+ * @typedef {{name: keyof typeof OPTION_LABELS, kind: string, choices?: string[],
  *   step?: string, min?: string, max?: string, value?: any}} Field
  * @type {Field[]}
  */
 const FIELDS = [
-  { name: "model", label: "Model", kind: "select", choices: [] },
-  { name: "effort", label: "Reasoning effort", kind: "select", choices: ["", "none", "low", "medium", "high"] },
-  { name: "instructions", label: "Instructions", kind: "area", hint: "The developer message." },
-  { name: "temperature", label: "Temperature", kind: "number", step: "0.1", min: "0", max: "2" },
-  { name: "top_p", label: "Top p", kind: "number", step: "0.05", min: "0", max: "1" },
-  { name: "seed", label: "Seed", kind: "number", step: "1" },
-  { name: "max_output_tokens", label: "Most tokens", kind: "number", step: "1", min: "1" },
-  { name: "tools", label: "Tools (JSON)", kind: "area", hint: 'For example [{"type": "function", "name": "f", "parameters": {…}}].' },
-  { name: "schema", label: "Format (JSON schema)", kind: "area", hint: "The answer is JSON that fits." },
-  { name: "top_logprobs", label: "Log probabilities", kind: "select", choices: ["", "1", "5", "10", "20"], hint: "Of the likeliest tokens, for the inspector." },
-  { name: "tokens", label: "Record tokens for the inspector", kind: "check", value: true },
-  { name: "background", label: "Answers go on without this page", kind: "check" },
+  { name: "model", kind: "select", choices: [] },
+  { name: "effort", kind: "select", choices: ["", "none", "low", "medium", "high"] },
+  { name: "summary", kind: "select", choices: ["", "auto", "concise", "detailed"] },
+  { name: "instructions", kind: "area" },
+  { name: "tools", kind: "area" },
+  { name: "tool_choice", kind: "select", choices: ["", "none", "required"] },
+  { name: "temperature", kind: "number", step: "0.1", min: "0", max: "2" },
+  { name: "top_p", kind: "number", step: "0.05", min: "0", max: "1" },
+  { name: "seed", kind: "number", step: "1" },
+  { name: "max_output_tokens", kind: "number", step: "1", min: "1" },
+  { name: "format", kind: "select", choices: ["", "text", "json_object"] },
+  { name: "schema", kind: "area" },
+  { name: "top_logprobs", kind: "select", choices: ["", "1", "5", "10", "20"] },
+  { name: "tokens", kind: "check", value: true },
+  { name: "background", kind: "check" },
 ];
 
 /** @returns {Record<string, any>} */
@@ -39,7 +51,9 @@ function stored() {
 }
 
 export class Options {
-  constructor() {
+  /** @param {() => string} draft what is typed in the message box */
+  constructor(draft) {
+    this.draft = draft;
     this.values = stored();
     /** @type {Map<string, HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} */
     this.controls = new Map();
@@ -47,6 +61,45 @@ export class Options {
     this.element = h("form", { class: "options", "aria-label": TEXT.options }, this.error);
     this.element.addEventListener("submit", (event) => event.preventDefault());
     for (const field of FIELDS) this.element.append(this.row(field));
+    this.element.append(button(TEXT.requestCode, () => void this.showCode()));
+    this.element.querySelector('[name="tools"]')?.closest(".field")?.append(
+      button(TEXT.toolsEdit, () => void this.editTools(), { class: "wide" }),
+    );
+  }
+
+  /** Say what is wrong; nothing hides it. @param {string} message */
+  fail(message) {
+    this.error.textContent = message;
+    this.error.hidden = !message;
+    if (message) {
+      announce(message);
+      this.error.scrollIntoView({ block: "nearest" });
+    }
+  }
+
+  async editTools() {
+    const { editTools } = await import("./tools.js");
+    const read = () => {
+      try {
+        return toolList(this.parsed("tools", TEXT.toolsTitle));
+      } catch {
+        return null;
+      }
+    };
+    editTools(read, (tools) => this.set("tools", tools.length ? JSON.stringify(tools, null, 2) : ""));
+  }
+
+  /** Show the request that would be sent now. */
+  async showCode() {
+    try {
+      const input = [{ role: "user", content: this.draft() || TEXT.suggestions[0] }];
+      const request = { ...this.request(), input };
+      this.fail("");
+      const { showCode } = await import("./code.js");
+      showCode(request);
+    } catch (error) {
+      this.fail(/** @type {Error} */ (error).message);
+    }
   }
 
   /** @param {Field} field */
@@ -57,11 +110,12 @@ export class Options {
     if (control instanceof HTMLInputElement && field.kind === "check") control.checked = Boolean(value);
     else if (value !== undefined) control.value = value;
     control.addEventListener("change", () => this.keep());
-    const name = h("span", { class: "label" }, field.label);
+    const name = h("span", { class: "label" }, OPTION_LABELS[field.name]);
     const row = h("div", { class: "field" }, h("label", { class: `row ${field.kind}` }, name, control));
-    if (field.hint) {
+    const hint = OPTION_HINTS[field.name];
+    if (hint) {
       control.setAttribute("aria-describedby", `hint-${field.name}`);
-      row.append(h("span", { class: "hint", id: `hint-${field.name}` }, field.hint));
+      row.append(h("span", { class: "hint", id: `hint-${field.name}` }, hint));
     }
     return row;
   }
@@ -96,24 +150,36 @@ export class Options {
     /** @type {Record<string, any>} */
     const fields = { stream: true, store: true };
     if (values.model) fields.model = values.model;
-    if (values.effort) fields.reasoning = { effort: values.effort };
+    const reasoning = { ...(values.effort && { effort: values.effort }), ...(values.summary && { summary: values.summary }) };
+    if (Object.keys(reasoning).length) fields.reasoning = reasoning;
     if (values.instructions?.trim()) fields.instructions = values.instructions;
     for (const name of ["temperature", "top_p", "seed", "max_output_tokens"]) {
       if (values[name] !== undefined && values[name] !== "") fields[name] = Number(values[name]);
     }
-    const tools = this.parsed("tools", "Tools");
-    if (tools !== undefined) fields.tools = Array.isArray(tools) ? tools : [tools];
-    const schema = this.parsed("schema", "Format");
-    if (schema !== undefined) {
-      fields.text = { format: { type: "json_schema", name: "answer", schema, strict: true } };
-    }
+    Object.assign(fields, this.toolFields(), this.formatFields());
     if (values.top_logprobs) {
       fields.top_logprobs = Number(values.top_logprobs);
-      fields.include = ["message.output_text.logprobs"];
+      fields.include = [...(fields.include ?? []), "message.output_text.logprobs"];
     }
-    if (values.tokens) fields.return_token_ids = true;
+    if (values.tokens) fields.include = [...(fields.include ?? []), RECORD];
     if (values.background) fields.background = true;
     return fields;
+  }
+
+  /** The tools, and what their calls show. @returns {Record<string, any>} */
+  toolFields() {
+    const tools = toolList(this.parsed("tools", TEXT.toolsTitle));
+    if (!tools.length) return {};
+    const include = tools.flatMap((tool) => SHOWN[tool?.type] ?? []);
+    const choice = this.values.tool_choice;
+    return { tools, ...(choice && { tool_choice: choice }), ...(include.length && { include }) };
+  }
+
+  /** @returns {Record<string, any>} */
+  formatFields() {
+    const schema = this.parsed("schema", TEXT.format);
+    if (schema !== undefined) return { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } };
+    return this.values.format ? { text: { format: { type: this.values.format } } } : {};
   }
 
   /** @param {string} name @param {string} label */
@@ -128,12 +194,15 @@ export class Options {
   }
 }
 
+/** @param {any} value @returns {any[]} */
+const toolList = (value) => (value === undefined ? [] : Array.isArray(value) ? value : [value]);
+
 /** @param {Field} field */
 function controlOf(field) {
   const common = { name: field.name };
   switch (field.kind) {
     case "select": {
-      const options = (field.choices ?? []).map((value) => h("option", { value }, value || "default"));
+      const options = (field.choices ?? []).map((value) => h("option", { value }, value || TEXT.default));
       return h("select", common, ...options);
     }
     case "area":
@@ -142,7 +211,7 @@ function controlOf(field) {
       return h("input", { ...common, type: "checkbox" });
     default: {
       const { step, min, max } = field;
-      return h("input", { ...common, type: "number", step, min, max, placeholder: "default" });
+      return h("input", { ...common, type: "number", step, min, max, placeholder: TEXT.default });
     }
   }
 }

@@ -1,187 +1,127 @@
 // @ts-check
 /**
- * Tokens of harmony: what each is, and a pane that shows many of them.
+ * Tokens of harmony: what each is, and to which message it belongs.
  *
- * @typedef {{id: number, bytes: Uint8Array, text: string, kind: string, role: string,
- *   channel: string, message: number, marks: string[], logprob?: any}} Token
+ * @typedef {{name: string, span: [number, number]}} Repair a repair, and the tokens that it concerns
+ * @typedef {{role: string, channel: string | null, recipient: string | null,
+ *   content_type: string | null, content: string, complete: boolean, span: [number, number],
+ *   body: [number, number], repairs: Repair[]}} Message a message, as `/playground/parse` returns it
+ * @typedef {{logprob: number, top: {bytes: Uint8Array, logprob: number}[]}} Logprobs
+ * @typedef {{id: number, bytes: Uint8Array, text: string, kind: "control" | "header" | "body",
+ *   message: number, marks: Set<string>, repairs: string[], logprobs?: Logprobs,
+ *   permitted?: number, ms?: number}} Token
+ * `message` is the place of its message, -1 for none. `permitted` is how many tokens the grammar
+ * permitted at its place.
  */
 
-import { h } from "./dom.js";
+import { TOKENS } from "./text.js";
 
-const START = 200006;
-const MESSAGE = 200008;
-const CHANNEL = 200005;
-const CONSTRAIN = 200003;
-const LONGEST_NAME = 64;
+const FIRST_CONTROL = 199998;
+const LONGEST_CHARACTER = 8; // tokens that a character may be split over
+const REPLACEMENT = "\ufffd"; // for bytes that are no character
 
-/** What each control token means. @type {Record<number, string>} */
-export const CONTROL = {
-  199998: "Marks the start of a text in training.",
-  199999: "Ends a text in training, and stops the sampling.",
-  200002: "Ends the answer: the model is done, and sampling stops.",
-  200003: "What follows names the type of the content, such as json.",
-  200005: "What follows names the channel: analysis, commentary or final.",
-  200006: "Begins a message. Its header follows, with the role first.",
-  200007: "Ends a message. The model may go on with another one.",
-  200008: "Ends the header. The content follows.",
-  200012: "Ends a call: sampling stops, and the tool's result follows.",
-};
-
-/** @param {string} hex */
-function bytesOf(hex) {
+/** @param {string} hex @returns {Uint8Array} */
+export function bytesOf(hex) {
   const bytes = new Uint8Array(hex.length / 2);
   for (let i = 0; i < bytes.length; i++) bytes[i] = parseInt(hex.slice(2 * i, 2 * i + 2), 16);
   return bytes;
 }
 
 /**
- * The tokens with their texts and their place in the messages.
- * @param {number[]} ids @param {string[]} hex the bytes of each
- * @param {boolean} sampled whether they continue `<|start|>assistant`
+ * The tokens with their texts and their places in the messages.
+ * @param {number[]} ids @param {string[]} hex the bytes of each @param {Message[]} messages
  * @returns {Token[]}
  */
-export function readTokens(ids, hex, sampled = false) {
-  let role = sampled ? "assistant" : "";
-  let channel = "";
-  let message = 0;
-  let part = "header";
-  let name = role;
-  let inChannel = false;
+export function readTokens(ids, hex, messages) {
   const decoder = new TextDecoder();
-  const tokens = ids.map((id, index) => {
-    const bytes = bytesOf(hex[index]);
-    const control = id >= 199998;
-    if (id === START) {
-      if (index) message += 1;
-      [role, channel, name, part, inChannel] = ["", "", "", "header", false];
-    } else if (id === CHANNEL) [channel, part, inChannel] = ["", "header", true];
-    else if (id === CONSTRAIN) inChannel = false;
-    /** @type {Token} */
-    const token = { id, bytes, text: decoder.decode(bytes), kind: control ? "control" : part, role, channel, message, marks: [] };
-    if (id === MESSAGE) part = "body";
-    else if (!control && part === "header") {
-      // A header without an end may be as long as the text.
-      if (inChannel) channel = (channel + token.text).slice(0, LONGEST_NAME);
-      else name = (name + token.text).slice(0, LONGEST_NAME);
-      role = name.trim().split(/[\s:]/)[0];
-      token.role = role;
+  // Most tokens of a text occur many times.
+  /** @type {Map<string, {bytes: Uint8Array, text: string}>} */
+  const pieces = new Map();
+  const piece = (/** @type {string} */ digits) => {
+    let found = pieces.get(digits);
+    if (!found) {
+      const bytes = bytesOf(digits);
+      found = { bytes, text: decoder.decode(bytes) };
+      pieces.set(digits, found);
     }
+    return found;
+  };
+  let at = 0;
+  const tokens = ids.map((id, index) => {
+    while (at < messages.length && index >= messages[at].span[1]) at += 1;
+    const message = at < messages.length && index >= messages[at].span[0] ? at : -1;
+    const { bytes, text } = piece(hex[index]);
+    /** @type {Token} */
+    const token = { id, bytes, text, kind: "header", message, marks: new Set(), repairs: [] };
+    if (id >= FIRST_CONTROL) token.kind = "control";
+    else if (message >= 0 && index >= messages[at].body[0] && index < messages[at].body[1]) token.kind = "body";
     return token;
   });
   joinCharacters(tokens);
-  nameHeaders(tokens);
+  for (const message of messages) {
+    for (const { name, span } of message.repairs) {
+      for (const token of tokens.slice(...span)) {
+        token.repairs.push(name);
+        token.marks.add("repaired");
+      }
+    }
+  }
   return tokens;
 }
 
 /** Show characters whole that are split over tokens. @param {Token[]} tokens */
 function joinCharacters(tokens) {
-  for (let i = 0; i < tokens.length; i++) {
-    if (!tokens[i].text.includes("\ufffd")) continue;
-    const strict = new TextDecoder("utf-8", { fatal: true });
-    /** @type {number[]} */
-    let bytes = [];
-    for (let end = i; end < Math.min(i + 8, tokens.length); end++) {
-      bytes = [...bytes, ...tokens[end].bytes];
-      try {
-        tokens[i].text = strict.decode(new Uint8Array(bytes));
-      } catch {
-        continue;
-      }
-      for (let k = i + 1; k <= end; k++) [tokens[k].text, tokens[k].marks] = ["", ["continued"]];
-      i = end;
-      break;
+  const decoder = new TextDecoder();
+  for (let first = 0; first < tokens.length; first++) {
+    if (!tokens[first].text.includes(REPLACEMENT) || !missing(tokens[first].bytes)) continue;
+    const bytes = [...tokens[first].bytes];
+    let last = first;
+    while (missing(bytes) && last + 1 < tokens.length && last - first < LONGEST_CHARACTER) {
+      last += 1;
+      bytes.push(...tokens[last].bytes);
     }
+    const text = decoder.decode(new Uint8Array(bytes));
+    if (text.includes(REPLACEMENT)) continue;
+    tokens[first].text = text;
+    for (const token of tokens.slice(first + 1, last + 1)) {
+      token.text = "";
+      token.marks.add("continued");
+    }
+    first = last;
   }
 }
 
-/** Give each token of a message the role and the channel of its whole header. @param {Token[]} tokens */
-function nameHeaders(tokens) {
-  /** @type {{role: string, channel: string}[]} */
-  const names = [];
-  for (const token of tokens) names[token.message] = { role: token.role, channel: token.channel };
+/** How many bytes the last character of UTF-8 lacks. @param {ArrayLike<number>} bytes @returns {number} */
+function missing(bytes) {
+  for (let back = 1; back <= Math.min(4, bytes.length); back++) {
+    const byte = bytes[bytes.length - back];
+    if ((byte & 0xc0) === 0x80) continue;
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return Math.max(length - back, 0);
+  }
+  return 0;
+}
+
+/** The class of a message's colour. @param {Message | undefined} message @returns {string} */
+export function colour(message) {
+  if (!message) return "open";
+  if (["system", "developer", "user"].includes(message.role)) return message.role;
+  if (message.role !== "assistant") return "tool";
+  return ["analysis", "commentary", "final"].includes(message.channel ?? "") ? String(message.channel) : "final";
+}
+
+/** The text of tokens, control tokens by their names. @param {Token[]} tokens @returns {string} */
+export function textOf(tokens) {
+  const bytes = new Uint8Array(tokens.reduce((sum, token) => sum + token.bytes.length, 0));
+  let at = 0;
   for (const token of tokens) {
-    const { role, channel } = names[token.message];
-    if (token.kind !== "body") [token.role, token.channel] = [role, token.channel || channel];
-    token.channel = token.channel.trim().split(" ")[0];
+    bytes.set(token.bytes, at);
+    at += token.bytes.length;
   }
+  return new TextDecoder().decode(bytes);
 }
 
-/** The class of a token's colour. @param {Token} token */
-export function colour(token) {
-  if (["system", "developer", "user"].includes(token.role)) return token.role;
-  if (token.role !== "assistant") return "tool";
-  return ["analysis", "commentary", "final"].includes(token.channel) ? token.channel : "final";
-}
-
-const CHUNK = 400;
-
-/** A pane of tokens. `onpick` gets the token under the pointer or the cursor. */
-export class TokenPane {
-  /** @param {string} label @param {(token: Token, index: number, at: DOMRect) => void} onpick @param {() => void} onleave */
-  constructor(label, onpick, onleave) {
-    /** @type {Token[]} */
-    this.tokens = [];
-    this.at = 0;
-    this.onpick = onpick;
-    this.element = h("div", { class: "tokens", tabindex: 0, role: "group", "aria-label": label });
-    this.element.addEventListener("pointerover", (event) => {
-      const index = this.indexOf(/** @type {Element} */ (event.target));
-      if (index >= 0) this.pick(index);
-    });
-    this.element.addEventListener("pointerleave", onleave);
-    this.element.addEventListener("blur", onleave);
-    this.element.addEventListener("keydown", (event) => this.move(event));
-  }
-
-  /** @param {Token[]} tokens */
-  show(tokens) {
-    this.tokens = tokens;
-    this.element.replaceChildren();
-    const all = document.createDocumentFragment();
-    for (let start = 0; start < tokens.length; start += CHUNK) {
-      const chunk = document.createElement("div");
-      chunk.className = "chunk";
-      for (const token of tokens.slice(start, start + CHUNK)) {
-        const element = document.createElement("span");
-        element.className = ["t", colour(token), token.kind, ...token.marks].join(" ");
-        element.textContent = token.text.replaceAll("\n", "⏎\n");
-        chunk.append(element);
-      }
-      all.append(chunk);
-    }
-    this.element.append(all);
-  }
-
-  /** @param {Element} element @returns {number} */
-  indexOf(element) {
-    const chunk = element.parentElement;
-    if (!element.classList.contains("t") || !chunk) return -1;
-    const before = [...this.element.children].indexOf(chunk) * CHUNK;
-    return before + [...chunk.children].indexOf(element);
-  }
-
-  /** @param {number} index @returns {HTMLElement} */
-  elementAt(index) {
-    const chunk = this.element.children[Math.floor(index / CHUNK)];
-    return /** @type {HTMLElement} */ (chunk.children[index % CHUNK]);
-  }
-
-  /** @param {number} index */
-  pick(index) {
-    this.element.querySelector(".picked")?.classList.remove("picked");
-    const element = this.elementAt(index);
-    element.classList.add("picked");
-    this.at = index;
-    this.onpick(this.tokens[index], index, element.getBoundingClientRect());
-  }
-
-  /** @param {KeyboardEvent} event */
-  move(event) {
-    const step = /** @type {Record<string, number>} */ ({ ArrowRight: 1, ArrowLeft: -1 })[event.key];
-    if (!step || !this.tokens.length) return;
-    event.preventDefault();
-    const index = Math.min(Math.max(this.at + step, 0), this.tokens.length - 1);
-    this.elementAt(index).scrollIntoView({ block: "nearest" });
-    this.pick(index);
-  }
+/** What a control token means. @param {number} id @returns {string | undefined} */
+export function explanation(id) {
+  return /** @type {Record<number, string>} */ (TOKENS.control)[id];
 }

@@ -5,17 +5,18 @@ from typing import Any
 import pytest
 import torch
 from transformers import GptOssConfig
-from transformers.generation.continuous_batching import RequestStatus
 from transformers.generation.continuous_batching import cache as paged
 from transformers.generation.continuous_batching.cache_allocators import (
     SLIDING_ATTENTION,
     FullAttentionCacheAllocator,
     SlidingAttentionCacheAllocator,
 )
+from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
 
+from adapters.base import BackendConfig, GenerationRequest
+from adapters.local.backend import LocalBackend
 from adapters.local.cache import (
     WindowPages,
-    bound_steps_of_decoding,
     longest_request,
     read_indices,
     report_cached_prefixes,
@@ -90,21 +91,24 @@ def test_read_indices_are_those_that_the_allocator_lists(kind: Any, page: int) -
     assert found.tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("statuses", "budget"),
-    [
-        ([], 4096),
-        ([RequestStatus.PREFILLING], 4096),
-        ([RequestStatus.PREFILLING, RequestStatus.DECODING], 1024),
-    ],
-)
-def test_prompts_take_smaller_steps_beside_requests_that_decode(
-    statuses: list[RequestStatus], budget: int
+async def test_steps_are_computed_where_their_inputs_are_written(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = SimpleNamespace(
-        active_requests={str(n): SimpleNamespace(status=s) for n, s in enumerate(statuses)},
-        schedule_batch=lambda tokens, cache: (tokens, cache),
-    )
-    bound_steps_of_decoding(scheduler, 1024)
-    assert scheduler.schedule_batch(4096, 7) == (budget, 7)
-    assert scheduler.schedule_batch(100, 7) == (100, 7)
+    """As on CUDA, where transformers makes a second stream."""
+    init = ContinuousBatchingIOs.__init__
+
+    def with_a_stream(self: Any, *arguments: Any, **keywords: Any) -> None:
+        init(self, *arguments, **keywords)
+        self.compute_stream = object()
+
+    monkeypatch.setattr(ContinuousBatchingIOs, "__init__", with_a_stream)
+    backend = LocalBackend(small_config)
+    await backend.start()
+    try:
+        processor = backend._engine._manager.batch_processor  # type: ignore[union-attr]
+        assert processor.inputs_and_outputs.compute_stream is None
+        assert processor.offloading_manager._compute_stream is None
+        asked = GenerationRequest("r", (1, 2, 3), 2, frozenset())
+        assert [chunk async for chunk in backend.generate(asked)]
+    finally:
+        await backend.stop()

@@ -2,6 +2,7 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,57 +21,14 @@ from adapters.local import attention, loading
 from adapters.local.kernels import HOPPER_ATTENTION, MXFP4
 from adapters.local.loading import load, select_attention
 from adapters.local.options import Options
+from tests.adapters.gpt_oss_layout import Layout
 
 Maker = Callable[[Path], Path]
 CPU = Options(device="cpu")
-# The 16 values that four bits of an MXFP4 block name (OCP microscaling formats, section 5.3.3).
-FP4 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
-FP4_VALUES = torch.tensor([*FP4, *[-value for value in FP4]])
 
 
 def silent(stage: str, fraction: float) -> None:
     pass
-
-
-def pack(folder: Path) -> dict[str, torch.Tensor]:
-    """Rewrite the experts as packed MXFP4, as gpt-oss is published; gives their true values.
-
-    Weights become `[experts, out, in / 32, 16]` bytes of two values each, low half first, and
-    `[experts, out, in / 32]` exponents with a bias of 127.
-    """
-    tensors = load_file(folder / "model.safetensors")
-    true = {}
-    generator = torch.Generator().manual_seed(0)
-    for name in [name for name in tensors if name.endswith("_proj") and "experts" in name]:
-        experts, inputs, outputs = tensors.pop(name).shape
-        codes = torch.randint(
-            0, 16, (experts, outputs, inputs // 32, 32), dtype=torch.uint8, generator=generator
-        )
-        scales = torch.randint(
-            120, 130, (experts, outputs, inputs // 32), dtype=torch.uint8, generator=generator
-        )
-        tensors[f"{name}_blocks"] = codes[..., ::2] | (codes[..., 1::2] << 4)
-        tensors[f"{name}_scales"] = scales
-        values = FP4_VALUES[codes.long()] * 2.0 ** (scales.float().unsqueeze(-1) - 127)
-        true[name] = values.reshape(experts, outputs, inputs).transpose(1, 2)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = {
-        "quant_method": "mxfp4",
-        "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router"],
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    return true
-
-
-def test_packed_mxfp4_experts_are_dequantised_exactly(tmp_path: Path, make_tiny: Maker) -> None:
-    true = pack(make_tiny(tmp_path))
-    model = load(str(tmp_path), CPU, silent)
-    weights = dict(model.named_parameters())
-    assert len(true) == 4
-    for name, values in true.items():
-        assert weights[name].dtype == torch.bfloat16
-        assert torch.equal(weights[name].float(), values)
 
 
 def test_the_dtype_is_the_checkpoints_unless_another_is_asked_for(
@@ -129,14 +87,11 @@ def test_folders_of_other_formats_are_not_looked_at(tmp_path: Path, make_tiny: M
     assert load(str(tmp_path), CPU, silent).dtype == torch.bfloat16
 
 
-def test_what_was_loaded_is_logged(
-    tmp_path: Path, make_tiny: Maker, caplog: pytest.LogCaptureFixture
-) -> None:
-    pack(make_tiny(tmp_path))
+def test_what_was_loaded_is_logged(layout: Layout, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "adapters.local"):
-        load(str(tmp_path), CPU, silent)
+        load(str(layout.folder), CPU, silent)
     assert "cpu (" in caplog.text
-    assert f"attention {attention.NAME}, weights dequantised MXFP4, 0.0 GB" in caplog.text
+    assert f"attention {attention.NAME}, weights dequantised MXFP4, 0.1 GB" in caplog.text
 
 
 @pytest.fixture
@@ -208,10 +163,9 @@ def test_a_check_that_fails_refuses_what_was_asked_for(
 
 
 def test_kernels_of_packed_weights_are_fetched_before_any_weights(
-    tmp_path: Path, make_tiny: Maker, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack(make_tiny(tmp_path))
-    (tmp_path / "model.safetensors").unlink()
+    shutil.copy(layout.folder / "config.json", tmp_path)
     monkeypatch.setattr(loading.weights, "why_no_mxfp4", lambda device: None)
     with pytest.raises(BackendFailed, match=MXFP4):
         load(str(tmp_path), CPU, silent)

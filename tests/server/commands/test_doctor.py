@@ -9,9 +9,10 @@ import pytest
 from adapters.devices import Device, Torch
 from server.commands import doctor as module
 from server.commands.doctor import examine, report, worst
-from server.commands.doctor_check import Check
+from server.commands.doctor_check import Check, plan
 from server.commands.main import main
 from server.settings import Settings
+from tests.adapters import gpt_oss_layout
 
 OK = Check("a", "ok", "fine")
 WARNING = Check("bb", "warning", "so so", "do this")
@@ -135,3 +136,19 @@ def test_an_engine_elsewhere_needs_nothing_of_this_machine() -> None:
     checks = named(Torch("", error="no torch"), **options)
     assert checks["torch"].status == "warning"
     assert checks["engine http://127.0.0.1:9"].status == "failed"
+
+
+def test_weights_for_other_programs_are_not_counted(tmp_path: Path) -> None:
+    """A folder with all files of the repository of gpt-oss-20b."""
+    for name in gpt_oss_layout.FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"w" * 1000)
+    assert plan(Settings(model=str(tmp_path))).weights == 3000
+
+
+def test_kernels_are_looked_for_where_a_gpu_needs_them() -> None:
+    torch = Torch("2.13", "13.0", (H200,))
+    packed = named(torch, model="openai/gpt-oss-20b")
+    assert packed["compiled kernels"].status == "failed"  # offline
+    assert "compiled kernels" not in named(torch)
+    assert "compiled kernels" not in named(Torch("2.13"), model="openai/gpt-oss-20b")

@@ -4,7 +4,7 @@ import gc
 import pytest
 
 from server.errors import RateLimited
-from server.generation.admission import Admission, Ticket
+from server.generation.admission import Admission, NoSpareSlot, Ticket
 
 
 class Guest:
@@ -61,6 +61,7 @@ async def test_no_more_requests_run_at_once_than_may() -> None:
     guests = [Guest(admission.enter()) for _ in range(4)]
     await settle()
     assert [guest.inside for guest in guests] == [True, True, False, False]
+    assert admission.waiting == 2
     for guest in guests:
         guest.go.set()
     await asyncio.gather(*(guest.task for guest in guests))
@@ -222,3 +223,165 @@ async def test_who_had_a_slot_is_not_evicted() -> None:
     for guest in guests:
         guest.go.set()
     await asyncio.gather(*(guest.task for guest in guests))
+
+
+async def test_one_outside_has_no_place() -> None:
+    admission = Admission(running=1, waiting=0)
+    ticket = admission.enter(hosted=True)
+    with ticket.outside():
+        assert (admission.queued, admission.admitted) == (0, 1)
+        other = admission.enter()
+    assert (admission.queued, admission.admitted) == (2, 2)
+    with pytest.raises(RateLimited):
+        admission.enter()
+    for each in (ticket, other):
+        each.leave()
+    assert (admission.queued, admission.admitted) == (0, 0)
+
+
+async def test_requests_with_hosted_tools_are_limited_wherever_they_are() -> None:
+    admission = Admission(running=1, waiting=1)
+    tickets = [admission.enter(hosted=True) for _ in range(2)]
+    with tickets[0].outside(), tickets[1].outside():
+        with pytest.raises(RateLimited):
+            admission.enter(-1, hosted=True)
+        admission.enter().leave()
+        tickets[0].leave()
+        admission.enter(hosted=True)
+
+
+async def test_a_request_with_hosted_tools_takes_the_place_of_such_a_one() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second = Guest(admission.enter()), admission.enter(hosted=True)
+    away = [admission.enter(hosted=True), second]
+    with away[0].outside(), away[1].outside():
+        late, plain = Guest(admission.enter(5, hosted=True)), Guest(admission.enter(6))
+        await settle()
+        better = Guest(admission.enter(1, hosted=True))
+        with pytest.raises(RateLimited):
+            await late.task
+        assert admission.queued == 3
+    for guest in (first, plain, better):
+        guest.go.set()
+    await asyncio.gather(first.task, plain.task, better.task)
+
+
+class Borrower:
+    """Work in a spare slot, until the test releases it or the slot is taken back."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.go = asyncio.Event()
+        self.closing = asyncio.Event()
+        self.closing.set()
+        self.task = asyncio.create_task(self._stay(admission))
+
+    async def _stay(self, admission: Admission) -> None:
+        async with admission.spare_slot():
+            try:
+                await self.go.wait()
+            finally:
+                # As an engine that needs a step to end a generation.
+                await self.closing.wait()
+
+
+async def test_a_free_slot_is_lent_and_comes_back() -> None:
+    admission = Admission(running=1, waiting=0)
+    borrower = Borrower(admission)
+    await settle()
+    assert admission.admitted == 0
+    borrower.go.set()
+    await borrower.task
+    guest = Guest(admission.enter())
+    await settle()
+    assert guest.inside
+    guest.go.set()
+    await guest.task
+
+
+async def test_without_a_free_slot_none_is_lent() -> None:
+    admission = Admission(running=1, waiting=0)
+    guest = Guest(admission.enter())
+    await settle()
+    with pytest.raises(NoSpareSlot):
+        await Borrower(admission).task
+    guest.go.set()
+    await guest.task
+
+
+async def test_one_slot_in_four_is_lent() -> None:
+    admission = Admission(running=8, waiting=0)
+    borrowers = [Borrower(admission) for _ in range(3)]
+    await settle()
+    assert [each.task.done() for each in borrowers] == [False, False, True]
+    with pytest.raises(NoSpareSlot):
+        await borrowers.pop().task
+    for each in borrowers:
+        each.go.set()
+        await each.task
+
+
+async def test_a_request_takes_a_slot_that_is_lent() -> None:
+    admission = Admission(running=1, waiting=1)
+    borrower = Borrower(admission)
+    await settle()
+    borrower.closing.clear()
+    first = Guest(admission.enter())
+    await settle()
+    # The slot is free when the work has ended, and not before.
+    assert not first.inside
+    with pytest.raises(NoSpareSlot):
+        async with admission.spare_slot():
+            raise AssertionError("lent while it is awaited")
+    borrower.closing.set()
+    with pytest.raises(NoSpareSlot):
+        await borrower.task
+    await settle()
+    assert first.inside
+    second = Guest(admission.enter())
+    await settle()
+    assert not second.inside
+    for guest in (first, second):
+        guest.go.set()
+        await guest.task
+
+
+async def test_each_request_takes_one_slot() -> None:
+    admission = Admission(running=8, waiting=8)
+    guests = [Guest(admission.enter()) for _ in range(6)]
+    await settle()
+    borrowers = [Borrower(admission) for _ in range(2)]
+    await settle()
+    guests.append(Guest(admission.enter()))
+    await settle()
+    assert [each.task.done() for each in borrowers] == [False, True]
+    assert all(guest.inside for guest in guests)
+    borrowers[0].go.set()
+    await asyncio.gather(*(each.task for each in borrowers), return_exceptions=True)
+    for guest in guests:
+        guest.go.set()
+        await guest.task
+
+
+async def test_a_borrower_that_is_cancelled_ends_as_cancelled() -> None:
+    admission = Admission(running=1, waiting=0)
+    borrower = Borrower(admission)
+    await settle()
+    borrower.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await borrower.task
+
+
+async def test_a_borrower_that_is_cancelled_while_its_slot_is_awaited_ends_as_cancelled() -> None:
+    admission = Admission(running=1, waiting=1)
+    borrower = Borrower(admission)
+    await settle()
+    borrower.closing.clear()
+    guest = Guest(admission.enter())
+    await settle()
+    borrower.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await borrower.task
+    await settle()
+    assert guest.inside
+    guest.go.set()
+    await guest.task

@@ -16,8 +16,8 @@ from harmony.messages import Author, Channel, Message, Role
 from harmony.parser import ASSISTANT
 from harmony.render import render, render_message
 from harmony.tokenizer import decode, encode_with_control
-from server.errors import APIError
-from server.generation import hosted_calls
+from server.errors import APIError, RateLimited
+from server.generation import hosted_calls, recording
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
@@ -100,6 +100,15 @@ async def start(
     return run, recorder
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Return when the condition holds."""
+    for _ in range(60_000):
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("the condition was never true")
+
+
 async def play(
     gate: Gateway, *sessions: Session, asked: TurnPlan | None = None, **options: Any
 ) -> Recorder:
@@ -111,6 +120,20 @@ async def play(
     assert [session.closed for session in sessions] == [1] * len(sessions)
     assert [session.ended for session in sessions] == [len(each.calls) for each in sessions]
     return recorder
+
+
+async def test_the_record_has_each_sampling_and_call(start_engine: StartEngine) -> None:
+    engine = await start_engine(*script(THOUGHT + call("1"), answer()))
+    finished = (await play(gateway(engine), Session(), recorder=recording.Recorder())).finished
+    assert finished.record is not None
+    first, second = finished.record.samplings
+    tokens = finished.token_ids
+    assert decode(tokens[first.start : first.end]) == THOUGHT + call("1")
+    assert decode(tokens[second.start : second.end]) == answer()
+    assert second.prompt_tokens == len(engine.requests[1].prompt_token_ids)
+    (recorded,) = finished.record.calls
+    assert recorded.recipient == "python"
+    assert first.ended_ms <= recorded.started_ms <= recorded.ended_ms <= second.started_ms
 
 
 async def test_a_call_runs_and_its_result_begins_the_next_turn(start_engine: StartEngine) -> None:
@@ -501,13 +524,15 @@ async def test_a_hundred_answers_that_wait_for_tools_hold_no_slot(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine({"prompt_contains": "plain", "completion": answer()}, call("wait"))
-    gate = Gateway(engine, Admission(1, 100))
+    gate = Gateway(engine, Admission(1, 99))
     sessions = [Session() for _ in range(100)]
     for session in sessions:
         await start(gate, [session])
     for session in sessions:
         await session.running.wait()
-    assert engine.open == 0
+    assert (engine.open, gate.admission.queued, gate.admission.admitted) == (0, 0, 100)
+    with pytest.raises(RateLimited):
+        await start(gate, [Session()])
     recorder = Recorder()
     plain = TurnPlan(plan(Message(Author(Role.USER), "plain")).conversation)
     run = await gate.start(plain, recorder, "plain")
@@ -516,7 +541,50 @@ async def test_a_hundred_answers_that_wait_for_tools_hold_no_slot(
     await gate.runs.close()
     assert [session.ended for session in sessions] == [1] * 100
     await asyncio.sleep(0)
-    assert gate.admission.admitted == 0
+    assert (gate.admission.queued, gate.admission.admitted) == (0, 0)
+
+
+async def test_an_answer_returns_from_its_tool_before_those_that_wait(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(
+        {"prompt_contains": "plain", "completion": answer("Plain.")},
+        {"prompt_contains": "RESULT deaf", "completion": answer()},
+        {"completion": call("deaf")},
+    )
+    gate, session = Gateway(engine, Admission(1, 2)), Session()
+    plain = TurnPlan(plan(Message(Author(Role.USER), "plain")).conversation)
+    hosted, _ = await start(gate, [session])
+    await session.running.wait()
+    taken = gate.admission.enter()
+    async with taken.slot():
+        waiting = [(await start(gate, [], plain))[0] for _ in range(2)]
+        # The queue is full, but an answer that returns from a tool does not ask for a place.
+        session.release.set()
+        await until(lambda: gate.admission.queued == 4)
+    taken.leave()
+    for run in (hosted, *waiting):
+        await run.wait()
+    prompts = [decode(request.prompt_token_ids) for request in engine.requests[1:]]
+    assert ["plain" in prompt for prompt in prompts] == [False, True, True]
+
+
+async def test_an_approved_call_that_ran_is_not_lost_to_other_requests(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine({"prompt_contains": "to=assistant", "completion": answer()})
+    gate, session = Gateway(engine, Admission(1, 1)), Session()
+    approved = ToolCall("mcp_1", "python", Channel.ANALYSIS, "1")
+    answered = [AnsweredCall(approved, session, approved=True)]
+    taken = gate.admission.enter()
+    async with taken.slot():
+        run, recorder = await start(gate, [session], answered=answered)
+        await until(lambda: bool(recorder.of(CallEnded)) and gate.admission.queued == 2)
+        with pytest.raises(RateLimited):
+            gate.admission.enter(-1)
+    taken.leave()
+    await run.wait()
+    assert recorder.text == "Done."
 
 
 async def test_an_answer_that_is_cancelled_ends_its_call(start_engine: StartEngine) -> None:

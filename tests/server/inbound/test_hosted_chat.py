@@ -1,5 +1,7 @@
 """Hosted tools in Chat Completions requests."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.schemas.chat import CreateChatCompletion
 from server.store.responses.memory import MemoryStore
+from server.tools.base import ToolContext, ToolSession
 from tests.server.tools.sample_tools import Calculator, Library, SampleTool, by_type
 
 CODE = {"type": "code_interpreter", "container": {"type": "auto"}}
@@ -74,6 +77,19 @@ async def test_each_answer_has_sessions_of_its_own() -> None:
         "cntr_2",
     ]
     assert {session.context.answer_id for session in calculator.opened} == {"chatcmpl_1"}
+
+
+async def test_the_sessions_of_all_answers_are_opened_at_the_same_time() -> None:
+    together = asyncio.Barrier(3)
+
+    class Slow(Calculator):
+        async def open(self, config: Mapping[str, Any], context: ToolContext) -> ToolSession:
+            async with asyncio.timeout(60):
+                await together.wait()
+            return await super().open(config, context)
+
+    request = await compiled(Slow(), tools=[CODE], n=3)
+    assert len(request.sessions) == 3
 
 
 async def test_an_error_closes_the_sessions_of_all_answers() -> None:

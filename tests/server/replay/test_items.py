@@ -159,6 +159,14 @@ def test_reasoning_without_text_is_ignored(content: Any) -> None:
     assert read([item]) == []
 
 
+def test_a_summary_in_the_content_is_not_read() -> None:
+    summary = {"type": "summary_text", "text": "It thought."}
+    raw = {"type": "reasoning_text", "text": "Think."}
+    for content, texts in (([summary], []), ([summary, raw], ["Think."])):
+        messages = read([{"type": "reasoning", "summary": [], "content": content}])
+        assert [message.content for message in messages] == texts
+
+
 def test_a_reference_stands_for_the_stored_item() -> None:
     sampled = assistant("Hello.", Channel.FINAL, tokens=(1, 2))
     stored = StoredItem({"type": "message", "id": "msg_1", "role": "assistant"}, sampled)

@@ -102,6 +102,32 @@ def test_reasoning_of_any_field_is_used_once(fields: dict[str, Any]) -> None:
     assert read_messages([assistant(content="Hello", **fields)])[:1] == [analysis("Greet.")]
 
 
+SUMMARY = {"type": "reasoning.summary", "summary": "A summary."}
+RAW = {"type": "reasoning.text", "text": "Greet."}
+
+
+@pytest.mark.parametrize(
+    ("fields", "raw"),
+    [
+        ({"reasoning": "A summary.", "reasoning_details": [SUMMARY]}, False),
+        ({"reasoning_content": "A summary.", "reasoning_details": [SUMMARY]}, False),
+        ({"reasoning": "Greet.", "reasoning_details": [RAW, SUMMARY]}, True),
+        ({"reasoning_details": [RAW, SUMMARY]}, True),
+    ],
+)
+def test_a_summary_is_not_read_as_reasoning(fields: dict[str, Any], raw: bool) -> None:
+    read = read_messages([assistant(content="Hello", **fields)])
+    assert read == [*([analysis("Greet.")] if raw else []), final("Hello")]
+
+
+def test_where_clients_get_summaries_only_plain_reasoning_is_one() -> None:
+    fields = {"reasoning": "A summary.", "reasoning_content": "A summary."}
+    message = assistant(content="Hello", **fields)
+    assert read_messages([message], text_is_summary=True) == [final("Hello")]
+    message = assistant(content="Hello", **fields, reasoning_details=[RAW])
+    assert read_messages([message], text_is_summary=True) == [analysis("Greet."), final("Hello")]
+
+
 def test_text_with_calls_is_a_preamble_after_the_reasoning() -> None:
     calls = [tool_call("c1", "f", '{"a":  1}'), tool_call("c2", "g")]
     read = read_messages([assistant(content="Look.", reasoning="Ask.", tool_calls=calls)])

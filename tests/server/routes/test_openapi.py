@@ -203,6 +203,7 @@ async def served(open_app: Any, *lines: Any, **settings: Any) -> AsyncIterator[A
         (ANSWER, {}),
         (ANSWER, {"include": ["message.output_text.logprobs"], "top_logprobs": 2}),
         (ANSWER, {"include": ["reasoning.encrypted_content"], "return_token_ids": True}),
+        (ANSWER, {"include": ["gpt_oss:record"], "top_logprobs": 2}),
         (ANSWER, {"max_output_tokens": 4, "user": "u", "metadata": {"a": "b"}}),
         (ANSWER, {"instructions": "x", "service_tier": "flex", "store": False}),
         (ANSWER, {"reasoning": {"effort": "high", "summary": "auto", "context": "all_turns"}}),

@@ -391,6 +391,40 @@ async def test_token_ids_are_returned_on_request(serve: Serve) -> None:
     assert not {"prompt_token_ids", "token_ids"} & untold.keys()
 
 
+async def test_a_record_has_the_tokens_and_how_they_were_sampled(serve: Serve) -> None:
+    script = {**line(ANSWER), "logprobs": {".": {".": -0.5, "!": -1}}}
+    async with serve(script, constrain="always") as server:
+        fields = {"include": ["gpt_oss:record"], "top_logprobs": 2, "max_output_tokens": 99}
+        response = await server.response(**fields)
+        plain = await server.response()
+    record = response["gpt_oss:record"]
+    assert record["recorded"]
+    assert decode(record["prompt_token_ids"]) == server.prompts[0]
+    assert decode(record["token_ids"]) == ANSWER
+    (sampling,) = record["samplings"]
+    count = len(record["token_ids"])
+    assert (sampling["start"], sampling["end"], sampling["max_tokens"]) == (0, count, 99)
+    assert sampling["prompt_tokens"] == response["usage"]["input_tokens"]
+    assert sampling["grammar"].startswith("%llguidance")
+    assert sorted(sampling["token_ms"]) == sampling["token_ms"]
+    assert len(sampling["token_ms"]) == len(sampling["logprobs"]) == count
+    # Not of the final message alone.
+    first = encode(".")[0]
+    place = record["token_ids"].index(first)
+    expected = {"logprob": -0.5, "top": [[first, -0.5], [encode("!")[0], -1.0]]}
+    assert sampling["logprobs"][place] == expected
+    assert record["calls"] == []
+    assert "gpt_oss:record" not in plain
+
+
+async def test_a_record_is_refused_if_reasoning_is_hidden(serve: Serve) -> None:
+    async with serve(line(ANSWER), raw_reasoning="hide") as server:
+        answer = await server.create(include=["gpt_oss:record"])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "include"
+    assert answer.json()["error"]["code"] == "raw_reasoning_hidden"
+
+
 async def test_token_ids_are_refused_if_reasoning_is_hidden(serve: Serve) -> None:
     async with serve(line(ANSWER), raw_reasoning="hide") as server:
         answer = await server.create(return_token_ids=True)

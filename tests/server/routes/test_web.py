@@ -9,9 +9,12 @@ from server.web.assets import version
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PAGES = ["/playground", f"/playground/assets/{version()}/main.js"]
+CHAT = "<|channel|>final<|message|>Yes<|return|>"
+GRAMMAR = "start: <[13022]> <[13022]>"
 HELPERS: list[tuple[str, dict[str, Any] | None]] = [
     ("/playground/render", {"blocks": ["*a*"]}),
     ("/playground/parse", {"text": "a"}),
+    ("/playground/permitted", {"grammar": GRAMMAR, "tokens": [13022]}),
     ("/playground/load", None),
 ]
 
@@ -132,6 +135,13 @@ async def test_blocks_are_rendered_in_one_request(open_app: Any) -> None:
         ("parse", {"text": "a", "tokens": [1]}, "text"),
         ("parse", {"tokens": ["a"]}, "tokens.0"),
         ("parse", {"text": "a " * 300_000}, "text"),
+        ("parse", {"text": "a b c", "sampled": [[0, 1], [0, 2]]}, "sampled.1"),
+        ("parse", {"text": "a b c", "sampled": [[0, 9]]}, "sampled.0"),
+        ("parse", {"text": "a b c", "sampled": [[True, 2]]}, "sampled.0"),
+        ("parse", {"text": "a b c", "sampled": 1}, "sampled"),
+        ("permitted", {"grammar": "start: nothing", "tokens": []}, "grammar"),
+        ("permitted", {"grammar": "start: <[999999]>", "tokens": [1]}, "grammar"),
+        ("permitted", {"grammar": GRAMMAR, "tokens": [-1]}, "tokens.0"),
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value),
 )
@@ -152,9 +162,41 @@ async def test_pasted_text_and_pasted_ids_are_the_same(open_app: Any) -> None:
     assert one.json()["messages"][0]["content"] == "Grüße"
 
 
-async def test_the_load_is_what_runs_and_waits(open_app: Any) -> None:
-    async with open_app("Yes", max_running=2, max_waiting=3) as app:
-        assert (await app.client.get("/playground/load")).json() == {"admitted": 0, "limit": 5}
+async def test_messages_have_the_places_of_their_tokens(open_app: Any) -> None:
+    prompt = encode_with_control("<|start|>user<|message|>Hi<|end|><|start|>assistant")
+    ids = [*prompt, *encode_with_control("<|message|>Yes<|return|>")]
+    body = {"tokens": ids, "sampled": [[len(prompt), len(ids)]]}
+    async with open_app("Yes") as app:
+        first, second = (await app.post("/playground/parse", body)).json()["messages"]
+    assert (first["role"], first["span"], first["body"]) == ("user", [0, 5], [3, 4])
+    assert second["span"] == [5, 10]
+    assert second["repairs"] == [{"name": "missing_channel", "span": [5, 8]}]
+
+
+async def test_permitted_tokens_are_counted(open_app: Any) -> None:
+    body = {"grammar": GRAMMAR, "tokens": [13022, 13022, 1]}
+    async with open_app("Yes") as app:
+        answer = await app.post("/playground/permitted", body)
+    assert answer.json() == {"permitted": [1, 1], "refused": None, "vocabulary": 201_088}
+
+
+async def test_the_load_is_what_runs_and_waits_and_the_tokens_so_far(open_app: Any) -> None:
+    async with open_app(CHAT, max_running=2, max_waiting=3) as app:
+        before = (await app.client.get("/playground/load")).json()
+        usage = (await app.post("/v1/responses", {"input": "hi"})).json()["usage"]
+        after = (await app.client.get("/playground/load")).json()
+    assert before == {
+        "admitted": 0,
+        "waiting": 0,
+        "limit": 5,
+        "tokens": {"prompt": 0, "cached": 0, "sampled": 0},
+        "problems": {"engine": None, "store": None},
+    }
+    assert after["tokens"] == {
+        "prompt": usage["input_tokens"],
+        "cached": 0,
+        "sampled": usage["output_tokens"],
+    }
 
 
 async def test_tokenize_gives_the_bytes_of_each_token_on_request(open_app: Any) -> None:
@@ -165,6 +207,15 @@ async def test_tokenize_gives_the_bytes_of_each_token_on_request(open_app: Any) 
     assert "token_bytes" not in plain
     assert len(result["token_bytes"]) == len(encode("ab é"))
     assert bytes.fromhex("".join(result["token_bytes"])).decode() == "ab é"
+
+
+async def test_detokenize_gives_the_bytes_of_each_token_on_request(open_app: Any) -> None:
+    async with open_app("Yes") as app:
+        plain = (await app.post("/detokenize", {"tokens": [13022]})).json()
+        body = {"tokens": [13022], "return_token_bytes": True}
+        result = (await app.post("/detokenize", body)).json()
+    assert plain == {"prompt": "Yes"}
+    assert result == {"prompt": "Yes", "token_bytes": [b"Yes".hex()]}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ The argument is JSON: `command`; `descriptors`, a mapping of descriptors of the 
 the guard.
 """
 
-import ctypes
 import fcntl
 import json
 import os
@@ -17,8 +16,7 @@ import signal
 import sys
 from contextlib import suppress
 
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_PDEATHSIG = 1
+from server.tools.process_tree import become_subreaper, end_all, end_with_parent
 
 NOT_STARTED = 127
 """The exit status where the program could not be started."""
@@ -30,8 +28,7 @@ def main() -> None:
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # Processes whose parents have ended become children of the guard, which ends them.
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    become_subreaper()
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -43,7 +40,8 @@ def main() -> None:
     for each in {1, 2, *descriptors.values()}:
         os.close(each)
     status = _wait(program, ended)
-    _end_all(program)
+    # The group holds all processes: none may leave it.
+    end_all(program)
     os._exit(status)
 
 
@@ -51,7 +49,7 @@ def _become(command: list[str], descriptors: dict[int, int]) -> None:
     """Replace this process with the program."""
     try:
         os.setpgid(0, 0)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        end_with_parent()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -87,24 +85,3 @@ def _wait(program: int, ended: int) -> int:
                     return code if code >= 0 else 128 - code
         if 0 in ready:
             return 128 + signal.SIGKILL
-
-
-def _end_all(program: int) -> None:
-    """Kill what is left. The group holds all processes: none may leave it."""
-    with suppress(ProcessLookupError):
-        os.killpg(program, signal.SIGKILL)
-    with suppress(ChildProcessError):
-        while True:
-            for child in _children():
-                with suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-            os.waitpid(-1, 0)
-
-
-def _children() -> list[int]:
-    """The children of this process, as far as the kernel shows them."""
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            return [int(each) for each in file.read().split()]
-    except OSError:
-        return []

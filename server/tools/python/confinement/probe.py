@@ -90,13 +90,14 @@ def decide(report: Mapping[str, str], program: str | None, *, root: bool) -> Pro
 
 
 def _problem(layers: Layers, report: Mapping[str, str], *, root: bool) -> str | None:
+    if not layers.seccomp:
+        # Namespaces close neither keys nor sockets to the host of a virtual machine.
+        return f"seccomp does not work ({report['seccomp']})"
     if layers.bubblewrap:
         return None
     wrapped = f"bubblewrap does not work ({report['bubblewrap']})"
-    missing = {"Landlock": layers.landlock, "seccomp": layers.seccomp}
-    for name, found in missing.items():
-        if not found:
-            return f"{wrapped}, and neither does {name} ({report[name.lower()]})"
+    if not layers.landlock:
+        return f"{wrapped}, and neither does Landlock ({report['landlock']})"
     if root and not layers.user:
         return f"{wrapped}, and sessions cannot run as users of their own ({report['user']})"
     return None

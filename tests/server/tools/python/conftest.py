@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,19 +22,25 @@ BWRAP = shutil.which("bwrap")
 LINUX = sys.platform == "linux"
 
 COMBINATIONS = {
-    "root-bubblewrap": (True, True),
-    "root-landlock": (True, False),
-    "user-bubblewrap": (False, True),
-    "user-landlock": (False, False),
+    f"{user}-{layers}": (user == "root", names)
+    for user in ("root", "user")
+    for layers, names in {
+        "bubblewrap": {"bubblewrap", "landlock", "seccomp"},
+        "landlock": {"landlock", "seccomp"},
+        "bubblewrap-seccomp": {"bubblewrap", "seccomp"},
+    }.items()
 }
-"""By name: whether the server is root; whether bubblewrap is used beside Landlock and seccomp."""
+"""By name: whether the server is root, and the layers that are used."""
 
 
 class Box:
     """A sandbox that a driver runs."""
 
-    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], folder: Path, layers: Mapping[str, object]
+    ) -> None:
         self.process = process
+        self.layers = {name for name, used in layers.items() if used}
         self.folder = folder
         self.pid = process.pid
         self.problem = self._answer()["problem"]
@@ -70,17 +76,17 @@ class Outcome:
 @contextmanager
 def running(name: str, *, variables: dict[str, str] | None = None) -> Iterator[Box]:
     """A sandbox of one of the combinations; the test is skipped where this machine lacks it."""
-    as_root, wrapped = COMBINATIONS[name]
+    as_root, used = COMBINATIONS[name]
     if not LINUX or (as_root and os.geteuid() != 0):
         pytest.skip("needs root on Linux")
-    if wrapped and BWRAP is None:
+    if "bubblewrap" in used and BWRAP is None:
         pytest.skip("bubblewrap is not installed")
-    if not wrapped and landlock.version() < 1:
+    if "bubblewrap" not in used and landlock.version() < 1:
         pytest.skip("the kernel has no Landlock")
     layers = {
-        "bubblewrap": BWRAP if wrapped else None,
-        "landlock": landlock.version() >= 1,
-        "seccomp": True,
+        "bubblewrap": BWRAP if "bubblewrap" in used else None,
+        "landlock": "landlock" in used and landlock.version() >= 1,
+        "seccomp": "seccomp" in used,
         "user": as_root,
     }
     folder = Path(tempfile.mkdtemp(prefix="gpt-oss-sandbox-"))
@@ -101,7 +107,7 @@ def running(name: str, *, variables: dict[str, str] | None = None) -> Iterator[B
         cwd="/",
     ) as process:
         try:
-            yield Box(process, folder)
+            yield Box(process, folder, layers)
         finally:
             assert process.stdin is not None
             process.stdin.close()

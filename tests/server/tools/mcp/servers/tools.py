@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -67,18 +69,35 @@ async def slow(steps: int, context: Context) -> str:
     return "done"
 
 
-def _write_process(path: Path) -> None:
+def _write_process(path: Path, pid: int) -> None:
     partial = path.with_suffix(".partial")
-    partial.write_text(str(os.getpid()))
+    partial.write_text(str(pid))
     partial.rename(path)
+
+
+def _wait_for_child() -> None:
+    with subprocess.Popen(["sleep", "3600"], start_new_session=True) as child:
+        _write_process(Path(os.environ["CHILD"]), child.pid)
+        _write_process(Path(os.environ["HANGING"]), os.getpid())
 
 
 @server.tool()
 async def hang() -> str:
     """Never return. The file HANGING, where it is given, gets the process's number."""
     if path := os.environ.get("HANGING"):
-        _write_process(Path(path))
+        _write_process(Path(path), os.getpid())
     await asyncio.sleep(3600)
+    return "late"
+
+
+@server.tool()
+async def block() -> str:
+    """Block the process, which ignores a termination, beside a process that it has started.
+
+    The file HANGING gets the process's number, and CHILD that of the other one.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _wait_for_child()
     return "late"
 
 

@@ -1,0 +1,139 @@
+"""Server processes: started until they answer, measured, and ended."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from benchmarks.library.figures import ROOT
+
+START_SECONDS = 600.0
+END_SECONDS = 30.0
+
+
+class NotStarted(Exception):
+    """A server did not start. The message has the end of its output."""
+
+
+class Process:
+    """A process and all processes that it and its children start.
+
+    command: how it is started. log: the file for its output. environment: variables in addition to
+    those of this process.
+    """
+
+    def __init__(
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._log = log
+        with log.open("w") as output:
+            self._popen = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **(environment or {})},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self.pid = self._popen.pid
+
+    def wait_until_ready(self, url: str) -> None:
+        """Wait for a successful answer to GET `url`. Raises NotStarted."""
+        limit = time.monotonic() + START_SECONDS
+        while time.monotonic() < limit and self._popen.poll() is None:
+            try:
+                with urllib.request.urlopen(url, timeout=5):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.02)
+        raise NotStarted(f"{url} does not answer:\n{self._log.read_text()[-2000:]}")
+
+    @property
+    def cpu(self) -> float:
+        """The processor time in seconds of all living processes."""
+        return sum(thread_seconds(pid) for pid in self._pids())
+
+    @property
+    def memory(self) -> int:
+        """The resident bytes of all processes; what they share counts for each."""
+        return sum(_status(pid, "VmRSS") for pid in self._pids())
+
+    @property
+    def peak_memory(self) -> int:
+        """The sum of the most bytes that each process had since `reset_peak`."""
+        return sum(_status(pid, "VmHWM") for pid in self._pids())
+
+    def reset_peak(self) -> None:
+        for pid in self._pids():
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+    def end(self) -> None:
+        """End it as a supervisor does, so that it can end the processes that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(END_SECONDS)
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._popen.wait()
+
+    def _pids(self) -> list[int]:
+        parents: dict[int, list[int]] = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                # The name in parentheses may have spaces.
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                parents.setdefault(int(fields[1]), []).append(int(folder.name))
+        found = [self.pid]
+        for pid in found:
+            found += parents.get(pid, [])
+        return found
+
+
+@contextmanager
+def running(
+    command: Sequence[str],
+    url: str,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Process]:
+    """A server that answers GET `url` when the block begins. Raises NotStarted."""
+    process = Process(command, log, environment)
+    try:
+        process.wait_until_ready(url)
+        yield process
+    finally:
+        process.end()
+
+
+def free_port() -> int:
+    """A port of this machine that nothing uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def thread_seconds(pid: int) -> float:
+    """The processor time of a process's living threads in seconds; 0 if it has ended.
+
+    It comes from the scheduler: ticks miss short wake-ups.
+    """
+    total = 0
+    for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):
+            total += int(thread.read_text().split()[0])
+    return total / 1e9
+
+
+def _status(pid: int, name: str) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+    return 0

@@ -1,0 +1,101 @@
+"""The command `playground`: the playground in a process of its own, for any base URL."""
+
+import asyncio
+import logging
+import socket
+import sys
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+import httpx
+import uvicorn
+
+from server.commands.chat import DEFAULT_URL
+from server.web.site import create_site
+
+CLOSE_SECONDS = 1
+"""How long open answers may go on after Ctrl-C."""
+
+
+class CannotShow(Exception):
+    """The playground cannot start. The message is one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaygroundOptions:
+    """The options of the command.
+
+    base_url: ends in `/v1`. port: 0 takes a free one. allowed_host: names of this site.
+    allow_anonymous: whether other machines may reach it.
+    """
+
+    base_url: str = DEFAULT_URL
+    host: str = "127.0.0.1"
+    port: int = 8080
+    allowed_host: tuple[str, ...] | list[str] = ()
+    allow_anonymous: bool = False
+
+
+def show_playground(options: PlaygroundOptions) -> None:
+    """Serve until interrupted. Raises CannotShow for an address that is none, is in use, or that
+    other machines can reach although `allow_anonymous` is not set."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    _check_base_url(options.base_url)
+    if not (options.allow_anonymous or _is_loopback(options.host)):
+        raise CannotShow(
+            f"anybody who reaches {options.host} could use the server at {options.base_url}: listen"
+            " on 127.0.0.1 (--host), or allow it with --allow-anonymous true"
+        )
+    config = uvicorn.Config(
+        create_site(options.base_url, options.allowed_host),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=CLOSE_SECONDS,
+    )
+    with _listen(options.host, options.port) as listener:
+        asyncio.run(_Server(config, options.base_url).serve([listener]))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise CannotShow(f"cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, base_url: str) -> None:
+        super().__init__(config)
+        self._base_url = base_url
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and print where: the port may have been chosen by the system."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            address = f"http://{shown}:{port}/playground"
+            print(f"Playground for {self._base_url} on {address}", flush=True)
+
+
+def _check_base_url(base_url: str) -> None:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL as error:
+        raise CannotShow(f"--base-url: {error}") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise CannotShow("--base-url: expected the address of an API, http://HOST:PORT/v1")
+    if url.userinfo or url.query or url.fragment:
+        raise CannotShow(
+            "--base-url: expected no user name, query or fragment; keys go in the page"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

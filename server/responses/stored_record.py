@@ -1,0 +1,90 @@
+"""The record of a stored response that was made without one, rendered from what is stored."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from harmony.parser import ASSISTANT
+from harmony.render import render_message
+from server.context import Context
+from server.generation.turn import prompt
+from server.ids import new_id
+from server.inbound.responses import compile
+from server.schemas.responses import CreateResponse
+from server.store.responses.base import StoredItem, StoredResponse
+
+_FIELDS = (
+    "instructions",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "text",
+    "reasoning",
+    "max_output_tokens",
+)
+"""The fields of a response that decide what its prompt and its grammar are."""
+
+
+async def rendered_record(context: Context, stored: StoredResponse) -> dict[str, Any]:
+    """The record of the stored response, as far as it can be found.
+
+    Its prompt is rendered again. Its tokens are those that were sampled, where the store has them,
+    else rendered. It has no times and no logprobs, and `recorded` is false.
+    Raises APIError if the response cannot be compiled again, for instance without one of its tools.
+    """
+    fields = {name: stored.response.get(name) for name in _FIELDS}
+    request = CreateResponse.model_validate(
+        {
+            **fields,
+            "input": [entry.item for entry in stored.input],
+            "previous_response_id": stored.id,
+        }
+    )
+    earlier = replace(stored, input=(), output=())
+    compiling = context.compiling(stored.owner, new_id("resp"), previous=earlier, may_be_empty=True)
+    compiled = await compile(request, compiling)
+    await compiled.close()
+    plan = compiled.plan
+    opened = len(ASSISTANT) + len(plan.prefill)
+    ids = await asyncio.to_thread(prompt, plan)
+    samplings, output = await asyncio.to_thread(_output, stored.output, opened)
+    usage = stored.response["usage"] or {}
+    if samplings:
+        cached = usage.get("input_tokens_details", {}).get("cached_tokens")
+        samplings[0] |= {"cached_tokens": cached, "grammar": plan.grammar}
+    return {
+        "recorded": False,
+        "prompt_token_ids": ids,
+        "token_ids": output[opened:],
+        "samplings": samplings,
+        "calls": [],
+    }
+
+
+def _output(
+    items: tuple[StoredItem, ...], opened: int
+) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
+    """The samplings, and the tokens of all messages and results.
+
+    opened: how many tokens of the first message are part of the prompt.
+    """
+    tokens: list[int] = []
+    samplings = []
+    start = 0
+    for item in items:
+        if item.message is not None:
+            tokens += item.message.tokens or render_message(item.message)
+        if item.result is not None:
+            samplings.append(_sampling(start, len(tokens) - opened))
+            tokens += render_message(item.result)
+            # The next sampling begins after `<|start|>assistant`.
+            start = len(tokens) + len(ASSISTANT) - opened
+    if len(tokens) - opened > start:
+        samplings.append(_sampling(start, len(tokens) - opened))
+    return samplings, tuple(tokens)
+
+
+def _sampling(start: int, end: int) -> dict[str, Any]:
+    """A sampling of which only the place is known."""
+    unknown = ("prompt_tokens", "cached_tokens", "max_tokens", "grammar", "started_ms", "ended_ms")
+    return {"start": start, "end": end, **dict.fromkeys((*unknown, "token_ms", "logprobs"))}

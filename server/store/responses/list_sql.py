@@ -1,0 +1,50 @@
+"""The list of an owner's responses in a database."""
+
+import asyncio
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select
+
+from server.store import codec
+from server.store.database import Database
+from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery
+from server.store.pages import select_page_by_time
+from server.store.tables import INPUT, items, responses
+
+
+async def list_responses(database: Database, owner: str, query: ListQuery) -> ListPage:
+    """The page of `Store.list`, without output."""
+    page = select_page_by_time(responses, owner, query, *_listed())
+    page = page.with_only_columns(responses.c.id, responses.c.body)
+    async with database.reading() as connection:
+        found = (await connection.execute(page)).all()
+        ids = [row.id for row in found[: query.limit]]
+        first = (await connection.execute(_first_items(ids))).all()
+    texts = {row.response_id: row.item for row in first}
+
+    def entries() -> list[ListEntry]:
+        return [_entry(row, texts.get(row.id)) for row in found[: query.limit]]
+
+    # A body may have large tools and instructions.
+    return ListPage(await asyncio.to_thread(entries), len(found) > query.limit)
+
+
+def _listed() -> tuple[ColumnElement[bool], ...]:
+    columns, later = responses.c, responses.alias()
+    continued = select(later.c.id).where(later.c.previous_id == columns.id, ~later.c.deleted)
+    return (~columns.deleted, columns.conversation_id.is_(None), ~continued.exists())
+
+
+def _first_items(ids: list[str]) -> Select[Any]:
+    places = (
+        select(func.min(items.c.place))
+        .where(items.c.response_id.in_(ids), items.c.side == INPUT)
+        .group_by(items.c.response_id)
+    )
+    return select(items.c.response_id, items.c.item).where(
+        items.c.place.in_(places), func.length(items.c.item) <= MAX_FIRST_ITEM
+    )
+
+
+def _entry(row: Any, first: str | None) -> ListEntry:
+    return ListEntry(codec.load(row.body), None if first is None else codec.load(first))

@@ -1,0 +1,57 @@
+"""Checks of a summary that need no model: what it copies, and what it must never contain."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from server.summaries.sources import Sources, distinctive_terms, plain, spaced, words
+
+MOST_COPIED = 7
+"""Words in a row that a summary may share with instructions and results of tools."""
+MOST_QUOTED = 15
+"""Words in a row that a summary may share with the reasoning."""
+
+_CONTROL = re.compile(r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f]")
+_LINK = re.compile(
+    r"://|\]\s*[(\[:]|\bdata:|\bwww\.|<!--|"
+    r"<\s*/?\s*(?:a|base|body|embed|form|html|iframe|img|input|link|meta|object|script|style|svg)\b"
+)
+_KEY = re.compile(
+    r"\b(?:(?:sk|pk|rk)-[\w-]{8}|(?:gh[opsur]|github_pat|glpat|hf|xox[abeprs])[-_][\w-]{8}"
+    r"|(?:akia|asia)[a-z0-9]{12}|aiza[\w-]{20}|eyj[\w-]{10,}\.)|-----begin ",
+    re.IGNORECASE,
+)
+
+
+def finding(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -> str | None:
+    """Why a summary must be withheld, in one word; None if nothing was found.
+
+    text: title and text as the summariser wrote them. reasoning: what it summarises. never: plain
+    texts that no summary contains.
+    """
+    return next(_findings(text, reasoning, sources, never), None)
+
+
+def _findings(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -> Iterator[str]:
+    summary = plain(text)
+    terms = words(summary)
+    if _CONTROL.search(text) or _CONTROL.search(summary):
+        yield "control"
+    if _LINK.search(summary):
+        yield "link"
+    if _KEY.search(summary):
+        yield "secret"
+    together = spaced(terms)
+    if any(each in summary or _as_words(each) in together for each in never):
+        yield "policy"
+    if sources.has_run(terms, MOST_COPIED + 1):
+        yield "copied"
+    if any(map(sources.has_term, distinctive_terms(summary))):
+        yield "secret"
+    if Sources([reasoning]).has_run(terms, MOST_QUOTED + 1):
+        yield "quoted"
+
+
+def _as_words(text: str) -> str:
+    """The text as a run of words; where it has no word, one that is in no text."""
+    found = words(text)
+    return spaced(found) if found else "\n"

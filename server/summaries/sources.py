@@ -1,0 +1,103 @@
+"""The texts that a summary must not quote: instructions and results of tools."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+_CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
+_TERM = re.compile(r"[\w!#$%&*+./:=?@^~-]+")
+_BETWEEN_TERMS = re.compile(r"[/:=&?#*]+")
+_ENDS = "!#$%&*+./:=?^_~-"
+LEAST_TERM = 8
+"""Characters from which on a term with letters and digits may be a secret."""
+LEAST_NUMBER = 6
+"""Digits from which on a number may be a secret."""
+
+
+def plain(text: str) -> str:
+    """The text in lower case and compatible form, without characters that are not visible."""
+    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
+
+
+def words(plain_text: str) -> list[str]:
+    """The words without punctuation. Each Chinese, Japanese or Korean character is a word."""
+    return _WORD.findall(plain_text)
+
+
+def spaced(terms: Iterable[str]) -> str:
+    """The words with a space before and after each, so that a run of them is a substring."""
+    return f" {' '.join(terms)} "
+
+
+def distinctive_terms(plain_text: str) -> Iterator[str]:
+    """The terms that may be a secret or an address of a person.
+
+    Terms of at least `LEAST_TERM` characters with letters and digits, numbers of at least
+    `LEAST_NUMBER` digits, and e-mail addresses.
+    """
+    for found in _TERM.findall(plain_text):
+        parts = _BETWEEN_TERMS.split(found)
+        for part in dict.fromkeys((found, *parts)):
+            term = part.strip(_ENDS)
+            if _is_distinctive(term):
+                yield term
+
+
+def _is_distinctive(term: str) -> bool:
+    if term.isdigit():
+        return len(term) >= LEAST_NUMBER
+    has_both = any(map(str.isdigit, term)) and any(map(str.isalpha, term))
+    return "@" in term[1:-1] or (has_both and len(term) >= LEAST_TERM)
+
+
+class Sources:
+    """Instructions and results of tools, and what a summary has in common with them.
+
+    Adding a text is cheap. The first check after it reads the text as a whole.
+    """
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._unread = [*texts]
+        self._read: list[str] = []
+        self._runs: list[str] = []
+        self.size = sum(map(len, self._unread))
+        """Characters of all texts."""
+
+    def add(self, text: str) -> None:
+        """Add a text."""
+        self._unread.append(text)
+        self.size += len(text)
+
+    def has_run(self, terms: list[str], length: int) -> bool:
+        """Whether a text has `length` of the words in a row, or consists of such a row.
+
+        terms: the words of a summary.
+        """
+        self._read_all()
+        whole = spaced(terms)
+        if any(_is_short(run, length) and run in whole for run in self._runs):
+            return True
+        starts = range(len(terms) - length + 1)
+        windows = [spaced(terms[start : start + length]) for start in starts]
+        return any(window in run for run in self._runs for window in windows)
+
+    def has_term(self, term: str) -> bool:
+        """Whether a text contains a term, which is plain."""
+        self._read_all()
+        return any(term in text for text in self._read)
+
+    def _read_all(self) -> None:
+        while self._unread:
+            text = plain(self._unread[-1])
+            self._read.append(text)
+            self._runs.append(spaced(words(text)))
+            self._unread.pop()
+
+
+def _is_short(run: str, length: int) -> bool:
+    """Whether a text has fewer than `length` words, and at least three."""
+    return 3 <= run.count(" ") - 1 < length

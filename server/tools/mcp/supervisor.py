@@ -1,0 +1,73 @@
+"""Runs a program on its own standard input and output, and leaves none of its processes behind.
+
+The program ends when its input is closed, as MCP demands, or is killed: when the server closes the
+input, or dies. The supervisor ends when the program has ended. Its exit status is the program's, or
+128 and the number of the signal that ended it. The arguments are the program and its arguments.
+Standard library only.
+"""
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+
+from server.tools.process_tree import become_subreaper, end_all, end_with_parent
+
+GRACE_SECONDS = 0.5
+"""How long the program may run on after its input was closed, and again after SIGTERM."""
+
+NOT_STARTED = 127
+"""The exit status where the program could not be started."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def main() -> None:
+    """The program of the supervisor."""
+    become_subreaper()
+    for number in _SIGNALS:
+        # The program is ended by `_end`. A handler is no more there after exec.
+        signal.signal(number, lambda *_: None)
+    program = os.fork()
+    if program == 0:
+        _become(sys.argv[1:])
+    # Otherwise the server would not notice that the program has closed it.
+    os.close(1)
+    threading.Thread(target=_end, args=(program,), daemon=True).start()
+    status = _wait(program)
+    end_all(program)
+    os._exit(status)
+
+
+def _become(command: list[str]) -> None:
+    """Replace this process with the program."""
+    os.setpgid(0, 0)
+    end_with_parent()
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error}\n".encode())
+    os._exit(NOT_STARTED)
+
+
+def _end(program: int) -> None:
+    """End the program when the other end of its standard input is closed."""
+    poll = select.poll()
+    poll.register(0, 0)  # No event but the end, which is always reported. Nothing is read.
+    poll.poll()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        time.sleep(GRACE_SECONDS)
+        with suppress(ProcessLookupError):
+            os.killpg(program, number)
+
+
+def _wait(program: int) -> int:
+    """Wait until the program ends. Returns the exit status."""
+    while True:
+        child, status = os.wait()
+        if child == program:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code

@@ -1,0 +1,91 @@
+"""What the playground needs beside the API: HTML of Markdown, and messages of pasted harmony."""
+
+import asyncio
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from harmony.tokenizer import encode_within
+from harmony.vocab import VOCAB_SIZE
+from server import threads
+from server.inbound import grammar_sandbox
+from server.inbound.prompts import read_ids
+from server.outbound.token_bytes import hexadecimal
+from server.schemas.fields import array, invalid
+from server.schemas.limits import MAX_IDS
+from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
+from server.web.markup import render
+from server.web.masks import GrammarError, permitted
+from server.web.parsing import Span, parse
+
+MAX_CHARACTERS = 100_000
+"""Characters of Markdown in one request: about a quarter of a second."""
+
+_rendering = asyncio.Semaphore(2)
+"""Requests that render at once: the work holds the interpreter, and streams share it."""
+_following = asyncio.Semaphore(1)
+"""Requests that follow a grammar at once."""
+
+
+async def rendered_blocks(body: RenderBlocks) -> dict[str, Any]:
+    """The HTML of each block, made on a thread. Raises InvalidRequest for too much text."""
+    if sum(map(len, body.blocks)) > MAX_CHARACTERS:
+        raise invalid("blocks", f"expected at most {MAX_CHARACTERS} characters")
+    async with _rendering:
+        html = await asyncio.to_thread(lambda: [render(block) for block in body.blocks])
+    return {"html": html}
+
+
+async def parsed_harmony(body: ParseHarmony) -> dict[str, Any]:
+    """The messages of pasted harmony with their repairs, and its tokens with their bytes.
+
+    Raises InvalidRequest.
+    """
+    small = threads.is_small([body.text, body.tokens])
+    return await threads.run(partial(_parsed, body), small=small)
+
+
+async def counted_permitted(body: CountPermitted) -> dict[str, Any]:
+    """How many tokens the grammar permits at each place. Raises InvalidRequest."""
+    async with _following:
+        return await asyncio.to_thread(_permitted, body)
+
+
+def _parsed(body: ParseHarmony) -> dict[str, Any]:
+    if (body.text is None) == (body.tokens is None):
+        raise invalid("text", "expected either text or tokens")
+    if body.text is None:
+        token_ids = list(read_ids(array(body.tokens, "tokens", MAX_IDS), "tokens"))
+    else:
+        token_ids = encode_within(body.text, MAX_IDS, control=True)
+        if len(token_ids) > MAX_IDS:
+            raise invalid("text", f"it has more than {MAX_IDS} tokens")
+    sampled = None if body.sampled is None else _spans(body.sampled, len(token_ids))
+    return {
+        "token_ids": token_ids,
+        "token_bytes": hexadecimal(token_ids),
+        "messages": [asdict(each) for each in parse(token_ids, body.tools or (), sampled)],
+    }
+
+
+def _spans(value: Any, length: int) -> list[Span]:
+    """The ranges in `sampled`: ascending, not empty, within `length` tokens. Raises APIError."""
+    spans = array(value, "sampled", MAX_IDS)
+    end = 0
+    for index, span in enumerate(spans):
+        whole = isinstance(span, list) and len(span) == 2 and all(type(n) is int for n in span)
+        if not whole or not end <= span[0] < span[1] <= length:
+            raise invalid(f"sampled.{index}", "expected ascending pairs of places of tokens")
+        end = span[1]
+    return [(span[0], span[1]) for span in spans]
+
+
+def _permitted(body: CountPermitted) -> dict[str, Any]:
+    token_ids = read_ids(array(body.tokens, "tokens", MAX_IDS), "tokens")
+    if (problem := grammar_sandbox.shared().problem(body.grammar)) is not None:
+        raise invalid("grammar", problem)
+    try:
+        found = permitted(body.grammar, token_ids)
+    except GrammarError as error:
+        raise invalid("grammar", str(error)) from error
+    return {"permitted": found.counts, "refused": found.refused, "vocabulary": VOCAB_SIZE}

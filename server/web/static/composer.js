@@ -1,0 +1,79 @@
+// @ts-check
+/** The message box: Enter sends, Shift+Enter adds a line, Escape stops the answer. */
+
+import { h } from "./dom.js";
+import { TEXT } from "./text.js";
+
+const DRAFT = "gpt-oss-draft";
+
+export class Composer {
+  /** @param {{send: (text: string) => Promise<boolean>, stop: () => void, typing: () => void}} actions */
+  constructor({ send, stop, typing }) {
+    this.send = send;
+    this.stop = stop;
+    this.running = false;
+    this.sending = false;
+    this.box = h("textarea", {
+      "aria-label": TEXT.message,
+      placeholder: TEXT.placeholder,
+      rows: 1,
+      value: sessionStorage.getItem(DRAFT) ?? "",
+      oninput: () => {
+        this.keep();
+        typing();
+      },
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this.onKey(event),
+    });
+    this.button = h("button", { class: "primary" }, TEXT.send);
+    this.element = h("form", { class: "composer" }, this.box, this.button);
+    this.element.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (this.running) this.stop();
+      else void this.submit();
+    });
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      if (!this.running) void this.submit();
+    } else if (event.key === "Escape" && this.running) {
+      this.stop();
+    }
+  }
+
+  /** Send what is typed. It stays where the request cannot begin. */
+  async submit() {
+    const text = this.box.value;
+    if (!text.trim() || this.sending) return;
+    this.sending = true;
+    try {
+      if ((await this.send(text)) && this.box.value === text) this.set("");
+    } finally {
+      this.sending = false;
+    }
+  }
+
+  /** Store what is typed, so that a reload does not lose it. */
+  keep() {
+    sessionStorage.setItem(DRAFT, this.box.value);
+  }
+
+  /** @param {string} text */
+  set(text) {
+    this.box.value = text;
+    this.keep();
+  }
+
+  /** @param {boolean} running */
+  setRunning(running) {
+    this.running = running;
+    this.button.textContent = running ? TEXT.stop : TEXT.send;
+    this.button.classList.toggle("stop", running);
+  }
+
+  focus() {
+    this.box.focus({ preventScroll: true });
+  }
+}

@@ -1,0 +1,104 @@
+// @ts-check
+/** Views of the items of an answer: each follows the events that name its item. */
+
+import { sources, withLinks } from "./citations.js";
+import { approvalView, callView, hostedView } from "./cards.js";
+import { h } from "./dom.js";
+import { Markup, markup } from "./markup.js";
+import { TEXT } from "./text.js";
+
+/**
+ * @typedef {{
+ *   element: HTMLElement,
+ *   event: (event: any) => void,
+ *   done: (item: any) => void,
+ * }} ItemView
+ * `event` gets the events that name the item, `done` the item as it ended.
+ *
+ * @typedef {{approve: (item: any, approve: boolean) => Promise<boolean>}} Actions
+ */
+
+/** The view of an item. @param {any} item @param {Actions} actions @returns {ItemView} */
+export function itemView(item, actions) {
+  switch (item.type) {
+    case "message":
+      return messageView(item);
+    case "reasoning":
+      return reasoningView();
+    case "function_call":
+      return callView(TEXT.call, TEXT.arguments);
+    case "custom_tool_call":
+      return callView(TEXT.customCall, TEXT.input);
+    case "mcp_approval_request":
+      return approvalView(actions);
+    default:
+      return hostedView(item);
+  }
+}
+
+/** @param {any} item @returns {ItemView} */
+function messageView(item) {
+  const preamble = item.phase === "commentary";
+  const text = new Markup();
+  let streamed = false;
+  const element = h("div", { class: preamble ? "item preamble" : "item message" });
+  if (preamble) element.append(h("span", { class: "label" }, TEXT.preamble));
+  element.append(text.element);
+  return {
+    element,
+    event(event) {
+      if (event.type === "response.output_text.delta" || event.type === "response.refusal.delta") {
+        streamed = true;
+        text.push(event.delta);
+      }
+    },
+    done(ended) {
+      const parts = ended.content ?? [];
+      const notes = parts.flatMap((/** @type {any} */ part) => part.annotations ?? []);
+      if (notes.length) {
+        text.element.replaceWith(markup(parts.map(withLinks).join("")), sources(notes));
+        return;
+      }
+      // A stored message comes without deltas.
+      if (!streamed) text.push(parts.map((/** @type {any} */ part) => part.text ?? part.refusal ?? "").join(""));
+      text.end();
+    },
+  };
+}
+
+/** @returns {ItemView} */
+function reasoningView() {
+  const body = h("div", { class: "reasoning-text" });
+  const node = document.createTextNode("");
+  body.append(node);
+  const title = h("span", {}, TEXT.thinking);
+  const element = h("details", { class: "item reasoning" }, h("summary", {}, title), body);
+  const began = performance.now();
+  let parts = 0;
+  let waiting = "";
+  let frame = 0;
+  const draw = () => {
+    frame = 0;
+    node.appendData(waiting);
+    waiting = "";
+  };
+  return {
+    element,
+    event(event) {
+      if (event.type === "response.reasoning_summary_part.added" && parts++) waiting += "\n\n";
+      if (/^response\.reasoning_(summary_)?text\.delta$/.test(event.type)) {
+        waiting += event.delta;
+        frame ||= requestAnimationFrame(draw);
+      }
+    },
+    done(ended) {
+      cancelAnimationFrame(frame);
+      const raw = (ended.content ?? []).map((/** @type {any} */ part) => part.text).join("\n\n");
+      const summary = (ended.summary ?? []).map((/** @type {any} */ part) => part.text).join("\n\n");
+      node.data = raw || summary;
+      const seconds = (performance.now() - began) / 1000;
+      const took = seconds > 0.5 ? ` · ${seconds.toFixed(1)} s` : "";
+      title.textContent = node.data ? TEXT.reasoning + took : TEXT.reasoningHidden;
+    },
+  };
+}

@@ -1,0 +1,33 @@
+// @ts-check
+/** Shows what somebody typed, and the form that changes it. */
+
+import { button, h } from "./dom.js";
+import { TEXT } from "./text.js";
+
+/** What was typed, with a button that changes it. @param {string} text @param {(text: string) => Promise<boolean>} resend */
+export function question(text, resend) {
+  const shown = h("div", { class: "typed" }, text);
+  const element = h("div", { class: "question" }, shown);
+  const edit = () => {
+    const field = h("textarea", { rows: 3, "aria-label": TEXT.edit, value: text });
+    const done = () => form.replaceWith(shown);
+    const form = h(
+      "form",
+      { class: "edit" },
+      field,
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { class: "primary" }, TEXT.save),
+        button(TEXT.cancel, done),
+      ),
+    );
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      if (await resend(field.value)) done();
+    });
+    shown.replaceWith(form);
+    field.focus();
+  };
+  return { element, edit };
+}

@@ -1,0 +1,77 @@
+// @ts-check
+/** Shows a turn: what was typed, the answer, and what one can do with both. */
+
+import { Answer } from "./answer.js";
+import * as store from "./chats.js";
+import { button, h } from "./dom.js";
+import { question } from "./question.js";
+import { TEXT } from "./text.js";
+
+/**
+ * @typedef {import("./chats.js").Turn} Turn
+ * @typedef {import("./chat.js").ChatView} ChatView
+ */
+
+/** Append the elements of a turn. @param {ChatView} view @param {Turn} turn @returns {Answer} */
+export function placeTurn(view, turn) {
+  const answer = new Answer({
+    approve: (item, approve) => {
+      const input = { type: "mcp_approval_response", approval_request_id: item.id, approve };
+      return view.begin([input], turn.id);
+    },
+    results: (outputs) => view.begin(outputs, turn.id),
+  });
+  const text = store.textOf(turn.input);
+  const asked = question(text, (changed) => view.begin([{ role: "user", content: changed }], turn.parent));
+  const title = h("h2", { class: "sr-only" }, `${TEXT.you}: ${text.slice(0, 80)}`);
+  const element = h("article", { class: "turn", id: turn.id }, title, asked.element, answer.element);
+  element.append(tools(view, turn, asked.edit));
+  view.turns.append(element);
+  return answer;
+}
+
+/** @param {ChatView} view @param {Turn} turn @param {() => void} edit */
+function tools(view, turn, edit) {
+  const row = h("div", { class: "turn-tools" });
+  const add = (/** @type {string} */ text, /** @type {() => void} */ action) =>
+    row.append(button(text, action, { class: "quiet" }));
+  // A conversation of the server goes on at its end only.
+  const branches = !view.chat.conversation;
+  if (branches && store.isText(turn.input)) add(TEXT.edit, edit);
+  const again = () => view.begin(turn.input, branches ? turn.parent : view.chat.leaf);
+  if (branches || turn.request) add(TEXT.retry, () => void again());
+  if (turn.request || turn.response) add(TEXT.inspect, () => inspect(turn));
+  if (turn.request) add(TEXT.code, () => void showCode(turn));
+  row.append(...switcher(view, turn));
+  return row;
+}
+
+/** Buttons to other versions of the turn. @param {ChatView} view @param {Turn} turn @returns {Node[]} */
+function switcher(view, turn) {
+  const all = store.versions(view.chat, turn);
+  if (all.length < 2) return [];
+  const at = all.indexOf(turn);
+  const go = (/** @type {number} */ to) => () => {
+    view.leave();
+    view.chat.leaf = store.newestBelow(view.chat, all[to]).id;
+    store.save(view.chat);
+    void view.draw();
+  };
+  return [
+    button("‹", go(at - 1), { class: "quiet", "aria-label": TEXT.previous, disabled: at === 0 }),
+    h("span", { class: "versions" }, `${at + 1} / ${all.length}`),
+    button("›", go(at + 1), { class: "quiet", "aria-label": TEXT.next, disabled: at === all.length - 1 }),
+  ];
+}
+
+/** @param {Turn} turn */
+function inspect(turn) {
+  sessionStorage.setItem("gpt-oss-inspect", JSON.stringify({ request: turn.request, response: turn.response }));
+  location.hash = "#inspector";
+}
+
+/** @param {Turn} turn */
+async function showCode(turn) {
+  const { showCode } = await import("./code.js");
+  showCode(turn.request);
+}

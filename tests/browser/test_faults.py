@@ -1,0 +1,133 @@
+"""What goes wrong is said in words, and nothing that was typed is lost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Site, running
+from tests.browser.test_chat import WEATHER, ask, served
+
+
+def test_a_server_that_is_killed_in_an_answer(open_page: Any, tmp_path: Path) -> None:
+    with running("--store", f"sqlite:///{tmp_path}/s.db", "--hosted-tools", "") as server:
+        page = open_page(server.url, expected="ERR_")
+        ask(page, "Count slowly")
+        expect(page.get_by_text("One two")).to_be_visible()
+        server.process.kill()
+        server.process.communicate()
+        expect(page.get_by_role("alert")).to_contain_text("The connection to the server was lost.")
+        expect(page.locator(".typed")).to_have_text("Count slowly")
+        server.start()
+        page.get_by_role("button", name="Try again").click()
+        expect(page.get_by_text("done.")).to_be_visible()
+
+
+def test_an_engine_that_dies_in_an_answer(open_page: Any) -> None:
+    page = open_page()
+    response = {"id": "resp_1", "status": "in_progress", "output": []}
+    message = "The engine has died."
+    failed = {**response, "status": "failed", "error": {"code": "server_error", "message": message}}
+    events = [
+        {"type": "response.created", "response": response},
+        {"type": "error", "code": "server_error", "message": message},
+        {"type": "response.failed", "response": failed},
+    ]
+    served(page, "".join(f"data: {json.dumps(each)}\n\n" for each in events))
+    ask(page, "Are you well?")
+    expect(page.get_by_role("alert")).to_have_text(message)
+    expect(page.locator(".typed")).to_have_text("Are you well?")
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+
+
+def test_scripts_that_cannot_be_loaded_lose_nothing(open_page: Any) -> None:
+    """The server may be restarting, or have other scripts, when the first message is sent."""
+    page = open_page(expected="ERR_")
+    page.route("**/turn.js", lambda route: route.abort())
+    ask(page, "Hi")
+    expect(page.locator(".options .error")).to_contain_text("does not send the rest of this page")
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Hi")
+    page.unroute("**/turn.js")
+    page.get_by_role("textbox", name="Message").press("Enter")
+    expect(page.locator(".answer strong")).to_have_text("How")
+
+
+def test_an_edit_that_cannot_be_sent_stays(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.get_by_label("Tools (JSON)").fill("{nonsense")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    page.locator("textarea[aria-label=Edit]").fill("Changed")
+    page.get_by_role("button", name="Send as a new branch").click()
+    expect(page.locator(".options .error")).to_be_visible()
+    expect(page.locator("textarea[aria-label=Edit]")).to_have_value("Changed")
+
+
+def test_what_is_typed_is_there_after_a_reload(open_page: Any) -> None:
+    page = open_page()
+    page.get_by_role("textbox", name="Message").fill("Half a thou")
+    page.reload()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Half a thou")
+
+
+@pytest.fixture(scope="module")
+def behind() -> Any:
+    """A server with a key, and a playground of its own in front of it."""
+    with (
+        running("--store", "memory", "--hosted-tools", "", "--api-key", "secret") as server,
+        running("--base-url", f"{server.url}/v1", kind=Site) as site,
+    ):
+        yield server, site
+
+
+def test_a_playground_of_its_own_asks_for_the_key_of_the_server(
+    open_page: Any, behind: Any
+) -> None:
+    _, site = behind
+    page = open_page(site.url, expected="401")
+    page.get_by_label("Key", exact=True).fill("secret")
+    page.get_by_role("button", name="Use this key").click()
+    expect(page.locator("#model")).to_have_text("scripted")
+    ask(page, "Show me formulas")
+    expect(page.locator(".prose math").first).to_be_visible()
+    expect(page.get_by_text("tokens in")).to_be_visible()
+
+
+def test_a_playground_of_its_own_says_that_the_server_is_away(open_page: Any, behind: Any) -> None:
+    server, site = behind
+    page = open_page(site.url, expected="Failed to load")
+    page.get_by_label("Key", exact=True).fill("secret")
+    page.get_by_role("button", name="Use this key").click()
+    expect(page.locator("#model")).to_have_text("scripted")
+    server.stop()
+    ask(page, "Hi")
+    expect(page.get_by_role("alert")).to_contain_text(
+        f"The server at {server.url} cannot be reached."
+    )
+    server.start()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".answer strong")).to_have_text("How")
+
+
+def test_a_server_without_responses_is_used_over_chat_completions(open_page: Any) -> None:
+    """As many OpenAI-compatible servers are: here, this one without its Responses API."""
+    page = open_page(expected="404")
+    error = json.dumps({"error": {"message": "Not Found"}})
+    page.route("**/v1/responses", lambda route: route.fulfill(status=404, body=error))
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append(request))
+    page.get_by_label("Tools (JSON)").fill(WEATHER)
+    ask(page, "How is the weather?")
+    expect(page.locator(".card-name")).to_have_text("get_weather")
+    expect(page.locator(".reasoning summary")).to_contain_text("Reasoning")
+    page.get_by_label("Result: get_weather").fill('{"temperature": 21}')
+    page.get_by_role("button", name="Send results").click()
+    expect(page.get_by_text("It is 21 degrees in Oslo.")).to_be_visible()
+    expect(page.get_by_text("tokens in")).to_have_count(2)
+    bodies = [each.post_data_json for each in sent if each.url.endswith("/chat/completions")]
+    assert [message["role"] for message in bodies[1]["messages"]] == ["user", "assistant", "tool"]
+    page.reload()
+    expect(page.get_by_text("It is 21 degrees in Oslo.")).to_be_visible()

@@ -1,0 +1,115 @@
+"""What the server has stored: listed, opened, and continued."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Server, running
+from tests.browser.test_chat import ask
+
+
+@pytest.fixture
+def fresh() -> Iterator[Server]:
+    with running("--store", "memory", "--hosted-tools", "") as server:
+        yield server
+
+
+def open_list(page: Page) -> None:
+    page.get_by_text("On the server").click()
+
+
+def test_a_conversation_of_another_client_is_continued(open_page: Any, fresh: Server) -> None:
+    items = [
+        {"role": "user", "content": "Is this stored?"},
+        {"role": "assistant", "content": "It **is**."},
+    ]
+    conversation = fresh.post("/v1/conversations", {"items": items})["id"]
+    page = open_page(fresh.url)
+    open_list(page)
+    page.get_by_role("button", name="Is this stored?", exact=True).click()
+    expect(page.locator(".typed")).to_have_text("Is this stored?")
+    expect(page.locator(".answer strong")).to_have_text("is")
+    expect(page.get_by_role("button", name="Edit", exact=True)).to_have_count(0)
+    ask(page, "Then go on")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    stored = json.loads(fresh.get(f"/v1/conversations/{conversation}/items?order=asc"))["data"]
+    assert [item["type"] for item in stored] == ["message"] * 3 + ["reasoning", "message"]
+    page.reload()
+    expect(page.locator(".typed")).to_have_text(["Is this stored?", "Then go on"])
+    expect(page.locator(".answer strong")).to_have_text(["is", "How"])
+
+
+def test_a_chain_of_responses_is_opened_continued_and_branched(
+    open_page: Any, fresh: Server
+) -> None:
+    first = fresh.post("/v1/responses", {"input": "The first"})["id"]
+    body = {"input": "The second", "previous_response_id": first}
+    second = fresh.post("/v1/responses", body)["id"]
+    page = open_page(fresh.url)
+    open_list(page)
+    page.get_by_role("button", name="The second", exact=True).click()
+    expect(page.locator(".typed")).to_have_text(["The first", "The second"])
+    expect(page.locator(".answer strong")).to_have_count(2)
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append((request.url, request.post_data)))
+    ask(page, "The third")
+    expect(page.locator(".answer strong")).to_have_count(3)
+    posted = [json.loads(data) for url, data in sent if url.endswith("/v1/responses")]
+    assert [each["previous_response_id"] for each in posted] == [second]
+    # The first question is changed: a branch without anything before it.
+    page.get_by_role("button", name="Edit", exact=True).first.click()
+    page.locator("textarea[aria-label=Edit]").fill("Another first")
+    page.get_by_role("button", name="Send as a new branch").click()
+    expect(page.locator(".typed")).to_have_text(["Another first"])
+    page.get_by_role("button", name="Previous version").click()
+    expect(page.locator(".typed")).to_have_text(["The first", "The second", "The third"])
+
+
+def test_chats_of_this_browser_are_not_listed_twice(open_page: Any, fresh: Server) -> None:
+    page = open_page(fresh.url)
+    ask(page, "Mine")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    open_list(page)
+    expect(page.get_by_text("Nothing else is stored.")).to_be_visible()
+    expect(page.locator(".chat-link")).to_have_text(["Mine"])
+
+
+def test_more_of_the_list_is_shown(open_page: Any, fresh: Server) -> None:
+    for number in range(23):
+        items = [{"role": "user", "content": f"Number {number}"}]
+        fresh.post("/v1/conversations", {"items": items, "metadata": {"title": f"T{number}"}})
+    page = open_page(fresh.url)
+    open_list(page)
+    expect(page.locator(".on-server .chat-link")).to_have_count(20)
+    page.get_by_role("button", name="Show more").click()
+    expect(page.locator(".on-server .chat-link")).to_have_count(23)
+    expect(page.get_by_role("button", name="Show more")).to_be_hidden()
+
+
+def test_a_server_without_lists_is_said_in_words(open_page: Any, fresh: Server) -> None:
+    page = open_page(fresh.url, expected="404")
+    error = json.dumps({"error": {"message": "Not found."}})
+    page.route("**/v1/conversations?*", lambda route: route.fulfill(status=404, body=error))
+    open_list(page)
+    expect(page.get_by_text("This server cannot list what it has stored.")).to_be_visible()
+
+
+def test_two_visitors_with_keys_of_their_own_see_their_own(
+    open_page: Any, browser: Any, context: Any
+) -> None:
+    with running("--store", "memory", "--api-key", "one", "--api-key", "two") as server:
+        for key in ("one", "two"):
+            items = [{"role": "user", "content": f"Of {key}"}]
+            server.post("/v1/conversations", {"items": items}, key)
+        other = browser.new_context()
+        pages = {"one": open_page(server.url, expected="401"), "two": other.new_page()}
+        pages["two"].goto(f"{server.url}/playground")
+        for key, page in pages.items():
+            page.get_by_label("Key", exact=True).fill(key)
+            page.get_by_role("button", name="Use this key").click()
+            open_list(page)
+            expect(page.locator(".on-server .chat-link")).to_have_text([f"Of {key}"])
+        other.close()

@@ -1,0 +1,108 @@
+"""Lists of conversations and responses, in memory and in databases alike."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from server.store.conversations.base import Conversation
+from server.store.lists import MAX_FIRST_ITEM, ListPage, ListQuery
+from server.store.responses.base import Store
+from tests.server.store import test_contract
+from tests.server.store.test_contract import item
+
+EVERYTHING = ListQuery(100, "asc")
+
+
+def ids(page: ListPage) -> list[str]:
+    return [entry.object["id"] for entry in page.entries]
+
+
+turn = partial(test_contract.turn, created_at=1_700_000_000)
+
+
+def conversation(name: str, second: int, owner: str = "a") -> Conversation:
+    return Conversation(owner, name, 1_700_000_000 + second, "2026-01-31", {"topic": name})
+
+
+async def test_conversations_are_listed_by_time_for_their_owner(store: Store) -> None:
+    conversations = store.conversations
+    await conversations.create(conversation("newer", 2), [item("one"), item("two")])
+    await conversations.create(conversation("older", 1), [])
+    await conversations.create(conversation("other", 3, owner="b"), [])
+    page = await conversations.list("a", EVERYTHING)
+    assert ids(page) == ["older", "newer"]
+    assert not page.has_more
+    assert page.entries[1].object == conversation("newer", 2).to_api()
+    assert page.entries[1].first_item == item("one").item
+    assert page.entries[0].first_item is None
+    assert ids(await conversations.list("a", ListQuery(100, "desc"))) == ["newer", "older"]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_pages_follow_each_other(store: Store, order: str) -> None:
+    for second, name in enumerate(["a", "b", "c", "d", "e"]):
+        # Two of each second: the id decides.
+        await store.conversations.create(conversation(name, second // 2), [])
+    found: list[str] = []
+    query = ListQuery(2, "asc" if order == "asc" else "desc")
+    while True:
+        page = await store.conversations.list("a", query)
+        found += ids(page)
+        if not page.has_more:
+            break
+        query = replace(query, after=found[-1])
+    assert found == (["a", "b", "c", "d", "e"] if order == "asc" else ["e", "d", "c", "b", "a"])
+
+
+async def test_an_unknown_entry_or_one_of_others_begins_no_page(store: Store) -> None:
+    await store.conversations.create(conversation("mine", 1), [])
+    await store.conversations.create(conversation("theirs", 0, owner="b"), [])
+    await store.put(turn("a"))
+    for after in ("none", "theirs"):
+        query = ListQuery(5, "asc", after)
+        assert ids(await store.conversations.list("a", query)) == []
+        assert ids(await store.list("a", query)) == []
+
+
+async def test_responses_are_listed_unless_others_continue_them(store: Store) -> None:
+    first = turn("first")
+    await store.put(first)
+    await store.put(turn("second", previous=first))
+    await store.put(turn("alone"))
+    assert sorted(ids(await store.list("a", EVERYTHING))) == ["alone", "second"]
+    assert ids(await store.list("b", EVERYTHING)) == []
+    await store.delete("a", "second")
+    assert sorted(ids(await store.list("a", EVERYTHING))) == ["alone", "first"]
+
+
+async def test_pages_of_responses_follow_each_other(store: Store) -> None:
+    for name in ("one", "two", "three"):
+        await store.put(turn(name))
+    first = await store.list("a", ListQuery(2, "desc"))
+    rest = await store.list("a", ListQuery(2, "desc", ids(first)[-1]))
+    assert (first.has_more, rest.has_more) == (True, False)
+    assert sorted([*ids(first), *ids(rest)]) == ["one", "three", "two"]
+
+
+async def test_a_response_has_its_first_input_item(store: Store) -> None:
+    await store.put(turn("response"))
+    (entry,) = (await store.list("a", EVERYTHING)).entries
+    assert entry.first_item == turn("response").input[0].item
+
+
+async def test_responses_of_conversations_are_not_listed(store: Store) -> None:
+    await store.conversations.create(conversation("conv", 1), [])
+    stored = turn("response")
+    await store.put(replace(stored, response={**stored.response, "conversation": {"id": "conv"}}))
+    assert ids(await store.list("a", EVERYTHING)) == []
+
+
+async def test_a_database_reads_no_large_first_items(store: Store) -> None:
+    """In memory they cost nothing."""
+    large = item("large")
+    large = replace(large, item={**large.item, "content": "x" * MAX_FIRST_ITEM})
+    await store.conversations.create(conversation("conv", 1), [large])
+    (entry,) = (await store.conversations.list("a", EVERYTHING)).entries
+    assert entry.first_item in (None, large.item)
+    assert (entry.first_item is None) == hasattr(store, "database")

@@ -1,0 +1,64 @@
+import pytest
+
+from server.summaries.screening import MOST_COPIED, MOST_QUOTED, finding
+from server.summaries.sources import Sources
+
+RULE = "one two three four five six seven eight nine ten eleven twelve"
+KEPT = "The model compares both dates and finds that the second is earlier, since x<y and 3 < 4."
+
+
+def found(text: str, *, sources: str = "", reasoning: str = "", never: tuple[str, ...] = ()) -> str:
+    return finding(text, reasoning, Sources([sources]), never) or ""
+
+
+def test_an_honest_summary_passes() -> None:
+    assert found(KEPT, sources=RULE, reasoning=RULE, never=("slur",)) == ""
+
+
+def test_runs_of_instructions_are_found_from_eight_words_on() -> None:
+    words = RULE.split()
+    assert found(" ".join(words[2 : 2 + MOST_COPIED]), sources=RULE) == ""
+    assert found(" ".join(words[2 : 3 + MOST_COPIED]), sources=RULE) == "copied"
+
+
+def test_runs_of_the_reasoning_are_found_from_sixteen_words_on() -> None:
+    words = [f"w{number}" for number in range(30)]
+    reasoning = " ".join(words)
+    assert found(" ".join(words[2 : 2 + MOST_QUOTED]), reasoning=reasoning) == ""
+    assert found(" ".join(words[2 : 3 + MOST_QUOTED]), reasoning=reasoning) == "quoted"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("It writes <|end|> now.", "control"),
+        ("It writes ＜|end now.", "control"),
+        ("It rings \x07 now.", "control"),
+        ("See https://example.com now.", "link"),
+        ("See [this](x) now.", "link"),
+        ("See ![](x) now.", "link"),
+        ("See <IMG src=x> now.", "link"),
+        ("See www.example.com now.", "link"),
+        ("It uses sk-abcdefgh1 now.", "secret"),
+        ("It uses AKIAABCDEFGHIJKL now.", "secret"),
+        ("It uses -----BEGIN RSA PRIVATE KEY now.", "secret"),
+    ],
+)
+def test_what_no_summary_contains_is_found(text: str, reason: str) -> None:
+    assert found(text) == reason
+
+
+@pytest.mark.parametrize("text", ["code 4FE1\u200b-99AA.", "“4fe1-99aa”", "CODE=4fe1-99aa"])
+def test_terms_of_the_sources_are_found(text: str) -> None:
+    assert found(f"It has {text}", sources="the code=4fe1-99aa!") == "secret"
+    assert found(f"It has {text}", sources="another") == ""
+
+
+@pytest.mark.parametrize("text", ["It is a Zork!", "It zorks.", "A  grue-\nhunt begins."])
+def test_texts_of_the_policy_are_found(text: str) -> None:
+    assert found(text, never=("zork", "grue hunt")) == "policy"
+
+
+def test_a_text_of_the_policy_without_words_is_found_as_it_is() -> None:
+    assert found("It is *** here.", never=("***",)) == "policy"
+    assert found("It is here.", never=("***",)) == ""

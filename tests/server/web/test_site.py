@@ -1,0 +1,214 @@
+"""The site in front of an API that notes what reaches it."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from server.web.assets import version
+from server.web.site import create_site
+
+BROWSER = {"accept": "text/html,application/xhtml+xml"}
+
+
+async def everything(request: Request) -> Response:
+    path = request.url.path
+    if path == "/base/v1/moved":
+        return RedirectResponse("http://example.test/")
+    if path == "/base/v1/page":
+        return HTMLResponse("<script>1</script>", headers={"set-cookie": "a=b", "server": "x"})
+    if path == "/base/v1/refused":
+        return JSONResponse({"error": {}}, 401, {"www-authenticate": "Bearer"})
+    body = (await request.body()).decode()
+    seen = {
+        "path": path,
+        "query": request.url.query,
+        "body": body,
+        "headers": dict(request.headers),
+    }
+    return JSONResponse({**seen, "method": request.method}, headers={"x-request-id": "req_1"})
+
+
+API = Starlette(
+    routes=[Route("/{path:path}", everything, methods=["GET", "POST", "DELETE", "PUT"])]
+)
+
+
+@asynccontextmanager
+async def visiting(*names: str, url: str = "http://api.test/base/v1") -> AsyncIterator[Any]:
+    site = create_site(url, names, httpx.ASGITransport(API))
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(site), base_url="http://localhost")
+    async with client, site.router.lifespan_context(site):
+        yield client
+
+
+async def test_requests_of_the_api_are_forwarded() -> None:
+    async with visiting() as client:
+        answer = await client.post("/v1/responses?a=%20b", content=b'{"x": 1}')
+    seen = answer.json()
+    assert (seen["method"], seen["path"]) == ("POST", "/base/v1/responses")
+    assert (seen["query"], seen["body"]) == ("a=%20b", '{"x": 1}')
+    assert answer.headers["x-request-id"] == "req_1"
+
+
+async def test_only_headers_that_the_api_needs_are_forwarded() -> None:
+    sent = {
+        "authorization": "Bearer k",
+        "cookie": "a=b",
+        "origin": "http://localhost",
+        "sec-fetch-site": "same-origin",
+        "x-forwarded-for": "1.2.3.4",
+        "referer": "http://localhost/playground",
+    }
+    async with visiting() as client:
+        headers = (await client.get("/v1/models", headers=sent)).json()["headers"]
+    assert headers["authorization"] == "Bearer k"
+    assert headers["host"] == "api.test"
+    assert not {"cookie", "origin", "sec-fetch-site", "x-forwarded-for", "referer"} & set(headers)
+
+
+async def test_cookies_of_the_api_reach_nobody() -> None:
+    async with visiting() as client:
+        assert "set-cookie" not in (await client.get("/v1/page")).headers
+        assert "cookie" not in (await client.get("/v1/models")).json()["headers"]
+
+
+async def test_an_answer_of_the_api_is_no_page_of_the_site() -> None:
+    async with visiting() as client:
+        headers = (await client.get("/v1/page", headers=BROWSER)).headers
+    assert headers["content-security-policy"] == "default-src 'none'; sandbox"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "server" not in headers
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/tokenize", "/detokenize"])
+async def test_paths_beside_the_api_are_forwarded(path: str) -> None:
+    async with visiting() as client:
+        assert (await client.get(path)).json()["path"] == f"/base{path}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/admin",
+        "/v1",
+        "/v1/../admin",
+        "/v1/%2e%2e/admin",
+        "/v1/%2E/a",
+        "/v1//a",
+        "/v1/a%5c..",
+        "/x/v1/a",
+    ],
+)
+async def test_nothing_else_is_forwarded(path: str) -> None:
+    site = create_site("http://api.test/base/v1", (), httpx.ASGITransport(API))
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "GET", "query_string": b"", "headers": headers}
+    # As a server passes it on: a client would normalise the path.
+    await site(
+        {**scope, "path": path.replace("%2e", "."), "raw_path": path.encode()}, receive, send
+    )
+    assert sent[0]["status"] == 404
+    assert json.loads(sent[1]["body"])["error"]["code"] == "unknown_url"
+
+
+async def test_other_methods_are_refused() -> None:
+    async with visiting() as client:
+        assert (await client.put("/v1/models")).status_code == 404
+
+
+async def test_a_refusal_of_the_api_is_passed_on() -> None:
+    async with visiting() as client:
+        answer = await client.get("/v1/refused")
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+async def test_redirects_of_the_api_are_errors() -> None:
+    async with visiting() as client:
+        answer = await client.get("/v1/moved")
+    assert answer.status_code == 500
+    assert "http://api.test is at another address" in answer.json()["error"]["message"]
+
+
+async def test_a_server_that_is_away_is_an_error_in_words() -> None:
+    site = create_site("http://127.0.0.1:9/v1")
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(site), base_url="http://localhost")
+    async with client, site.router.lifespan_context(site):
+        answer = await client.get("/v1/models")
+    assert answer.status_code == 503
+    assert (
+        answer.json()["error"]["message"] == "The server at http://127.0.0.1:9 cannot be reached."
+    )
+
+
+async def test_a_large_body_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.web.proxy.MAX_BODY_BYTES", 10)
+    async with visiting() as client:
+        answer = await client.post("/v1/responses", content=b"a" * 11)
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "request_too_large"
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("localhost", 200), ("127.0.0.1:80", 200), ("play.test", 200), ("evil.test", 421)],
+)
+async def test_the_host_is_checked(name: str, status: int) -> None:
+    async with visiting("play.test") as client:
+        answer = await client.get("/playground", headers={"host": name})
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://localhost"}, 200),
+        ({"origin": "http://evil.test"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"origin": "null"}, 403),
+    ],
+)
+async def test_the_origin_is_checked(headers: dict[str, str], status: int) -> None:
+    async with visiting() as client:
+        assert (await client.post("/v1/responses", headers=headers)).status_code == status
+        body = {"blocks": ["*a*"]}
+        render = await client.post("/playground/render", json=body, headers=headers)
+    assert render.status_code == status
+
+
+async def test_it_has_the_page_its_files_and_its_helpers() -> None:
+    async with visiting() as client:
+        page = await client.get("/playground")
+        script = await client.get(f"/playground/assets/{version()}/main.js")
+        old = await client.get("/playground/assets/0000/main.js")
+        rendered = await client.post("/playground/render", json={"blocks": ["*a*"]})
+        parsed = await client.post("/playground/parse", json={"tokens": [200008]})
+        bad = await client.post("/playground/render", json={})
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    assert (script.status_code, old.status_code) == (200, 404)
+    assert rendered.json()["html"] == ["<p><em>a</em></p>\n"]
+    assert parsed.json()["token_ids"] == [200008]
+    assert (bad.status_code, bad.json()["error"]["param"]) == (400, "blocks")
+
+
+async def test_browsers_are_led_to_the_playground_and_programs_get_an_error() -> None:
+    async with visiting() as client:
+        page = await client.get("/", headers=BROWSER)
+        program = await client.get("/")
+    assert (page.status_code, page.headers["location"]) == (307, "playground")
+    assert (program.status_code, program.json()["error"]["code"]) == (404, "unknown_url")
