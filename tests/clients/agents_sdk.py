@@ -15,7 +15,7 @@ async def run_config(
     *,
     use_responses: bool = True,
 ) -> AsyncIterator[RunConfig]:
-    """Runs that ask a server by the Responses API, or by Chat."""
+    """Runs that ask a server by the Responses API, or by Chat Completions."""
     async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
         yield RunConfig(
             model=model,
