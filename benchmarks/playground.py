@@ -2,18 +2,19 @@
 
 Prints the weight and the requests of the page and its time to be usable; the processor time of the
 API process for each token with a page open and with a plain client; frames and long tasks while
-20,000 tokens stream; and how long the inspector takes to show 20,000 and 100,000 tokens. It needs
-Chromium and the extra `test-browser`.
+20,000 tokens stream; how long the inspector takes to show 20,000 and 100,000 tokens; and what 50
+open pages cost. It needs Chromium and the extra `test-browser`.
 """
 
 import json
 import statistics
 import tempfile
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.conftest import CHROMIUM, Server, running
 
@@ -32,13 +33,14 @@ FRAMES = """
 OPEN = """
 async (count) => {
   const base = document.querySelector("script").src;
-  const { readTokens, TokenPane } = await import(base.replace("main.js", "tokens.js"));
+  const load = (name) => import(base.replace("main.js", name));
+  const [{ readTokens }, { TokenPane }] = [await load("tokens.js"), await load("pane.js")];
   const ids = Array.from({ length: count }, (_, index) => index ? 1000 + (index % 5000) : 200008);
   const hex = ids.map(() => "20616263");
-  const pane = new TokenPane("Tokens", () => {}, () => {});
+  const pane = new TokenPane("Tokens", (token) => token.text, () => {}, () => {});
   const view = document.getElementById("view");
   const began = performance.now();
-  pane.show(readTokens(ids, hex, true));
+  pane.show(readTokens(ids, hex, []), []);
   view.append(pane.element);
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   const took = performance.now() - began;
@@ -96,6 +98,27 @@ def streamed(page: Page, server: Server) -> float:
     return took / TOKENS * 1e6
 
 
+def memory(server: Server) -> int:
+    """The resident memory of the server's process, in bytes."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) * 1024
+
+
+def many_pages(browser: Browser, server: Server, count: int = 50) -> None:
+    """Print the memory that `count` open pages cost, which ask for the load every two seconds, and
+    how long the server takes to end with them."""
+    before = memory(server)
+    for _ in range(count):
+        page = browser.new_page()
+        page.goto(f"{server.url}/playground#load")
+        page.locator("svg").first.wait_for()
+    print(f"{count} open pages: {(memory(server) - before) / 1e6:.0f} MB of the API process")
+    began = time.monotonic()
+    server.stop()
+    print(f"Ctrl-C with them open: {time.monotonic() - began:.2f} s")
+
+
 def main() -> None:
     """Run all measurements against a scripted server that sends 5 tokens every 10 ms."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -116,6 +139,8 @@ def main() -> None:
             alone = plain_client(server)
             with_page = streamed(page, server)
             print(f"API process: {alone:.0f} us a token alone, {with_page:.0f} with a page")
+            page.close()
+            many_pages(browser, server)
             browser.close()
 
 

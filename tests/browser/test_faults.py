@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Site, running
-from tests.browser.test_chat import ask, served
+from tests.browser.test_chat import WEATHER, ask, served
 
 
 def test_a_server_that_is_killed_in_an_answer(open_page: Any, tmp_path: Path) -> None:
@@ -110,3 +110,24 @@ def test_a_playground_of_its_own_says_that_the_server_is_away(open_page: Any, be
     server.start()
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".answer strong")).to_have_text("How")
+
+
+def test_a_server_without_responses_is_used_over_chat_completions(open_page: Any) -> None:
+    """As many OpenAI-compatible servers are: here, this one without its Responses API."""
+    page = open_page(expected="404")
+    error = json.dumps({"error": {"message": "Not Found"}})
+    page.route("**/v1/responses", lambda route: route.fulfill(status=404, body=error))
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append(request))
+    page.get_by_label("Tools (JSON)").fill(WEATHER)
+    ask(page, "How is the weather?")
+    expect(page.locator(".card-name")).to_have_text("get_weather")
+    expect(page.locator(".reasoning summary")).to_contain_text("Reasoning")
+    page.get_by_label("Result: get_weather").fill('{"temperature": 21}')
+    page.get_by_role("button", name="Send results").click()
+    expect(page.get_by_text("It is 21 degrees in Oslo.")).to_be_visible()
+    expect(page.get_by_text("tokens in")).to_have_count(2)
+    bodies = [each.post_data_json for each in sent if each.url.endswith("/chat/completions")]
+    assert [message["role"] for message in bodies[1]["messages"]] == ["user", "assistant", "tool"]
+    page.reload()
+    expect(page.get_by_text("It is 21 degrees in Oslo.")).to_be_visible()

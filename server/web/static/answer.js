@@ -94,13 +94,13 @@ export class Answer {
   /** @param {any} usage */
   usage(usage) {
     const cached = usage.input_tokens_details?.cached_tokens;
-    const parts = [`${TEXT.tokens(usage.input_tokens)} in${cached ? ` (${cached} cached)` : ""}`];
+    const parts = [TEXT.usedIn(TEXT.tokens(usage.input_tokens)) + (cached ? TEXT.cached(cached) : "")];
     const reasoning = usage.output_tokens_details?.reasoning_tokens;
-    parts.push(`${usage.output_tokens} out${reasoning ? ` (${reasoning} reasoning)` : ""}`);
+    parts.push(TEXT.usedOut(usage.output_tokens) + (reasoning ? TEXT.reasoned(reasoning) : ""));
     const seconds = (performance.now() - this.began - this.first) / 1000;
     if (this.first && seconds > 0.05) {
-      parts.push(`${(usage.output_tokens / seconds).toFixed(0)} tokens/s`);
-      parts.push(`first after ${(this.first / 1000).toFixed(2)} s`);
+      parts.push(TEXT.speed(usage.output_tokens / seconds));
+      parts.push(TEXT.firstAfter(this.first / 1000));
     }
     return parts.join(" · ");
   }

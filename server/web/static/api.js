@@ -71,7 +71,7 @@ export async function send(path, { method, body, signal, ask = true } = {}) {
 
 /** @param {Response} response */
 async function errorOf(response) {
-  let message = `The server answered with the status ${response.status}.`;
+  let message = TEXT.badStatus(response.status);
   let param = null;
   try {
     const { error } = await response.json();

@@ -129,7 +129,7 @@ export function hostedView(begun) {
 /** @param {any} item @returns {string} */
 function hostedTitle(item) {
   const action = item.action ?? {};
-  if (item.type === "web_search_call") return action.query || action.pattern || action.url || "";
+  if (item.type === "web_search_call") return action.query || action.pattern || "";
   if (item.server_label) return [item.server_label, item.name].filter(Boolean).join(" · ");
   return item.name ?? "";
 }

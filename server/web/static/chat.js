@@ -1,7 +1,7 @@
 // @ts-check
 /** The chat: the turns of one chat, and the requests that make their answers. */
 
-import { ApiError, events, json, send } from "./api.js";
+import { ApiError, json, send } from "./api.js";
 import * as store from "./chats.js";
 import { Composer } from "./composer.js";
 import { announce, button, h } from "./dom.js";
@@ -43,6 +43,11 @@ export class ChatView {
     this.element = h("div", { class: "chat" }, this.sidebar.element, this.middle(), this.panel());
     this.chat = store.newChat();
     void this.open(store.chats().find((each) => each.id === sessionStorage.getItem(CURRENT)));
+  }
+
+  /** The view is on the page. */
+  shown() {
+    this.composer.focus();
   }
 
   middle() {
@@ -235,11 +240,10 @@ export class ChatView {
     this.setRunning(controller, turn);
     shown.reset();
     try {
-      const { signal } = controller;
-      const answer = await (resumed
-        ? send(resumed, { signal })
-        : send("v1/responses", { body: turn.request, signal }));
-      for await (const batch of events(answer)) this.apply(turn, shown, batch);
+      const before = store.path({ ...this.chat, leaf: turn.parent });
+      const { answerEvents } = await import("./stream.js");
+      const batches = answerEvents(turn, before, controller.signal, resumed);
+      for await (const batch of batches) this.apply(turn, shown, batch);
       if (!shown.ended) throw new ApiError(TEXT.lost, 0);
     } catch (error) {
       if (this.withoutTokens(turn, error)) return void this.follow(turn, shown);
@@ -262,6 +266,8 @@ export class ChatView {
     }
     if (shown.ended && !turn.ended) {
       turn.ended = true;
+      // Chat Completions are not stored on the server.
+      if (!turn.response) turn.output = shown.response.output;
       if (shown.response.status === "failed") turn.error = shown.response.error?.message ?? TEXT.failed;
       store.save(this.chat);
       announce(turn.error ?? TEXT.finished);

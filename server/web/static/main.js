@@ -44,8 +44,7 @@ async function route() {
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   const control = /** @type {HTMLElement} */ (document.getElementById("theme"));
-  control.textContent = { system: "Auto", light: "Light", dark: "Dark" }[theme] ?? "Auto";
-  control.setAttribute("aria-label", `Theme: ${theme}`);
+  control.textContent = /** @type {Record<string, string>} */ (TEXT.themes)[theme] ?? TEXT.themes.system;
   localStorage.setItem(THEME, theme);
 }
 
@@ -110,6 +109,11 @@ onKeyNeeded(askForKey);
 setTheme(localStorage.getItem(THEME) ?? "system");
 document.getElementById("theme")?.addEventListener("click", nextTheme);
 document.getElementById("key")?.addEventListener("click", () => void changeKey());
+// The address says which view is shown: the link must not change it.
+document.querySelector(".skip")?.addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 addEventListener("hashchange", () => void route());
 void route();
 void showModels();

@@ -2,7 +2,7 @@
 /** The form of a request's options. It is kept in this browser. */
 
 import { announce, button, h } from "./dom.js";
-import { TEXT } from "./text.js";
+import { OPTION_HINTS, OPTION_LABELS, TEXT } from "./text.js";
 
 const OPTIONS = "gpt-oss-options";
 
@@ -19,29 +19,26 @@ export const RECORD = "gpt_oss:record";
 export class OptionError extends Error {}
 
 /**
- * @typedef {{name: string, label: string, kind: string, hint?: string, choices?: string[],
+ * @typedef {{name: keyof typeof OPTION_LABELS, kind: string, choices?: string[],
  *   step?: string, min?: string, max?: string, value?: any}} Field
  * @type {Field[]}
  */
 const FIELDS = [
-  { name: "model", label: "Model", kind: "select", choices: [] },
-  { name: "effort", label: "Reasoning effort", kind: "select", choices: ["", "none", "low", "medium", "high"] },
-  {
-    name: "summary", label: "Reasoning summary", kind: "select", choices: ["", "auto", "concise", "detailed"],
-    hint: "Where the server writes summaries.",
-  },
-  { name: "instructions", label: "Instructions", kind: "area", hint: "The developer message." },
-  { name: "temperature", label: "Temperature", kind: "number", step: "0.1", min: "0", max: "2" },
-  { name: "top_p", label: "Top p", kind: "number", step: "0.05", min: "0", max: "1" },
-  { name: "seed", label: "Seed", kind: "number", step: "1" },
-  { name: "max_output_tokens", label: "Most tokens", kind: "number", step: "1", min: "1" },
-  { name: "tools", label: "Tools (JSON)", kind: "area", hint: 'For example [{"type": "function", "name": "f", "parameters": {…}}].' },
-  { name: "tool_choice", label: "Tool choice", kind: "select", choices: ["", "none", "required"] },
-  { name: "format", label: "Answer format", kind: "select", choices: ["", "text", "json_object"], hint: "A schema overrides it." },
-  { name: "schema", label: "Format (JSON schema)", kind: "area", hint: "The answer is JSON that fits." },
-  { name: "top_logprobs", label: "Log probabilities", kind: "select", choices: ["", "1", "5", "10", "20"], hint: "Of the likeliest tokens, for the inspector." },
-  { name: "tokens", label: "Record tokens for the inspector", kind: "check", value: true },
-  { name: "background", label: "Answers go on without this page", kind: "check" },
+  { name: "model", kind: "select", choices: [] },
+  { name: "effort", kind: "select", choices: ["", "none", "low", "medium", "high"] },
+  { name: "summary", kind: "select", choices: ["", "auto", "concise", "detailed"] },
+  { name: "instructions", kind: "area" },
+  { name: "tools", kind: "area" },
+  { name: "tool_choice", kind: "select", choices: ["", "none", "required"] },
+  { name: "temperature", kind: "number", step: "0.1", min: "0", max: "2" },
+  { name: "top_p", kind: "number", step: "0.05", min: "0", max: "1" },
+  { name: "seed", kind: "number", step: "1" },
+  { name: "max_output_tokens", kind: "number", step: "1", min: "1" },
+  { name: "format", kind: "select", choices: ["", "text", "json_object"] },
+  { name: "schema", kind: "area" },
+  { name: "top_logprobs", kind: "select", choices: ["", "1", "5", "10", "20"] },
+  { name: "tokens", kind: "check", value: true },
+  { name: "background", kind: "check" },
 ];
 
 /** @returns {Record<string, any>} */
@@ -84,7 +81,7 @@ export class Options {
     const { editTools } = await import("./tools.js");
     const read = () => {
       try {
-        return toolList(this.parsed("tools", "Tools"));
+        return toolList(this.parsed("tools", TEXT.toolsTitle));
       } catch {
         return null;
       }
@@ -113,11 +110,12 @@ export class Options {
     if (control instanceof HTMLInputElement && field.kind === "check") control.checked = Boolean(value);
     else if (value !== undefined) control.value = value;
     control.addEventListener("change", () => this.keep());
-    const name = h("span", { class: "label" }, field.label);
+    const name = h("span", { class: "label" }, OPTION_LABELS[field.name]);
     const row = h("div", { class: "field" }, h("label", { class: `row ${field.kind}` }, name, control));
-    if (field.hint) {
+    const hint = OPTION_HINTS[field.name];
+    if (hint) {
       control.setAttribute("aria-describedby", `hint-${field.name}`);
-      row.append(h("span", { class: "hint", id: `hint-${field.name}` }, field.hint));
+      row.append(h("span", { class: "hint", id: `hint-${field.name}` }, hint));
     }
     return row;
   }
@@ -170,7 +168,7 @@ export class Options {
 
   /** The tools, and what their calls show. @returns {Record<string, any>} */
   toolFields() {
-    const tools = toolList(this.parsed("tools", "Tools"));
+    const tools = toolList(this.parsed("tools", TEXT.toolsTitle));
     if (!tools.length) return {};
     const include = tools.flatMap((tool) => SHOWN[tool?.type] ?? []);
     const choice = this.values.tool_choice;
@@ -179,7 +177,7 @@ export class Options {
 
   /** @returns {Record<string, any>} */
   formatFields() {
-    const schema = this.parsed("schema", "Format");
+    const schema = this.parsed("schema", TEXT.format);
     if (schema !== undefined) return { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } };
     return this.values.format ? { text: { format: { type: this.values.format } } } : {};
   }
@@ -204,7 +202,7 @@ function controlOf(field) {
   const common = { name: field.name };
   switch (field.kind) {
     case "select": {
-      const options = (field.choices ?? []).map((value) => h("option", { value }, value || "default"));
+      const options = (field.choices ?? []).map((value) => h("option", { value }, value || TEXT.default));
       return h("select", common, ...options);
     }
     case "area":
@@ -213,7 +211,7 @@ function controlOf(field) {
       return h("input", { ...common, type: "checkbox" });
     default: {
       const { step, min, max } = field;
-      return h("input", { ...common, type: "number", step, min, max, placeholder: "default" });
+      return h("input", { ...common, type: "number", step, min, max, placeholder: TEXT.default });
     }
   }
 }

@@ -71,6 +71,16 @@ export const TEXT = {
   keyForget: "Forget the key",
   notRecorded: "This server hides reasoning, so tokens are not recorded.",
   running: "running…",
+  default: "default",
+  format: "Format",
+  badStatus: (/** @type {number} */ status) => `The server answered with the status ${status}.`,
+  cached: (/** @type {number} */ n) => ` (${n} cached)`,
+  reasoned: (/** @type {number} */ n) => ` (${n} reasoning)`,
+  usedIn: (/** @type {string} */ tokens) => `${tokens} in`,
+  usedOut: (/** @type {number} */ n) => `${n} out`,
+  speed: (/** @type {number} */ n) => `${n.toFixed(0)} tokens/s`,
+  firstAfter: (/** @type {number} */ seconds) => `first after ${seconds.toFixed(2)} s`,
+  themes: { system: "Theme: auto", light: "Theme: light", dark: "Theme: dark" },
   finished: "The answer is complete.",
   error: "Error",
   mcpTools: "Tools of an MCP server",
@@ -104,13 +114,42 @@ export const TEXT = {
   toolsDescription: "Description",
   toolsParameters: "Parameters (JSON schema)",
   toolsLabel: "Label",
-  toolsUrl: "Address",
+  toolsUrl: "Address (none for a server of the operator)",
   toolsApproval: "Ask before each call",
   requestCode: "View as code",
   previous: "Previous version",
   next: "Next version",
   badJson: "This is not JSON: ",
   tokens: (/** @type {number} */ n) => `${n.toLocaleString("en")} token${n === 1 ? "" : "s"}`,
+};
+
+/** The names of a request's options. */
+export const OPTION_LABELS = {
+  model: "Model",
+  effort: "Reasoning effort",
+  summary: "Reasoning summary",
+  instructions: "Instructions",
+  temperature: "Temperature",
+  top_p: "Top p",
+  seed: "Seed",
+  max_output_tokens: "Most tokens",
+  tools: "Tools (JSON)",
+  tool_choice: "Tool choice",
+  format: "Answer format",
+  schema: "Format (JSON schema)",
+  top_logprobs: "Log probabilities",
+  tokens: "Record tokens for the inspector",
+  background: "Answers go on without this page",
+};
+
+/** What the options mean. @type {Record<string, string>} */
+export const OPTION_HINTS = {
+  summary: "Where the server writes summaries.",
+  instructions: "The developer message.",
+  tools: 'For example [{"type": "function", "name": "f", "parameters": {…}}].',
+  format: "A schema overrides it.",
+  schema: "The answer is JSON that fits.",
+  top_logprobs: "Of the likeliest tokens, for the inspector.",
 };
 
 /** The texts of tooltips of tokens. */

@@ -23,7 +23,7 @@ const FIELDS = {
   web_search: [],
   mcp: [
     { name: "server_label", label: TEXT.toolsLabel, required: true },
-    { name: "server_url", label: TEXT.toolsUrl, required: true },
+    { name: "server_url", label: TEXT.toolsUrl },
     { name: "require_approval", label: TEXT.toolsApproval, kind: "check" },
   ],
 };
@@ -42,7 +42,7 @@ function toolOf(kind, value) {
       return {
         type: kind,
         server_label: value("server_label"),
-        server_url: value("server_url"),
+        ...(value("server_url") && { server_url: value("server_url") }),
         require_approval: value("require_approval") ? "always" : "never",
       };
     default:
@@ -79,7 +79,9 @@ export function editTools(read, write) {
   };
   draw();
   fill(form, (tool) => {
-    write([...(read() ?? []), tool]);
+    const tools = read();
+    // What somebody typed there must not be replaced.
+    if (tools) write([...tools, tool]);
     draw();
   });
   return shown;
