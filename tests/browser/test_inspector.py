@@ -393,3 +393,19 @@ def test_a_part_that_cannot_serve_is_named(open_page: Any) -> None:
     page.route("**/playground/load", lambda route: route.fulfill(json=load))
     page.get_by_role("link", name="Load").click()
     expect(page.get_by_text("The store: it is full.")).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def hiding() -> Any:
+    options = ("--store", "memory", "--raw-reasoning", "hide", "--drain-seconds", "0")
+    with running(*options) as server:
+        yield server
+
+
+def test_nothing_is_recorded_where_reasoning_is_hidden(open_page: Any, hiding: Server) -> None:
+    page = open_page(hiding.url, expected="400")
+    ask(page, "Hi")
+    expect(page.locator(".answer strong")).to_have_text("How")
+    expect(page.get_by_label("Record tokens for the inspector")).not_to_be_checked()
+    page.get_by_role("button", name="Inspect").click()
+    expect(page.get_by_role("alert")).to_contain_text("which this server hides")

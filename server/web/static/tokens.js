@@ -18,6 +18,7 @@ import { TOKENS } from "./text.js";
 
 const FIRST_CONTROL = 199998;
 const LONGEST_CHARACTER = 8; // tokens that a character may be split over
+const REPLACEMENT = "\ufffd"; // for bytes that are no character
 
 /** @param {string} hex @returns {Uint8Array} */
 export function bytesOf(hex) {
@@ -33,13 +34,25 @@ export function bytesOf(hex) {
  */
 export function readTokens(ids, hex, messages) {
   const decoder = new TextDecoder();
+  // Most tokens of a text occur many times.
+  /** @type {Map<string, {bytes: Uint8Array, text: string}>} */
+  const pieces = new Map();
+  const piece = (/** @type {string} */ digits) => {
+    let found = pieces.get(digits);
+    if (!found) {
+      const bytes = bytesOf(digits);
+      found = { bytes, text: decoder.decode(bytes) };
+      pieces.set(digits, found);
+    }
+    return found;
+  };
   let at = 0;
   const tokens = ids.map((id, index) => {
     while (at < messages.length && index >= messages[at].span[1]) at += 1;
     const message = at < messages.length && index >= messages[at].span[0] ? at : -1;
-    const bytes = bytesOf(hex[index]);
+    const { bytes, text } = piece(hex[index]);
     /** @type {Token} */
-    const token = { id, bytes, text: decoder.decode(bytes), kind: "header", message, marks: new Set(), repairs: [] };
+    const token = { id, bytes, text, kind: "header", message, marks: new Set(), repairs: [] };
     if (id >= FIRST_CONTROL) token.kind = "control";
     else if (message >= 0 && index >= messages[at].body[0] && index < messages[at].body[1]) token.kind = "body";
     return token;
@@ -58,26 +71,35 @@ export function readTokens(ids, hex, messages) {
 
 /** Show characters whole that are split over tokens. @param {Token[]} tokens */
 function joinCharacters(tokens) {
-  const strict = new TextDecoder("utf-8", { fatal: true });
-  for (let i = 0; i < tokens.length; i++) {
-    if (!tokens[i].text.includes("\ufffd")) continue;
-    /** @type {number[]} */
-    let bytes = [];
-    for (let end = i; end < Math.min(i + LONGEST_CHARACTER, tokens.length); end++) {
-      bytes = [...bytes, ...tokens[end].bytes];
-      try {
-        tokens[i].text = strict.decode(new Uint8Array(bytes));
-      } catch {
-        continue;
-      }
-      for (let k = i + 1; k <= end; k++) {
-        tokens[k].text = "";
-        tokens[k].marks.add("continued");
-      }
-      i = end;
-      break;
+  const decoder = new TextDecoder();
+  for (let first = 0; first < tokens.length; first++) {
+    if (!tokens[first].text.includes(REPLACEMENT) || !missing(tokens[first].bytes)) continue;
+    const bytes = [...tokens[first].bytes];
+    let last = first;
+    while (missing(bytes) && last + 1 < tokens.length && last - first < LONGEST_CHARACTER) {
+      last += 1;
+      bytes.push(...tokens[last].bytes);
     }
+    const text = decoder.decode(new Uint8Array(bytes));
+    if (text.includes(REPLACEMENT)) continue;
+    tokens[first].text = text;
+    for (const token of tokens.slice(first + 1, last + 1)) {
+      token.text = "";
+      token.marks.add("continued");
+    }
+    first = last;
   }
+}
+
+/** How many bytes the last character of UTF-8 lacks. @param {ArrayLike<number>} bytes @returns {number} */
+function missing(bytes) {
+  for (let back = 1; back <= Math.min(4, bytes.length); back++) {
+    const byte = bytes[bytes.length - back];
+    if ((byte & 0xc0) === 0x80) continue;
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return Math.max(length - back, 0);
+  }
+  return 0;
 }
 
 /** The class of a message's colour. @param {Message | undefined} message @returns {string} */
