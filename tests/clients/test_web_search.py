@@ -149,12 +149,7 @@ async def test_the_agents_sdk_on_chat(base_url: str, streaming: bool) -> None:
     """The SDK has no hosted tools on Chat, so the field of the API is set."""
     settings = ModelSettings(extra_body={"web_search_options": {}})
     agent = Agent[None]("Reader", model_settings=settings)
-    async with AsyncOpenAI(base_url=base_url, api_key="any") as client:
-        config = RunConfig(
-            model=MODEL,
-            model_provider=OpenAIProvider(openai_client=client, use_responses=False),
-            tracing_disabled=True,
-        )
+    async with run_config(base_url, MODEL, use_responses=False) as config:
         if streaming:
             streamed = Runner.run_streamed(agent, "Where?", run_config=config)
             async for _ in streamed.stream_events():
