@@ -2,10 +2,11 @@
 
 import sys
 from pathlib import Path
+from threading import Thread
 
 from playwright.sync_api import Page, sync_playwright
 
-from tests.browser.conftest import CHROMIUM, running
+from tests.browser.conftest import CHROMIUM, Server, running
 
 SIZE = {"width": 1280, "height": 800}
 
@@ -15,6 +16,12 @@ def ask(page: Page, text: str) -> None:
     box.fill(text)
     box.press("Enter")
     page.get_by_role("button", name="Send", exact=True).wait_for()
+
+
+def slowly(server: Server) -> None:
+    """Something to see on the page of the load."""
+    for _ in range(3):
+        server.post("/v1/responses", {"input": "Count slowly"})
 
 
 def take(folder: Path) -> None:
@@ -33,10 +40,15 @@ def take(folder: Path) -> None:
         token.scroll_into_view_if_needed()
         token.hover()
         page.screenshot(path=folder / "playground-inspector.png")
+        requests = [Thread(target=slowly, args=(server,)) for _ in range(3)]
+        for each in requests:
+            each.start()
         page.get_by_role("link", name="Load").click()
         page.locator("svg.plot").nth(1).wait_for()
         page.wait_for_timeout(9000)
         page.screenshot(path=folder / "playground-load.png")
+        for each in requests:
+            each.join()
         browser.close()
 
 

@@ -44,7 +44,9 @@ async function route() {
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
   const control = /** @type {HTMLElement} */ (document.getElementById("theme"));
-  control.textContent = /** @type {Record<string, string>} */ (TEXT.themes)[theme] ?? TEXT.themes.system;
+  const name = /** @type {Record<string, string>} */ (TEXT.themes)[theme] ?? TEXT.themes.system;
+  control.replaceChildren(h("span", { class: "long" }, TEXT.theme), name);
+  control.setAttribute("aria-label", TEXT.theme + name);
   localStorage.setItem(THEME, theme);
 }
 
