@@ -1,6 +1,7 @@
 # make serve: set up and serve on PORT.   make test: set up, lint, check types, run the tests.
 # make test-vllm: the tests that need vLLM, against its CPU build, in an environment of its own.
 # make test-llama-cpp: the tests that need llama.cpp, against its server, built here.
+# make bench: measure the speed, compared with other engines.
 # make bench-quick: find slow-downs in three minutes.
 # .ci/run runs `make test`, `make bench-quick` and `make test-vllm`.
 
@@ -16,7 +17,7 @@ LLAMA_CPP_STAMP := .llama-cpp/.installed
 LLAMA_CPP_BUILD := tests/adapters/llama_cpp/build.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-vllm test-llama-cpp test-gpu test-browser bench-quick screenshots lint format docs lock demo-train demo-eval
+.PHONY: help install serve test test-vllm test-llama-cpp test-gpu test-browser bench bench-gpu bench-quick screenshots lint format docs lock demo-train demo-eval
 
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
@@ -26,6 +27,8 @@ help:
 	@echo "make test-llama-cpp  run the tests that need llama.cpp, against its server in .llama-cpp"
 	@echo "make test-gpu  check a GPU in ten minutes (MODEL=openai/gpt-oss-20b, IMAGE=..., DEVICE=cpu)"
 	@echo "make test-browser  run the tests of the playground in Chromium (CHROMIUM=..., default: chromium)"
+	@echo "make bench     measure the speed, compared with vLLM and llama.cpp (DOCS=1 writes it to docs)"
+	@echo "make bench-gpu measure a GPU (MODEL=openai/gpt-oss-20b; DEVICE=cpu shows that it runs)"
 	@echo "make bench-quick  find slow-downs in three minutes, against benchmarks/bounds.toml"
 	@echo "make screenshots  take the pictures of the playground in docs/images"
 	@echo "make lint      ruff, mypy --strict, and the documentation with its links"
@@ -82,14 +85,25 @@ test-llama-cpp: $(LLAMA_CPP)/demo.gguf
 test-browser: install
 	OMP_NUM_THREADS=1 TEST_BROWSER=1 $(BIN)/python -m pytest tests/browser
 
+# Half an hour on two idle cores. vLLM and llama.cpp take part where `make test-vllm` and
+# `make test-llama-cpp` have installed them.
+bench: install
+	$(BIN)/python -m benchmarks.bench $(if $(DOCS),--docs) $(if $(ONLY),--only $(ONLY))
+
+bench-gpu: install
+	$(BIN)/python -m benchmarks.gpu --device $(or $(DEVICE),cuda) $(if $(MODEL),--model $(MODEL))
+
 bench-quick: install
 	$(BIN)/python -m benchmarks.quick
 
 screenshots: install
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
-# Results are one page and a JSON file in build/gpu-check, to be sent with a report.
+# Results are one page and a JSON file in build/gpu-check, to be sent with a report. The extra `gpu`
+# has the package of the kernels for packed weights.
 test-gpu: install
+	$(if $(filter cpu,$(DEVICE)),,PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet \
+	  --disable-pip-version-check --editable '.[gpu,python-tools,mcp]')
 	$(BIN)/python -m benchmarks.gpu_check --device $(or $(DEVICE),cuda) \
 	  $(if $(MODEL),--model $(MODEL)) $(if $(IMAGE),--image $(IMAGE))
 

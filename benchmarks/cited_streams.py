@@ -1,31 +1,36 @@
 """Measure what citations add to a stream: `python -m benchmarks.cited_streams`.
 
-    python -m benchmarks.cited_streams [--streams 2] [--tokens 30000] [--rounds 9]
+    python -m benchmarks.cited_streams [--tokens 4000] [--rounds 25]
 
-The whole server streams answers of the scripted engine over sockets, one token in each chunk. Each
-answer searches the documentation first. The answers of one arm have a citation marker in every 100
-tokens; those of the other have words instead. Each round streams short and long answers of both
-arms, in a random order. The output has the server's processor time for each further token of the
-long answers, and the median of the rounds' ratios.
+The whole application streams answers of the scripted engine, one token in each chunk, in this
+process and without sockets. There are three arms: a request without tools; one with `web_search`,
+whose answer searches the documentation and has no citation; and the same with a citation marker in
+every 100 tokens. Each round streams a short and a long answer of each arm, in a random order. The
+output has the median of the processor time for each further token of the long answers, and the
+median of the rounds' ratios to the first arm. Sockets would add the same to each arm.
 """
 
 import argparse
 import asyncio
+import gc
 import json
-import multiprocessing
 import random
 import re
 import statistics
 import tempfile
+import time
+from collections.abc import Mapping
 from itertools import product
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sse import MODEL, PATHS, read_stream, serve
+from benchmarks.sse import MODEL, PATHS
 from harmony.tokenizer import decode, encode
+from server.app import create_app
+from server.commands.backends import open_backend
+from server.settings import Settings
 
-ARMS = ("plain", "cited")
+ARMS = ("without", "tool", "cited")
 APIS = ("chat", "responses")
 SHORT = 400
 EVERY = 100
@@ -55,9 +60,10 @@ def script(lengths: list[int]) -> list[dict[str, Any]]:
         query = json.dumps({"query": f"{arm} {tokens}"})
         final = f"<|channel|>final<|message|>{answer(arm, tokens)}<|return|>"
         search = f"<|channel|>analysis to=browser.search code<|message|>{query}<|call|>"
+        first = final if arm == "without" else search
         lines += [
             {"prompt_contains": query, "completion": final},
-            {"prompt_contains": f"ask {arm} {tokens}.", "completion": search},
+            {"prompt_contains": f"ask {arm} {tokens}.", "completion": first},
         ]
     return lines
 
@@ -65,69 +71,83 @@ def script(lengths: list[int]) -> list[dict[str, Any]]:
 def body(api: str, arm: str, tokens: int) -> bytes:
     messages = [{"role": "user", "content": f"ask {arm} {tokens}."}]
     field = "messages" if api == "chat" else "input"
-    return json.dumps({"model": MODEL, field: messages, "tools": TOOLS, "stream": True}).encode()
+    request: dict[str, Any] = {"model": MODEL, field: messages, "stream": True, "store": False}
+    return json.dumps(request if arm == "without" else request | {"tools": TOOLS}).encode()
 
 
-class Bench:
-    """Measures one server."""
+async def stream(app: Any, path: str, content: bytes) -> int:
+    """Events of one streamed answer."""
+    headers = [(b"host", b"localhost"), (b"content-length", b"%d" % len(content))]
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": headers,
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+        "state": {},
+    }
+    events = 0
+    unread = [content]
 
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-        _, self._port = pipe.recv()
+    async def receive() -> dict[str, Any]:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        await asyncio.Event().wait()
+        raise AssertionError
 
-    async def seconds(self, api: str, arm: str, tokens: int, streams: int) -> float:
-        """Processor seconds of the server for some streams at once."""
-        request, before = body(api, arm, tokens), self._processor_time()
-        counts = await asyncio.gather(
-            *[read_stream(self._port, PATHS[api], request) for _ in range(streams)]
-        )
-        assert min(counts) > tokens * (EVERY - 10) // EVERY
-        return self._processor_time() - before
+    async def send(message: Mapping[str, Any]) -> None:
+        nonlocal events
+        events += message.get("body", b"").count(b"data: {")
 
-    def _processor_time(self) -> float:
-        self._pipe.send(True)
-        return float(self._pipe.recv())
+    await app(scope, receive, send)
+    return events
 
-    def microseconds(self, api: str, tokens: int, streams: int) -> dict[str, float]:
-        """Of each further token, by arm: one round."""
-        cases = list(product(ARMS, (SHORT, tokens)))
-        taken = {
-            case: asyncio.run(self.seconds(api, *case, streams))
-            for case in random.sample(cases, len(cases))
-        }
-        further = streams * (tokens - SHORT)
-        return {arm: (taken[arm, tokens] - taken[arm, SHORT]) / further * 1e6 for arm in ARMS}
+
+async def microseconds(app: Any, api: str, tokens: int) -> dict[str, float]:
+    """Processor time of each further token, by arm: one round."""
+    cases = list(product(ARMS, (SHORT, tokens)))
+    taken = {}
+    for arm, length in random.sample(cases, len(cases)):
+        request = body(api, arm, length)
+        gc.collect()
+        before = time.process_time()
+        events = await stream(app, PATHS[api], request)
+        taken[arm, length] = time.process_time() - before
+        assert events > length * (EVERY - 10) // EVERY, events
+    further = tokens - SHORT
+    return {arm: (taken[arm, tokens] - taken[arm, SHORT]) / further * 1e6 for arm in ARMS}
+
+
+async def measure(file: str, tokens: int, count: int) -> None:
+    settings = Settings(backend="scripted", script=file, max_running=1024)
+    backend = open_backend(settings, lambda stage, fraction: None)
+    await backend.start()
+    app = create_app(settings, backend)
+    async with app.router.lifespan_context(app):
+        for api in APIS:
+            await microseconds(app, api, tokens)
+            rounds = [await microseconds(app, api, tokens) for _ in range(count)]
+            for arm in ARMS:
+                time_of_token = statistics.median(each[arm] for each in rounds)
+                ratio = statistics.median(each[arm] / each["without"] for each in rounds)
+                print(f"{api:10} {arm:8} {time_of_token:6.2f} us per token  ratio {ratio:5.3f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--streams", type=int, default=2)
-    parser.add_argument("--tokens", type=int, default=30_000)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--tokens", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "script.jsonl"
         file.write_text("\n".join(map(json.dumps, script([SHORT, options.tokens]))))
-        ours, theirs = multiprocessing.Pipe()
-        process = multiprocessing.get_context("spawn").Process(
-            target=serve, args=(theirs, options.tokens, str(file))
-        )
-        process.start()
-        bench = Bench(ours)
-        for api in APIS:
-            bench.microseconds(api, options.tokens, 1)
-            rounds = [
-                bench.microseconds(api, options.tokens, options.streams)
-                for _ in range(options.rounds)
-            ]
-            plain, cited = (statistics.median(each[arm] for each in rounds) for arm in ARMS)
-            ratio = statistics.median(each["cited"] / each["plain"] for each in rounds)
-            print(
-                f"{api:10} {plain:6.1f} us per token  {cited:6.1f} us with citations"
-                f"  ratio {ratio:5.3f}"
-            )
-        ours.send(False)
-        process.join()
+        asyncio.run(measure(str(file), options.tokens, options.rounds))
 
 
 if __name__ == "__main__":

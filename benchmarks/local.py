@@ -156,6 +156,7 @@ RATIOS = [
     ("sampled, JSON grammar", "sampled"),
     ("sampled, JSON grammar", "manager"),
     ("sampled, top_p", "sampled"),
+    ("sampled, top_p", "manager"),
 ]
 
 

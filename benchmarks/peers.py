@@ -1,6 +1,6 @@
 """Compare this server with vLLM's and llama.cpp's: speed, processor time and memory.
 
-    make test-vllm test-llama-cpp   # once: installs vLLM and builds llama.cpp
+    make test-vllm test-llama-cpp   # once: installs vLLM, and builds llama.cpp
     python -m benchmarks.peers [--engines ours vLLM llama.cpp] [--streams 1 4 16 64]
                                [--contexts 32 512] [--prompts 512 4096 20000] [--tokens 64]
                                [--rounds 3] [--json FILE]
@@ -70,10 +70,11 @@ async def long_prompt(engine: Engine, length: int, source: random.Random) -> Pro
     ids = prompt(source, length)
     engine.process.reset_peak()
     before = engine.process.memory
-    first = await engine.sample(ids, 1)
+    # Our engine keeps the pages of a prompt that a step has followed: one token is not enough.
+    first = await engine.sample(ids, 2)
     memory = max(0, engine.process.peak_memory - before)
-    second = await engine.sample([*ids, *prompt(source, SECOND_TURN)], 1)
-    return Prompt(first.seconds, second.seconds, memory)
+    second = await engine.sample([*ids, *prompt(source, SECOND_TURN)], 2)
+    return Prompt(first.first, second.first, memory)
 
 
 Case = tuple[int, int]
@@ -107,7 +108,7 @@ def prompts(
 
 
 def compare(name: str, unit: str, values: dict[str, list[float]]) -> figures.Figures:
-    """The median of each engine, and the ratios of ours to the others'."""
+    """The median of each engine, and the ratios of ours to the others', if these are not 0."""
     found = {
         f"{name}: {engine}, {unit}": statistics.median(each) for engine, each in values.items()
     }
@@ -164,7 +165,7 @@ def measure(found: list[Engine], options: argparse.Namespace) -> figures.Figures
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--engines", nargs="+", choices=engines.NAMES, default=list(engines.NAMES))
+    parser.add_argument("--engines", nargs="+", choices=engines.NAMES, default=list(engines.PEERS))
     parser.add_argument("--model", type=Path, help="a checkpoint's folder; random by default")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--backend-option", action="append", default=[], metavar="NAME=VALUE")

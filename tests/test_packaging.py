@@ -204,6 +204,25 @@ def test_make_serve_starts_the_server_on_the_port(
     assert command == ["serve", "--port", port]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "installs", "options"),
+    [
+        ([], True, "--device cuda"),
+        (["DEVICE=cpu"], False, "--device cpu"),
+        (["MODEL=m", "IMAGE=i"], True, "--device cuda --model m --image i"),
+    ],
+)
+def test_the_gpu_check_has_what_keeps_weights_packed(
+    installed: Path, arguments: list[str], installs: bool, options: str
+) -> None:
+    """A GPU of 24 GB holds a gpt-oss-20b with packed weights only."""
+    commands = make(installed, "--dry-run", "test-gpu", *arguments).stdout.replace("\\\n", "")
+    assert ("pip install" in commands and "'.[gpu," in commands) is installs
+    *_, check = commands.strip().splitlines()
+    assert "-m benchmarks.gpu_check" in check
+    assert " ".join(check.split()).endswith(options)
+
+
 def test_no_shell_stands_between_make_and_the_server(installed: Path) -> None:
     """Else a signal to make's child would end a shell and leave the server."""
     with subprocess.Popen(

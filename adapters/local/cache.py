@@ -2,7 +2,7 @@
 
 transformers stores the keys of a sliding layer in a ring that other requests cannot reuse, and
 therefore disables sharing for gpt-oss. Here sliding layers store full pages and read only the
-window. This takes keywords memory, and a repeated prompt is not computed again.
+window. This takes more memory, and a repeated prompt is not computed again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from transformers.generation.continuous_batching import RequestStatus
 from transformers.generation.continuous_batching import cache as paged
 from transformers.generation.continuous_batching.cache_allocators import (
     SLIDING_ATTENTION,
@@ -66,6 +65,20 @@ def report_cached_prefixes(cache: Any, report: Callable[[str, int], None]) -> No
     cache.search_prefix_match = search_and_report
 
 
+def share_pages_of_finished_requests(cache: Any) -> None:
+    """Let requests reuse the pages that the last step of another request completed.
+
+    transformers ignores them. If a request ends with its first token, these are up to 4,096 tokens.
+    """
+
+    def mark_complete_blocks(state: Any, complete_blocks: dict[str, int]) -> None:
+        token_ids = state.initial_tokens + state.generated_tokens
+        for name, count in complete_blocks.items():
+            cache.cache_allocators[name].mark_complete_blocks(state.request_id, token_ids, count)
+
+    cache.mark_complete_blocks = mark_complete_blocks
+
+
 def admit_after_cancellations(scheduler: Any) -> None:
     """Let the scheduler admit waiting requests after running ones were cancelled.
 
@@ -83,22 +96,6 @@ def admit_after_cancellations(scheduler: Any) -> None:
         return states
 
     scheduler.clear_cancelled_requests = clear_and_admit
-
-
-def bound_steps_of_decoding(scheduler: Any, tokens: int) -> None:
-    """Limit a step to `tokens` while any request decodes.
-
-    Each decoding request waits for the whole step, including the prompts of other requests.
-    """
-    schedule = scheduler.schedule_batch
-
-    def schedule_bounded(token_budget: int, cache_budget: int) -> Any:
-        requests = list(scheduler.active_requests.values())
-        if any(request.status == RequestStatus.DECODING for request in requests):
-            token_budget = min(token_budget, tokens)
-        return schedule(token_budget, cache_budget)
-
-    scheduler.schedule_batch = schedule_bounded
 
 
 def compute_on_one_stream(processor: Any) -> None:

@@ -21,6 +21,9 @@ from adapters.errors import BackendFailed
 logger = logging.getLogger(__name__)
 
 _LEAST_KEYS = 4096
+# A graph holds the memory of its copies of keys and values: 0.5 GB for as many of gpt-oss. Steps
+# that read more take so long on the GPU that Python delays them little.
+_MOST_KEYS = 262_144
 # Of the largest score. The same kernels compute a step and its graph.
 _TOLERANCE = 0.01
 
@@ -81,7 +84,7 @@ class DecodeGraphs:
         self._decodes = False
         self._rows = 0
         most_rows: int = self._ios.max_requests_per_batch
-        self._most_keys: int = processor.cache.max_tokens_read
+        self._most_keys = min(_MOST_KEYS, int(processor.cache.max_tokens_read))
         device, width = model.device, model.config.vocab_size
         self._scores = torch.zeros((1, most_rows, width), dtype=torch.float32, device=device)
         self._counting = torch.arange(1, most_rows + 1, dtype=torch.int32, device=device)
@@ -104,7 +107,11 @@ class DecodeGraphs:
     ) -> None:
         """Replaces `prepare_batch_tensors`: pads a step in which each request has one token."""
         self._rows = rows = len(requests_in_batch)
-        self._decodes = self._active and all(one.query_length == 1 for one in requests_in_batch)
+        self._decodes = (
+            self._active
+            and max_kv_read <= self._most_keys
+            and all(one.query_length == 1 for one in requests_in_batch)
+        )
         self._runner.pad_inputs = self._runner.use_cuda_graph_varlen = self._decodes
         if self._decodes:
             num_q_tokens = padded(rows, 1, len(self._counting))

@@ -6,6 +6,7 @@ import gc
 import itertools
 import logging
 import threading
+import time
 from typing import Any
 
 import torch
@@ -22,16 +23,19 @@ from adapters.local.batching import batching
 from adapters.local.cache import (
     ReadIndices,
     admit_after_cancellations,
-    bound_steps_of_decoding,
     compute_on_one_stream,
     longest_request,
     report_cached_prefixes,
+    share_pages_of_finished_requests,
     sharing_allocators,
 )
+from adapters.local.chunks import ChunkSize, bound_chunks
 from adapters.local.decode_graphs import DecodeGraphs, capture_on
 from adapters.local.device import current
 from adapters.local.forced import append_after_update, split_decoding_requests
+from adapters.local.memory import release_pages
 from adapters.local.options import Options
+from adapters.local.output_layer import keep_needed_logits
 from adapters.local.recovery import end_batch
 from adapters.local.row import Row, Sampled
 from adapters.local.step import Step, StepResults
@@ -39,7 +43,6 @@ from adapters.local.warmup import explain, run_step, warm_up
 
 logger = logging.getLogger(__name__)
 
-_CPU_STEP_TOKENS = 1024
 _STOP_SECONDS = 60.0
 
 
@@ -81,19 +84,21 @@ class Engine:
             manager = ContinuousBatchingManager(model, generation, batching(model, options))
             manager.output_router = _FailureRouter(self)
             processor: Any = manager._create_batch_processor()
+        # transformers writes zeros to the whole cache, most of which a server may never use.
+        release_pages(processor.cache.cache_tensor)
         processor.model_runner._sample = self._step
         compute_on_one_stream(processor)
         ReadIndices(processor.cache, processor.inputs_and_outputs)
         if options.decode_graphs:
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
         report_cached_prefixes(processor.cache, self._set_cached_tokens)
+        share_pages_of_finished_requests(processor.cache)
         admit_after_cancellations(processor.scheduler)
         split_decoding_requests(processor.scheduler)
         append_after_update(processor, self._step.take_runs)
         if model.device.type == "cpu":
-            # A step of 4,096 tokens takes as long as 40 of one token.
-            tokens = max(_CPU_STEP_TOKENS, options.batch_requests)
-            bound_steps_of_decoding(processor.scheduler, tokens)
+            keep_needed_logits(processor.inputs_and_outputs)
+            bound_chunks(processor, ChunkSize(), time.perf_counter)
         manager.batch_processor = processor
         manager._generation_step = self._run_step
         return manager

@@ -16,6 +16,7 @@ from adapters.local import attention, weights
 from adapters.local.device import current, describe, pick_device
 from adapters.local.kernels import HOPPER_ATTENTION, provide
 from adapters.local.options import Options
+from adapters.local.output_layer import pack_output_layer
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,8 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
             raise BackendFailed(f"{model} lacks the weights {', '.join(missing)}")
         weights.check_format(loaded, weights_plan)
         name = select_attention(loaded, device, options.attention)
+        if device.type == "cpu":
+            pack_output_layer(loaded)
     logger.info("%s: attention %s, weights %s", describe(device), name, weights_plan)
     progress("weights loaded", 1.0)
     return loaded.eval()

@@ -27,8 +27,8 @@ class Options:
     cache_tokens: the size of the key-value cache; 0 uses the free memory of the accelerator, and is
     32,768 on a CPU.
     batch_tokens: the maximum of tokens in one step; longer prompts take several. 0 is 4,096; 512
-    with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU a
-    step has at most 1,024 tokens while any request decodes.
+    with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU,
+    steps are smaller while any request decodes: they last 0.1 s.
     batch_requests: the maximum of requests in one step; others wait.
     decode_graphs: capture decode steps as CUDA graphs. Needs CUDA and a flash attention.
     """

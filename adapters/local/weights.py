@@ -65,14 +65,31 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
             f"no GPU was found, and the weights take {gigabytes(weights.size)} on a CPU, which "
             "computes a few tokens a second: choose device=cpu if that is meant"
         )
-    free = free_memory(device)
-    if free is not None and weights.size > free:
-        hint = f" ({reason})" if reason and device.type == "cuda" else ""
-        raise BackendFailed(
-            f"the weights take {gigabytes(weights.size)}{hint}, and {device} has "
-            f"{gigabytes(free)} {'free' if device.type == 'cuda' else 'in all'}"
-        )
+    _check_memory(weights.size, device, reason)
     return weights
+
+
+def _check_memory(size: int, device: torch.device, why_not_packed: str | None) -> None:
+    """Raises BackendFailed, with a way out, if weights of `size` bytes do not fit `device`."""
+    free = free_memory(device)
+    if free is None or size <= free:
+        return
+    if device.type != "cuda":
+        raise BackendFailed(
+            f"the weights take {gigabytes(size)}, and {device} has {gigabytes(free)} in all: "
+            "choose a machine with more memory, or a GPU"
+        )
+    hint = f" ({why_not_packed})" if why_not_packed else ""
+    total = torch.cuda.mem_get_info(device)[1]
+    way_out = (
+        "end what else uses it (nvidia-smi names it)"
+        if size <= total
+        else "choose a larger GPU, or several with --backend vllm"
+    )
+    raise BackendFailed(
+        f"the weights take {gigabytes(size)}{hint}, and {device} has {gigabytes(free)} free of "
+        f"{gigabytes(total)}: {way_out}"
+    )
 
 
 def arguments(weights: Weights) -> dict[str, Any]:

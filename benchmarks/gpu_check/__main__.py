@@ -26,7 +26,7 @@ from adapters.devices import find_devices
 from benchmarks.gpu_check.checks import attention_names, demo_checks
 from benchmarks.gpu_check.engine import ON_CPU, ON_CUDA, Target
 from benchmarks.gpu_check.model_checks import model_checks
-from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
+from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page, short
 from benchmarks.gpu_check.servers import server_checks
 from demo import checkpoint
 from server.commands.doctor import examine
@@ -60,16 +60,20 @@ async def _no_model() -> tuple[dict[str, Any], bool]:
 
 
 async def run(
-    checks: list[Check], shown: Callable[[str], None], clock: Callable[[], float]
+    checks: list[Check],
+    shown: Callable[[str], None],
+    clock: Callable[[], float],
+    save: Callable[[list[Result]], None],
 ) -> list[Result]:
-    """Run the checks one after another. shown: gets a line for each."""
-    results = []
+    """Run the checks one after another. shown: gets a line for each. save: gets all so far."""
+    results: list[Result] = []
     for check in checks:
         result = await judge(check, clock)
-        figures = [f"{name} {value}" for name, value in result.figures.items()]
+        figures = [f"{name} {short(value)}" for name, value in result.figures.items()]
         detail = ", ".join([*figures, *([result.reason] if result.reason else [])])
         shown(f"{result.status:8} {check.name}: {detail}")
         results.append(result)
+        save(results)
     return results
 
 
@@ -118,11 +122,15 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     about = machine(options.device, options.model)
     checks = plan(options.device, str(checkpoint.ensure_random()), options.model, options.image)
-    results = asyncio.run(run(checks, lambda line: print(line, flush=True), time.monotonic))
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "results.md").write_text(page(about, results), encoding="utf-8")
-    content = {"machine": about, "results": [asdict(one) for one in results]}
-    (options.out / "results.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+    def save(results: list[Result]) -> None:
+        """A check that ends the process leaves the results of those before it."""
+        content = {"machine": about, "results": [asdict(one) for one in results]}
+        (options.out / "results.md").write_text(page(about, results), encoding="utf-8")
+        (options.out / "results.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+    results = asyncio.run(run(checks, lambda line: print(line, flush=True), time.monotonic, save))
     print(f"written to {options.out}/results.md and results.json")
     return int(any(one.status == "failed" for one in results))
 

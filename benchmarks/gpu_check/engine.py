@@ -4,6 +4,7 @@ import asyncio
 import gc
 import random
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from adapters.local.backend import LocalBackend
 from harmony.tokenizer import decode, encode_with_control
 from server.commands.backends import mask_tokenizer
 
+_ATTEMPTS = 100
 GREEDY = SamplingParams(temperature=0)
 
 
@@ -56,8 +58,15 @@ class Target:
             await backend.start()
             yield backend
         finally:
+            engine = backend._engine
+            ended = (lambda: None) if engine is None else weakref.ref(engine)
+            del engine
             await backend.stop()
-            self.free()
+            for _ in range(_ATTEMPTS):
+                self.free()
+                if ended() is None:
+                    break
+                await asyncio.sleep(0.01)  # the thread that stopped it still refers to it
 
     def free(self) -> None:
         """Return the memory of what is no longer used to the device: the next load counts it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from adapters.download import download
 from adapters.local import loading
 from adapters.local.options import parse_options
 from benchmarks.gpu_check.checks import Measured
@@ -29,7 +30,11 @@ def model_checks(model: Target, sizes: Sizes, *, packed: bool) -> list[Check]:
         Check("start", "whole context", lambda: start(loaded)),
         Check("first and second request", "within 2 x", lambda: first_and_second(loaded)),
         *(
-            Check(f"{count} streams", "", lambda count=count: rate(loaded, count, 32, sizes))
+            Check(
+                f"{count} stream{'s' if count > 1 else ''}",
+                "",
+                lambda count=count: rate(loaded, count, 32, sizes),
+            )
             for count in sizes.streams
         ),
         Check(
@@ -49,6 +54,7 @@ def model_checks(model: Target, sizes: Sizes, *, packed: bool) -> list[Check]:
 async def load(model: Target, *, packed: bool) -> Measured:
     """The time to load the weights, and their bytes on the device."""
     chosen = parse_options({"device": model.device, **dict(model.options)})
+    await asyncio.to_thread(download, model.model, PrintedProgress())
     began = time.perf_counter()
     loaded = await asyncio.to_thread(loading.load, model.model, chosen, lambda *_: None)
     seconds = time.perf_counter() - began
@@ -59,6 +65,18 @@ async def load(model: Target, *, packed: bool) -> Measured:
     del loaded
     model.free()
     return {"GB of weights": weights / 1e9, "s": seconds}, not packed or weights < PACKED_20B
+
+
+class PrintedProgress:
+    """Prints each tenth of a download, of 14 GB for gpt-oss-20b."""
+
+    def __init__(self) -> None:
+        self._tenths = -1
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        if int(fraction * 10) > self._tenths:
+            self._tenths = int(fraction * 10)
+            print(f"{stage}: {self._tenths * 10} %", flush=True)
 
 
 async def start(loaded: Loaded) -> Measured:

@@ -94,14 +94,19 @@ def page(machine: dict[str, Any], results: list[Result]) -> str:
     lines += ["", f"{counts['ok']} ok, {counts['failed']} failed, {skipped} skipped", ""]
     lines += ["| check | result | measured | bound | s |", "|---|---|---|---|---|"]
     for one in results:
-        figures = ", ".join(f"{name} {_short(value)}" for name, value in one.figures.items())
+        figures = ", ".join(f"{name} {short(value)}" for name, value in one.figures.items())
         measured = "; ".join(part for part in (figures, one.reason) if part)
         cells = (one.name, one.status, measured, one.bound, f"{one.seconds:.0f}")
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    logged = dict.fromkeys(line for one in results for line in one.log)
-    lines += ["", "## Logged", "", *(f"- {line}" for line in logged)] if logged else []
+    logged: dict[str, str] = {}
+    for one in results:
+        for line in one.log:
+            logged.setdefault(line, one.name)  # the first check that logged it
+    if logged:
+        lines += ["", "## Logged", "", *(f"- {name}: {line}" for line, name in logged.items())]
     return "\n".join(lines) + "\n"
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A figure in three digits."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)

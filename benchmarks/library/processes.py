@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.library.figures import ROOT
 
 START_SECONDS = 600.0
+END_SECONDS = 30.0
 
 
 class NotStarted(Exception):
@@ -21,7 +22,7 @@ class NotStarted(Exception):
 
 
 class Process:
-    """A process and its children. It must be a session of its own.
+    """A process and all processes that it and its children start.
 
     command: how it is started. log: the file for its output. environment: variables in addition to
     those of this process.
@@ -55,12 +56,12 @@ class Process:
 
     @property
     def cpu(self) -> float:
-        """The processor time in seconds of all living processes of the session."""
+        """The processor time in seconds of all living processes."""
         return sum(thread_seconds(pid) for pid in self._pids())
 
     @property
     def memory(self) -> int:
-        """The resident bytes of all processes of the session."""
+        """The resident bytes of all processes; what they share counts for each."""
         return sum(_status(pid, "VmRSS") for pid in self._pids())
 
     @property
@@ -72,18 +73,26 @@ class Process:
         for pid in self._pids():
             Path(f"/proc/{pid}/clear_refs").write_text("5")
 
-    def kill(self) -> None:
+    def end(self) -> None:
+        """End it as a supervisor does, so that it can end the processes that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(END_SECONDS)
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
 
     def _pids(self) -> list[int]:
-        """The processes of the session, which has the number of its first process."""
-        found = []
-        for folder in Path("/proc").iterdir():
-            with suppress(ValueError, OSError):
-                if os.getsid(int(folder.name)) == self.pid:
-                    found.append(int(folder.name))
+        parents: dict[int, list[int]] = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                # The name in parentheses may have spaces.
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                parents.setdefault(int(fields[1]), []).append(int(folder.name))
+        found = [self.pid]
+        for pid in found:
+            found += parents.get(pid, [])
         return found
 
 
@@ -100,7 +109,7 @@ def running(
         process.wait_until_ready(url)
         yield process
     finally:
-        process.kill()
+        process.end()
 
 
 def free_port() -> int:

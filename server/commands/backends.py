@@ -1,5 +1,6 @@
 """Creates the backend that the settings select."""
 
+import os
 from collections.abc import Callable
 
 from adapters.base import Backend, BackendConfig
@@ -14,6 +15,9 @@ def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> 
 
     progress: called with a stage and the fraction of it that is done, in [0, 1].
     """
+    # Read when torch is loaded. Its threads otherwise spin while they wait: if other processes use
+    # the cores too, a step then takes twenty times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     config = BackendConfig(
         model=_demo_checkpoint(progress) if settings.is_demo else settings.model,
         options=settings.backend_options,

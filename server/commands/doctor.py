@@ -27,6 +27,7 @@ from server.commands.doctor_machine import (
 from server.commands.doctor_network import (
     check_engines,
     check_hub,
+    check_kernels,
     check_port,
     check_store,
     hub_cache,
@@ -85,6 +86,9 @@ def _gpu_checks(settings: Settings, serving: Plan, torch: Torch) -> Iterator[Che
     for device in used:
         yield check_gpu(device, count, serving, packed=packed)
     yield from check_packages(packages, serving)
+    on_gpu = settings.backend == "transformers" and serving.wants_gpu and torch.devices
+    if on_gpu and packed and serving.weights != 0:
+        yield check_kernels()
 
 
 def _chosen(settings: Settings, torch: Torch) -> Sequence[Device]:

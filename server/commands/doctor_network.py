@@ -16,6 +16,7 @@ from server.settings import MEMORY, Settings
 SECONDS = 5.0
 """How long the hub, an engine or a database may take to answer."""
 _TRUE = {"1", "ON", "YES", "TRUE"}
+_MXFP4 = "kernels-community/gpt-oss-triton-kernels"
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
@@ -38,13 +39,29 @@ def is_cached(model: str) -> bool:
     return any(folder.glob("*/*.safetensors"))
 
 
+def check_kernels() -> Check:
+    """Whether the kernels for packed weights are in the cache, or may be downloaded."""
+    cache = Path(os.environ.get("KERNELS_CACHE") or hub_cache())
+    if any(cache.glob(f"*--{_MXFP4.replace('/', '--')}/snapshots/*")):
+        return Check("compiled kernels", "ok", f"{_MXFP4} is in {cache}")
+    if _is_offline():
+        fact = f"offline by HF_HUB_OFFLINE, and {_MXFP4} is not in {cache}"
+        advice = "unset HF_HUB_OFFLINE once, and run python -m adapters.local.kernels"
+        return Check("compiled kernels", "failed", fact, advice)
+    return Check("compiled kernels", "ok", f"{_MXFP4} will be downloaded to {cache}")
+
+
+def _is_offline() -> bool:
+    return any(os.environ.get(name, "").upper() in _TRUE for name in _OFFLINE)
+
+
 def check_hub(settings: Settings) -> Check:
     """Whether the model can be downloaded, where it has to be."""
     if not is_on_hub(settings):
         return Check("hub", "ok", "not needed: the model is on this machine, or elsewhere")
     model = settings.model or ""
     cached = is_cached(model)
-    if any(os.environ.get(name, "").upper() in _TRUE for name in _OFFLINE):
+    if _is_offline():
         if cached:
             return Check("hub", "ok", f"offline by HF_HUB_OFFLINE; {model} is in {hub_cache()}")
         fact = f"offline by HF_HUB_OFFLINE, and {model} is not in {hub_cache()}"

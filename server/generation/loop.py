@@ -110,49 +110,41 @@ class Loop:
 
         Returns the hosted call that the turn ends in; None if the answer is complete.
         """
-        call = None
-        try:
-            while not self._turn.ended:
-                call = await self._sample_once(emit)
-        except BackendError as error:
-            raise self._turn.api_error(error) from error
-        return call
-
-    async def _sample_once(self, emit: Emit) -> ToolCall | None:
+        # One coroutine for all: each one between this and the answer costs time at every token.
         turn, recorder = self._turn, self._recorder
-        if recorder is not None:
-            recorder.begin(turn.request)
-        async with aclosing(turn.chunks()) as chunks:
-            async for chunk in chunks:
-                self._counts.sampled += len(chunk.token_ids)
-                read = turn.read(chunk)
+        try:
+            while not turn.ended:
                 if recorder is not None:
-                    last = turn.resumes or turn.ended is not None
-                    recorder.add(chunk, turn.sampled, last=last)
-                if self._summaries is not None:
-                    await self._emit_with_summaries(read, len(chunk.token_ids), emit)
-                elif events := self._wire_events(read):
-                    await emit(events)
-                if turn.ended:
-                    *closing, finished = turn.finish()
-                    assert isinstance(finished, TurnFinished)
-                    return await self._end_turn(read, closing, finished, emit)
-                if turn.resumes:
-                    return None
-        raise BackendFailed("the engine ended without a finish reason")
+                    recorder.begin(turn.request)
+                async with aclosing(turn.chunks()) as chunks:
+                    async for chunk in chunks:
+                        self._counts.sampled += len(chunk.token_ids)
+                        read = turn.read(chunk)
+                        if recorder is not None:
+                            last = turn.resumes or turn.ended is not None
+                            recorder.add(chunk, turn.sampled, last=last)
+                        if self._summaries is not None:
+                            await self._emit_with_summaries(read, len(chunk.token_ids), emit)
+                        elif events := self._wire_events(read):
+                            await emit(events)
+                        if turn.ended:
+                            return await self._end_turn(read, emit)
+                        if turn.resumes:
+                            break
+                    else:
+                        raise BackendFailed("the engine ended without a finish reason")
+        except BackendError as error:
+            raise turn.api_error(error) from error
+        return None
 
-    async def _end_turn(
-        self,
-        read: Sequence[TurnEvent],
-        closing: Sequence[TurnEvent],
-        finished: TurnFinished,
-        emit: Emit,
-    ) -> ToolCall | None:
+    async def _end_turn(self, read: Sequence[TurnEvent], emit: Emit) -> ToolCall | None:
         """Emit the turn's last events. read: those of its last chunk, which were emitted.
 
         Returns the hosted call that the turn ends in, unless a turn that was held to the final
         channel made it.
         """
+        *closing, finished = self._turn.finish()
+        assert isinstance(finished, TurnFinished)
         self._counts.prompt += finished.usage.input
         self._counts.cached += finished.usage.cached
         call = None if self._forced else self._hosted_call([*read, *closing], finished)

@@ -46,18 +46,9 @@ class OutputItem(Protocol):
 
 
 class TextItem:
-    """A message with one `output_text` part, whose text may be empty. It cites `files`.
+    """A message with one `output_text` part, whose text may be empty. It cites `files`."""
 
-    citations: rewrites the citation markers of the text; None where nothing is cited.
-    """
-
-    def __init__(
-        self,
-        index: int,
-        phase: str,
-        files: Sequence[CreatedFile] = (),
-        citations: CitationRewriter | None = None,
-    ) -> None:
+    def __init__(self, index: int, phase: str, files: Sequence[CreatedFile] = ()) -> None:
         self.id = new_id("msg")
         self._files = files
         self._index = index
@@ -65,10 +56,7 @@ class TextItem:
         self._position = {"item_id": self.id, "output_index": index, "content_index": 0}
         self._text: list[str] = []
         self._logprobs: list[dict[str, Any]] = []
-        self._citations = citations
         self._annotations: list[dict[str, Any]] = []
-        self._withheld: list[dict[str, Any]] = []  # the logprobs of withheld text
-        self._withholds = False
 
     def open(self) -> list[WireEvent]:
         """The events that add the message without content and its part without text."""
@@ -78,49 +66,25 @@ class TextItem:
         ]
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
-        """One event with the text; with citations, one for each link and the text around it."""
+        """One event with the text."""
+        self._text.append(text)
         new_logprobs = logprob_entries(logprobs) if logprobs else []
-        citations = self._citations
-        if citations is None:
-            return [self._delta(text, new_logprobs)]
-        if OPEN not in text and not self._withholds:
-            citations.passed.append(text)
-            return [self._delta(text, new_logprobs)]
-        self._withheld += new_logprobs
-        events = self._cited(citations.push(text))
-        self._withholds = bool(citations.pending or self._withheld)
-        return events
+        self._logprobs += new_logprobs
+        return [
+            {
+                "type": "response.output_text.delta",
+                **self._position,
+                "delta": text,
+                "logprobs": new_logprobs,
+            }
+        ]
 
     def close(self, status: Status) -> list[WireEvent]:
-        """The events with withheld text, those with the citations of files, and those with the
-        whole text, part and message."""
-        events = [] if self._citations is None else self._cited(self._citations.finish())
-        if self._withheld:
-            events += self._cited([CitedText("")])
-        for annotation in file_citations("".join(self._text), self._files):
-            events.append(self._annotate(annotation))
+        """The events with the citations of files, and those with the whole text, part and
+        message."""
+        annotations = file_citations("".join(self._text), self._files)
+        events = [self._annotate(annotation) for annotation in annotations]
         return [*events, *closing_events(self._index, self._item(status, [self._part()]))]
-
-    def _cited(self, pieces: Sequence[CitedText]) -> list[WireEvent]:
-        """The events of pieces of text; the first has the logprobs of withheld text."""
-        events: list[WireEvent] = []
-        for piece in pieces:
-            logprobs, self._withheld = self._withheld, []
-            events.append(self._delta(piece.text, logprobs))
-            if piece.citation is not None:
-                annotation = {"type": "url_citation", **url_fields(piece.citation)}
-                events.append(self._annotate(annotation))
-        return events
-
-    def _delta(self, text: str, logprobs: list[dict[str, Any]]) -> WireEvent:
-        self._text.append(text)
-        self._logprobs += logprobs
-        return {
-            "type": "response.output_text.delta",
-            **self._position,
-            "delta": text,
-            "logprobs": logprobs,
-        }
 
     def _annotate(self, annotation: dict[str, Any]) -> WireEvent:
         self._annotations.append(annotation)
@@ -148,6 +112,50 @@ class TextItem:
             "content": content,
             "phase": self._phase,
         }
+
+
+class CitedTextItem(TextItem):
+    """A message whose citation markers are rewritten.
+
+    citations: rewrites those of this message.
+    """
+
+    def __init__(
+        self, index: int, phase: str, files: Sequence[CreatedFile], citations: CitationRewriter
+    ) -> None:
+        super().__init__(index, phase, files)
+        self._citations = citations
+        self._withheld: list[TokenLogprobs] = []  # those of withheld text
+        self._withholds = False
+
+    def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
+        """One event for each link and the text around it."""
+        citations = self._citations
+        if OPEN not in text and not self._withholds:
+            citations.passed.append(text)
+            return super().delta(text, logprobs)
+        self._withheld += logprobs
+        events = self._cited(citations.push(text))
+        self._withholds = bool(citations.pending or self._withheld)
+        return events
+
+    def close(self, status: Status) -> list[WireEvent]:
+        """The events with withheld text, then those of any message."""
+        events = self._cited(self._citations.finish())
+        if self._withheld:
+            events += self._cited([CitedText("")])
+        return [*events, *super().close(status)]
+
+    def _cited(self, pieces: Sequence[CitedText]) -> list[WireEvent]:
+        """The events of pieces of text; the first has the logprobs of withheld text."""
+        events: list[WireEvent] = []
+        for piece in pieces:
+            logprobs, self._withheld = self._withheld, []
+            events += super().delta(piece.text, logprobs)
+            if piece.citation is not None:
+                annotation = {"type": "url_citation", **url_fields(piece.citation)}
+                events.append(self._annotate(annotation))
+        return events
 
 
 class ReasoningItem:
@@ -269,9 +277,12 @@ def output_item(
         return CallItem(index, tool)
     if header.channel is Channel.ANALYSIS:
         return HiddenReasoningItem(index) if hide_reasoning else ReasoningItem(index)
-    if header.channel is Channel.FINAL:
-        return TextItem(index, "final_answer", files, citations)
-    return TextItem(index, "commentary", citations=citations)
+    is_final = header.channel is Channel.FINAL
+    phase = "final_answer" if is_final else "commentary"
+    cited = files if is_final else ()
+    if citations is None:
+        return TextItem(index, phase, cited)
+    return CitedTextItem(index, phase, cited, citations)
 
 
 def closing_events(index: int, item: dict[str, Any]) -> list[WireEvent]:

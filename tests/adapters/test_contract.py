@@ -33,8 +33,11 @@ from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
+from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.generation.turn_events import CallEnded, MessageClosed, TurnEvent, TurnFinished
+from server.tools.base import Citation, ToolContext
+from server.tools.browser.tool import BrowserOptions, BrowserTool
 from tests.adapters import llama_cpp_process
 from tests.adapters.vllm_process import ENGINE_ARGUMENTS, serving
 from tests.server.tools.hosted import Session, plan
@@ -346,3 +349,55 @@ async def test_a_grammar_forces_a_hosted_call_whose_result_the_next_turn_reads(
     assert isinstance(finished, TurnFinished)
     assert finished.reason == "stop"
     assert finished.usage.later_cached > 0
+
+
+CALLS = {
+    "browser.search": '{"query":"harbour"}',
+    "browser.open": '{"id":0}',
+    "browser.find": '{"pattern":"tides"}',
+}
+SHOWN = ["[0] harbour", "[1] Harbour (file-search://", "[2] Find results for text: `tides`"]
+
+
+async def test_grammars_force_the_browser_to_search_open_and_find(
+    sampler: Backend, tmp_path: Path
+) -> None:
+    """Each answer is forced to call one function of the browser, then to cite its page."""
+    (tmp_path / "harbour.md").write_text("# Harbour\n\nHigh tides reach the quay.")
+    tool = BrowserTool(BrowserOptions(search=(f"files:{tmp_path}",)), {})
+    await tool.start()
+    session = await tool.open({"type": "web_search"}, ToolContext("owner", "r", "tools.0", 60.0))
+    declared = tuple(
+        DeclaredTool(name, name.rpartition(".")[2], "hosted", hosted=session.declaration)
+        for name in CALLS
+    )
+    results: list[CallEnded] = []
+    for cursor, (name, arguments) in enumerate(CALLS.items()):
+        cited = f"Yes【{cursor}†L1】"
+        spec = GrammarSpec(
+            (CallableTool(name, ChoiceText((arguments,))),),
+            call_required=True,
+            answer=ChoiceText((cited,)),
+            reasoning=False,
+            preambles=False,
+        )
+        asked = plan(
+            Message(Author(Role.USER), "Where?"),
+            tools=declared,
+            max_tokens=100,
+            spec=spec,
+            grammar=turn_grammar(spec),
+            answer_grammar=turn_grammar(answer_only(spec)),
+        )
+        answer = Answer()
+        gateway = Gateway(sampler, Admission(1, 1), tool_limits=ToolLimits(rounds=1))
+        await (await gateway.start(asked, answer, "r", sessions=[session])).wait()
+        results.append(next(event for event in answer.events if isinstance(event, CallEnded)))
+        closed = [event for event in answer.events if isinstance(event, MessageClosed)]
+        assert closed[-1].message.content == cited
+    await tool.stop()
+    texts = [event.result.text for event in results]
+    assert [event.result.failed for event in results] == [False] * 3, texts
+    assert [text[: len(shown)] for text, shown in zip(texts, SHOWN, strict=True)] == SHOWN
+    page = Citation(f"file-search://{tmp_path.name}/harbour.md", "Harbour")
+    assert [session.cite(1), session.cite(2)] == [page, page]

@@ -58,7 +58,12 @@ async def test_what_cannot_run_here_is_skipped_with_the_reason() -> None:
 async def test_a_check_that_breaks_is_a_result_and_the_next_one_runs() -> None:
     broken = check(EngineFault("CUDA error: an illegal memory access\nmore"))
     shown: list[str] = []
-    results = await command.run([broken, check(({}, True))], shown.append, clock())
+    saved: list[int] = []
+    checked = [broken, check(({}, True))]
+    results = await command.run(
+        checked, shown.append, clock(), lambda results: saved.append(len(results))
+    )
+    assert saved == [1, 2]
     assert [one.status for one in results] == ["failed", "ok"]
     assert results[0].reason.startswith("EngineFault: CUDA error: an illegal memory access (run")
     assert len(shown) == 2
@@ -95,7 +100,7 @@ async def test_the_page_shows_what_the_server_logged() -> None:
 
     results = [await judge(Check("name", "", run), clock()) for _ in range(2)]
     assert results[0].log == ("INFO: cuda:0: attention eager",)
-    assert page({}, results).count("- INFO: cuda:0: attention eager\n") == 1
+    assert page({}, results).count("- name: INFO: cuda:0: attention eager\n") == 1
     assert not logging.getLogger("adapters").handlers
 
 
@@ -207,6 +212,17 @@ async def test_a_model_is_loaded_and_weighed(tiny: Target) -> None:
     figures, holds = await model_checks.load(tiny, packed=True)
     assert holds
     assert 0 < figures["GB of weights"] < 0.01
+
+
+def test_a_download_is_shown_in_tenths(capsys: pytest.CaptureFixture[str]) -> None:
+    show = model_checks.PrintedProgress()
+    for fraction in (0.0, 0.05, 0.1, 0.11, 1.0):
+        show("downloading m", fraction)
+    assert capsys.readouterr().out.splitlines() == [
+        "downloading m: 0 %",
+        "downloading m: 10 %",
+        "downloading m: 100 %",
+    ]
 
 
 def planned(target: Target, sizes: Sizes) -> dict[str, Check]:

@@ -4,13 +4,22 @@ import argparse
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.library import figures
-from benchmarks.library.clients import Answer, RequestFailed, Usage, batch_scheduling, post, usage
+from benchmarks.library.clients import (
+    TEXT,
+    Answer,
+    RequestFailed,
+    Usage,
+    batch_scheduling,
+    post,
+    usage,
+)
 from benchmarks.library.processes import NotStarted, Process, free_port, running
 
 # Figures
@@ -72,6 +81,11 @@ async def test_an_answer_is_read_to_its_end() -> None:
     assert usage(answer) == Usage(3, 7)
 
 
+def test_the_first_text_is_found_behind_chunks_without_text() -> None:
+    chunks = [b'data: {"text":""}', b'data: {"text": ""}', b'data: {"text":" a"}', b'{"text": "b"}']
+    assert [bool(TEXT.search(chunk)) for chunk in chunks] == [False, False, True, True]
+
+
 async def test_an_answer_without_events_is_an_error_with_its_text() -> None:
     with pytest.raises(RequestFailed, match=r"/v1/path answered .*no such model"):
         await served(b"HTTP/1.1 404 Not Found\r\n\r\nno such model", b"{}")
@@ -120,8 +134,23 @@ def test_a_process_is_measured(process: Process) -> None:
 
 
 @needs_proc
+def test_processes_that_it_starts_count(tmp_path: Path) -> None:
+    """As do those in sessions of their own."""
+    port = free_port()
+    child = [sys.executable, "-c", "data = bytearray(64 << 20); input()"]
+    program = "import subprocess, sys; subprocess.Popen(" + repr(child)
+    program += ", stdin=subprocess.PIPE, start_new_session=True)" + SERVER
+    command = [sys.executable, "-c", program, str(port)]
+    with running(command, f"http://127.0.0.1:{port}/", tmp_path / "log") as process:
+        limit = time.monotonic() + 60
+        while process.memory < 64 << 20 and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert process.memory >= 64 << 20
+
+
+@needs_proc
 def test_an_ended_process_takes_nothing(process: Process) -> None:
-    process.kill()
+    process.end()
     assert (process.cpu, process.memory) == (0, 0)
 
 

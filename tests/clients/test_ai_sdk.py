@@ -51,7 +51,7 @@ def hiding_url(serve: Callable[..., str]) -> str:
 @pytest.mark.parametrize("provider", ["compatible", "openrouter", "responses"])
 def test_the_ai_sdk_reads_everything(run_script: RunScript, base_url: str, provider: str) -> None:
     results = run_script("ai.mjs", provider, base_url, "gpt-oss-test")
-    # The provider for Responses shows summaries alone, which this server does not make.
+    # The provider for Responses shows summaries alone, and here it asks for none.
     shows_reasoning = provider != "responses"
     for answer in (results["whole"], results["streamed"]):
         assert answer["text"] == "Hello!"

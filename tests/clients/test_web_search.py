@@ -145,6 +145,38 @@ async def test_the_agents_sdk(base_url: str) -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
+async def test_the_agents_sdk_on_chat(base_url: str, streaming: bool) -> None:
+    """The SDK has no hosted tools on Chat, so the field of the API is set."""
+    settings = ModelSettings(extra_body={"web_search_options": {}})
+    agent = Agent[None]("Reader", model_settings=settings)
+    async with run_config(base_url, MODEL, use_responses=False) as config:
+        if streaming:
+            streamed = Runner.run_streamed(agent, "Where?", run_config=config)
+            async for _ in streamed.stream_events():
+                pass
+            assert streamed.final_output == TEXT
+        else:
+            assert (await Runner.run(agent, "Where?", run_config=config)).final_output == TEXT
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_langchain_on_chat(base_url: str, streaming: bool) -> None:
+    model = ChatOpenAI(
+        model=MODEL,
+        base_url=base_url,
+        api_key=SecretStr("any"),
+        max_retries=0,
+        model_kwargs={"web_search_options": {}},
+    )
+    if streaming:
+        first, *rest = model.stream("Where?")
+        message: Any = sum(rest, first)
+    else:
+        message = model.invoke("Where?")
+    assert message.text == TEXT
+
+
+@pytest.mark.parametrize("streaming", [False, True])
 def test_langchain_has_citations_in_content_blocks(base_url: str, streaming: bool) -> None:
     model = ChatOpenAI(
         model=MODEL,
@@ -167,7 +199,8 @@ def test_langchain_has_citations_in_content_blocks(base_url: str, streaming: boo
 
 
 @pytest.mark.parametrize(
-    ("provider", "actions"), [("responses", ["search", "openPage"]), ("openrouter", [])]
+    ("provider", "actions"),
+    [("responses", ["search", "openPage"]), ("chat", []), ("openrouter", [])],
 )
 def test_the_ai_sdk_shows_sources(
     run_script: RunScript, base_url: str, provider: str, actions: list[str]

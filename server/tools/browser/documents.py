@@ -9,6 +9,7 @@ from server import threads
 from server.tools.browser import pdf
 from server.tools.browser.charset import decode
 from server.tools.browser.html import html_page
+from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import Links, Page, inert, make_page
 from server.tools.fetch.client import HTML_TYPES, PDF, FetchedPage
 from server.tools.fetch.errors import UnsupportedBody
@@ -23,20 +24,23 @@ _MARKDOWN_TITLE = re.compile(r"^#{1,2}\s+(.+?)\s*#*$", re.MULTILINE)
 _FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
-async def to_page(fetched: FetchedPage, *, source: bool = False) -> Page:
-    """The page of what was fetched; large ones are converted on a thread.
+async def to_page(fetched: FetchedPage, html: HtmlProcesses, *, source: bool = False) -> Page:
+    """The page of what was fetched; large ones are converted on a thread, HTML in a process.
 
     source: show the text as it was received, without conversion. Raises UnsupportedBody.
     """
     if fetched.media_type == PDF:
         return await _pdf_page(fetched)
     small = len(fetched.body) <= _SMALL_BYTES
-    return await threads.run(lambda: text_page(fetched, source=source), small=small)
+    if source or fetched.media_type not in HTML_TYPES:
+        return await threads.run(lambda: text_page(fetched, source=source), small=small)
+    text = await threads.run(lambda: _text(fetched), small=small)
+    return await html.convert(text, fetched.url)
 
 
 def text_page(fetched: FetchedPage, *, source: bool = False) -> Page:
     """The page of any document but PDF."""
-    text = decode(fetched.body, fetched.charset).replace("\r\n", "\n").replace("\r", "\n")
+    text = _text(fetched)
     url, kind = fetched.url, fetched.media_type
     if source:
         return make_page(url, f"Source of {name_of(url)}", inert(text))
@@ -47,6 +51,10 @@ def text_page(fetched: FetchedPage, *, source: bool = False) -> Page:
     if kind in _JSON_TYPES:
         text = _indented(text)
     return make_page(url, name_of(url), inert(text))
+
+
+def _text(fetched: FetchedPage) -> str:
+    return decode(fetched.body, fetched.charset).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def markdown_page(text: str, url: str) -> Page:

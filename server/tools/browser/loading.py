@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from server.tools.browser.cache import PageCache
 from server.tools.browser.documents import to_page
+from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import FILE_SCHEME, Page, one_line
 from server.tools.browser.search.chain import SearchChain
 from server.tools.fetch.client import FetchClient, FetchedPage
@@ -26,6 +27,11 @@ class PageLoader:
         self._chain = chain
         self._cache = cache
         self._conversions = asyncio.Semaphore(_CONVERSIONS)
+        self._html = HtmlProcesses()
+
+    async def close(self) -> None:
+        """End the processes that convert pages. Safe to call twice."""
+        await self._html.close()
 
     async def load(
         self, url: str, owner: str, permits: Callable[[str], bool], *, web: bool, source: bool
@@ -47,7 +53,7 @@ class PageLoader:
             if not permits(fetched.url):
                 raise FetchError("the domain that it redirects to is not allowed")
             async with self._conversions:
-                page = await to_page(fetched, source=source)
+                page = await to_page(fetched, self._html, source=source)
         except FetchError as error:
             raise LoadError(f"Error fetching URL `{shown}`: {error}") from error
         if not url.startswith(f"{FILE_SCHEME}:"):

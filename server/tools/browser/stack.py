@@ -46,6 +46,7 @@ class PageStack:
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self._entries: list[Entry] = []
+        self._lines: dict[int, list[str]] = {}  # of pages of results that were cited
         if state is not None and state.get("version") == _VERSION:
             pages = [page_from_json(page) for page in state["pages"]]
             for entry in state["stack"]:
@@ -56,6 +57,7 @@ class PageStack:
 
     def push(self, entry: Entry) -> int:
         """The cursor of the new entry. Old texts are dropped where all together are too large."""
+        self._lines.clear()
         self._entries.append(entry)
         self._entries = list(_within(self._entries, MOST_OPEN))
         return len(self._entries) - 1
@@ -91,7 +93,10 @@ class PageStack:
             return Citation(entry.page.url, entry.page.title)
         if line is None or entry.is_dropped:
             return None
-        link = link_at(wrap(entry.page.text), line)
+        lines = self._lines.get(cursor)
+        if lines is None:
+            lines = self._lines[cursor] = wrap(entry.page.text)
+        link = link_at(lines, line)
         if link is None or link >= len(entry.page.links):
             return None
         return Citation(entry.page.links[link], entry.titles[link])

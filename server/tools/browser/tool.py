@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from platformdirs import user_data_path
+
 from harmony.tokenizer import encode
 from server.tools.base import ToolContext
 from server.tools.browser.cache import PageCache
@@ -90,6 +92,8 @@ class BrowserTool:
     async def stop(self) -> None:
         """Close the clients. Safe to call twice."""
         await self._chain.stop()
+        if self._loader is not None:
+            await self._loader.close()
         if self._fetcher is not None:
             await self._fetcher.close()
 
@@ -101,7 +105,10 @@ class BrowserTool:
 
 
 def open_browser(setup: ToolSetup) -> BrowserTool:
-    """The browser with the server's options. Raises ValueError for invalid ones."""
+    """The browser with the server's options. Raises ValueError for invalid ones.
+
+    The indexes of documents are in the user's data folder: a restart indexes what changed.
+    """
     options = setup.options
     return BrowserTool(
         BrowserOptions(
@@ -110,5 +117,6 @@ def open_browser(setup: ToolSetup) -> BrowserTool:
             allow_domain=options["fetch_allow_domain"],
             proxy=options["egress_proxy"],
             robots=options["robots"],
+            cache=str(user_data_path("gpt-oss-server", appauthor=False) / "search"),
         )
     )

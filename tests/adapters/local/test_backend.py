@@ -125,6 +125,15 @@ async def test_a_repeated_prompt_comes_from_the_cache_and_goes_on_alike(
     assert [t for chunk in third for t in chunk.token_ids] == expected(longer, 12)
 
 
+async def test_a_prompt_is_cached_by_a_request_that_ends_with_its_first_token(
+    small: LocalBackend,
+) -> None:
+    ids = prompt(300)
+    await run(small, ask(ids, 1))
+    (chunk, *_) = await run(small, ask((*ids, *prompt(5))))
+    assert chunk.cached_tokens == 288
+
+
 async def test_what_was_sampled_is_cached_for_the_next_turn(small: LocalBackend) -> None:
     ids = prompt(40)
     answer = await sample(small, ask(ids, 60))

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 from transformers import GptOssConfig
-from transformers.generation.continuous_batching import RequestStatus
 from transformers.generation.continuous_batching import cache as paged
 from transformers.generation.continuous_batching.cache_allocators import (
     SLIDING_ATTENTION,
@@ -18,7 +17,6 @@ from adapters.base import BackendConfig, GenerationRequest
 from adapters.local.backend import LocalBackend
 from adapters.local.cache import (
     WindowPages,
-    bound_steps_of_decoding,
     longest_request,
     read_indices,
     report_cached_prefixes,
@@ -91,26 +89,6 @@ def test_read_indices_are_those_that_the_allocator_lists(kind: Any, page: int) -
     found = read_indices(allocator, batch, torch.device("cpu"))
     assert found.dtype == torch.int64
     assert found.tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("statuses", "budget"),
-    [
-        ([], 4096),
-        ([RequestStatus.PREFILLING], 4096),
-        ([RequestStatus.PREFILLING, RequestStatus.DECODING], 1024),
-    ],
-)
-def test_prompts_take_smaller_steps_beside_requests_that_decode(
-    statuses: list[RequestStatus], budget: int
-) -> None:
-    scheduler = SimpleNamespace(
-        active_requests={str(n): SimpleNamespace(status=s) for n, s in enumerate(statuses)},
-        schedule_batch=lambda tokens, cache: (tokens, cache),
-    )
-    bound_steps_of_decoding(scheduler, 1024)
-    assert scheduler.schedule_batch(4096, 7) == (budget, 7)
-    assert scheduler.schedule_batch(100, 7) == (100, 7)
 
 
 async def test_steps_are_computed_where_their_inputs_are_written(

@@ -177,6 +177,19 @@ async def test_steps_with_prompts_are_not_captured(opened: OpenBackend, graphs: 
         assert graphs.captured == captured
 
 
+async def test_steps_that_read_too_many_keys_are_not_captured(
+    opened: OpenBackend, graphs: Graphs, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(decode_graphs, "_LEAST_KEYS", 64)
+    monkeypatch.setattr(decode_graphs, "_MOST_KEYS", 64)
+    async with opened() as backend:
+        replayed = graphs.replayed
+        assert len(await sample(backend, request(100, 4))) == 4
+        assert graphs.replayed == replayed
+        assert len(await sample(backend, request(20, 4))) == 4
+        assert graphs.replayed > replayed
+
+
 async def test_the_first_step_is_captured_before_the_first_request(
     opened: OpenBackend, graphs: Graphs
 ) -> None:

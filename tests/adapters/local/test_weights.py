@@ -119,8 +119,23 @@ def test_a_large_model_runs_on_a_cpu_that_was_asked_for(monkeypatch: Patch) -> N
 
 def test_a_model_that_is_larger_than_the_memory_is_refused(monkeypatch: Patch) -> None:
     monkeypatch.setattr(weights, "free_memory", lambda device: 32e9)
-    with pytest.raises(BackendFailed, match=r"take 41.8 GB, and cpu has 32.0 GB in all"):
+    with pytest.raises(BackendFailed, match=r"take 41.8 GB, and cpu has 32.0 GB in all: choose"):
         plan(config(), CPU, Options(device="cpu"))
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        (True, r"13\.8 GB, and cuda:1 has 3\.1 GB free of 80\.0 GB: end what else uses it"),
+        (False, r"83\.7 GB, and cuda:1 has 3\.1 GB free of 80\.0 GB: choose a larger GPU"),
+    ],
+)
+def test_a_gpu_that_is_busy_or_too_small_is_refused_with_the_way_out(
+    gpu: SimpleNamespace, kept: bool, words: str
+) -> None:
+    gpu.free = 3.1e9
+    with pytest.raises(BackendFailed, match=words):
+        plan(config(mxfp4=kept), CUDA, Options(dtype="auto" if kept else "float32"))
 
 
 def test_packed_experts_are_there_after_loading(gpu: SimpleNamespace) -> None:

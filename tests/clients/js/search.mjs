@@ -5,10 +5,16 @@ import { generateText, streamText } from "ai";
 
 const [, , provider, baseURL, name] = process.argv;
 const openai = createOpenAI({ baseURL, apiKey: "any" });
+// The provider for Chat has no setting for the field.
+const withSearch = (url, init) =>
+  fetch(url, { ...init, body: JSON.stringify({ ...JSON.parse(init.body), web_search_options: {} }) });
 const request = {
   responses: () => ({
     model: openai.responses(name),
     tools: { web_search: openai.tools.webSearch({}) },
+  }),
+  chat: () => ({
+    model: createOpenAI({ baseURL, apiKey: "any", fetch: withSearch }).chat(name),
   }),
   openrouter: () => ({
     model: createOpenRouter({ baseURL, apiKey: "any" }).chat(name, { plugins: [{ id: "web" }] }),

@@ -144,3 +144,11 @@ def test_weights_for_other_programs_are_not_counted(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"w" * 1000)
     assert plan(Settings(model=str(tmp_path))).weights == 3000
+
+
+def test_kernels_are_looked_for_where_a_gpu_needs_them() -> None:
+    torch = Torch("2.13", "13.0", (H200,))
+    packed = named(torch, model="openai/gpt-oss-20b")
+    assert packed["compiled kernels"].status == "failed"  # offline
+    assert "compiled kernels" not in named(torch)
+    assert "compiled kernels" not in named(Torch("2.13"), model="openai/gpt-oss-20b")

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from adapters.local.kernels import MXFP4
 from server.commands import doctor_network
+from server.commands.doctor_check import Check
 from server.commands.doctor_network import (
     check_engines,
     check_hub,
+    check_kernels,
     check_port,
     check_store,
     hub_cache,
@@ -105,6 +108,21 @@ def test_offline_the_hub_is_not_asked(
     cache_model()
     assert check_hub(Settings(model=MODEL)).status == "ok"
     assert hub.asked == []
+
+
+def test_kernels_of_packed_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KERNELS_CACHE", str(tmp_path))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
+    found = check_kernels()
+    assert (found.status, found.fact.partition(" ")[2][:18]) == ("ok", "will be downloaded")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    found = check_kernels()
+    assert found.status == "failed"
+    assert "python -m adapters.local.kernels" in found.advice
+    name = f"kernels--{MXFP4.replace('/', '--')}"
+    (tmp_path / name / "snapshots" / "1").mkdir(parents=True)
+    assert check_kernels() == Check("compiled kernels", "ok", f"{MXFP4} is in {tmp_path}")
 
 
 def test_no_hub_is_needed_for_what_is_here(hub: Answering, tmp_path: Path) -> None:

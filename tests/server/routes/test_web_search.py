@@ -43,6 +43,7 @@ class Web:
             "/latin": answer("<title>Café</title>".encode("latin-1"), content_type="text/html"),
             "/bomb": answer(gzip.compress(b"x" * (30 << 20)), Content_Encoding="gzip"),
             "/large": answer(b"x" * (30 << 20)),
+            "/deep": answer("<ul><li>" * 200_000),
         }
         self.site = Site(self._answer)
         self.private = Site(lambda path, headers: answer("<p>secret</p>"))
@@ -267,6 +268,7 @@ HOSTILE = {
     "broken": "failed",
     "bomb": "failed",
     "large": "failed",
+    "deep": "failed",
     "endless": "failed",
     "inside": "failed",
 }

@@ -36,7 +36,7 @@ T = TypeVar("T")
 _FRESH_SECONDS = 10.0
 """A search that comes later after the last look at the folder starts another one."""
 _FIRST_SECONDS = 5.0
-"""How long a search waits for the first look at the folder."""
+"""How long a search waits for a new index. One of an earlier start is searched at once."""
 
 
 class FilesProvider:
@@ -64,6 +64,7 @@ class FilesProvider:
         self._reader: FolderIndex | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed = 0.0
+        self._is_complete = False
 
     @property
     def problem(self) -> str | None:
@@ -141,11 +142,12 @@ class FilesProvider:
         file = cache / f"search-{name}.sqlite3"
         self._writer = FolderIndex(folder, file)
         self._reader = FolderIndex(folder, file)
+        self._is_complete = self._reader.is_complete
 
     async def _ready(self) -> FolderIndex:
         if self._reader is None:
             raise SearchError(self._problem or "files: not started")
-        if not self._refreshed and self._refreshing is not None:
+        if not self._is_complete and self._refreshing is not None:
             await asyncio.wait([self._refreshing], timeout=_FIRST_SECONDS)
         elif time.monotonic() - self._refreshed > _FRESH_SECONDS:
             self._refresh()
@@ -164,6 +166,7 @@ class FilesProvider:
         except (OSError, sqlite3.Error) as error:
             logger.warning("the search index cannot be brought up to date: %s", error)
         self._refreshed = time.monotonic()
+        self._is_complete = True
 
     @staticmethod
     async def _run(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:

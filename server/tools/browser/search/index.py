@@ -36,7 +36,8 @@ that the their there this to was what when where which who why will with you you
 """
 _COMMON = frozenset(_COMMON_TEXT.split())
 """Words that say nothing of what is looked for."""
-_VERSION = 1
+_VERSION = 2
+_COMPLETE = 1
 _MARKDOWN = "text/markdown"
 TYPES = {
     ".md": _MARKDOWN,
@@ -57,6 +58,7 @@ _SCHEMA = (
     "CREATE VIRTUAL TABLE pages USING fts5(title, body, "
     "tokenize = 'porter unicode61 remove_diacritics 2')",
     "INSERT INTO pages(pages, rank) VALUES ('rank', 'bm25(4.0, 1.0)')",
+    "PRAGMA application_id = 0",
     f"PRAGMA user_version = {_VERSION}",
 )
 
@@ -86,6 +88,12 @@ class FolderIndex:
             for statement in _SCHEMA:
                 self._database.execute(statement)
         self._database.commit()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the whole folder was indexed once, in this process or before."""
+        found: int = self._database.execute("PRAGMA application_id").fetchone()[0]
+        return found == _COMPLETE
 
     def close(self) -> None:
         """Close the database."""
@@ -132,6 +140,8 @@ class FolderIndex:
         else:
             for number, *_ in known.values():
                 self._remove(number)
+            if not self.is_complete:
+                self._database.execute(f"PRAGMA application_id = {_COMPLETE}")
         self._database.commit()
 
     def _renew(

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 SECONDS = 8.0
 MOST_ANSWER_BYTES = 4 << 20
 MOST_SUMMARY = 600
+_MOST_HTML = 4 * MOST_SUMMARY
+"""Characters of a title or a summary that are read: a service may send any HTML."""
 _MOST_SITES = 10
 """Domains that are written into a query; the rest is filtered in the results."""
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
@@ -157,7 +159,9 @@ class HttpProvider(ABC):
 def _result(url: Any, title: Any, summary: Any) -> SearchResult:
     url = "".join(without_controls(url).split()) if isinstance(url, str) else ""
     return SearchResult(
-        url, plain(str(title or "")), one_line(plain(str(summary or "")), MOST_SUMMARY)
+        url,
+        plain(str(title or "")[:_MOST_HTML]),
+        one_line(plain(str(summary or "")[:_MOST_HTML]), MOST_SUMMARY),
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from server.tools.browser import pdf
 from server.tools.browser.charset import decode
 from server.tools.browser.documents import to_page
+from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import Page, page_from_json
 from server.tools.fetch.client import FetchedPage
 from server.tools.fetch.errors import UnsupportedBody
@@ -17,7 +18,11 @@ URL = "https://site.example/dir/notes%20a.md"
 
 async def page_of(body: str | bytes, kind: str, url: str = URL, *, source: bool = False) -> Page:
     data = body if isinstance(body, bytes) else body.encode()
-    return await to_page(FetchedPage(url, kind, None, data), source=source)
+    html = HtmlProcesses()
+    try:
+        return await to_page(FetchedPage(url, kind, None, data), html, source=source)
+    finally:
+        await html.close()
 
 
 def text_of(page: Page) -> str:

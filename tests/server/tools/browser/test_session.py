@@ -76,6 +76,7 @@ class World:
         self.loader = PageLoader(self.fetcher, self.chain, self.cache)
 
     async def stop(self) -> None:
+        await self.loader.close()
         await self.fetcher.close()
         await self.site.close()
 

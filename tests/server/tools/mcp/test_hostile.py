@@ -10,7 +10,7 @@ import pytest
 from harmony.grammar import AnyObject
 from server.tools.base import ToolProgress
 from server.tools.mcp import listing as listing_module
-from server.tools.mcp.limits import MAX_OUTPUT
+from server.tools.mcp.limits import CACHE_SECONDS, MAX_OUTPUT
 from server.tools.mcp.servers import Server
 from tests.server.tools.mcp.conftest import call, context, events, result
 
@@ -236,6 +236,20 @@ async def test_a_list_is_fetched_once_for_each_owner(hostile: Hostile, make_tool
         await tool.open(ENTRY, context(owner=owner))
 
     assert counted(server)["/cached tools/list "] == 2
+
+
+async def test_a_list_that_is_too_old_is_fetched_again(
+    hostile: Hostile, make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert CACHE_SECONDS == 300
+    monkeypatch.setattr(listing_module, "CACHE_SECONDS", 0)
+    server = hostile("/old")
+    tool = await make_tool(server)
+
+    for _ in range(2):
+        await tool.open(ENTRY, context())
+
+    assert counted(server)["/old tools/list "] == 2
 
 
 async def test_a_list_is_fetched_again_with_other_headers(

@@ -16,7 +16,7 @@ seccomp, with Landlock and seccomp, and with bubblewrap and seccomp.
 | unix sockets, abstract ones | test_unix_sockets_*, test_a_pair_of_sockets_* |
 | unshare, mount, userfaultfd, io_uring, bpf, keyctl | test_a_system_call_is_refused |
 | running a file in memory | test_a_system_call_is_refused: memfd_create, execveat |
-| fork bomb, threads | test_a_fork_bomb_is_limited, test_threads_are_limited |
+| fork bomb, threads, processor time | test_a_fork_bomb_*, test_threads_are_*, test_processor_* |
 | 10 GB of memory | test_memory_*, test_shared_memory_is_limited |
 | filling the disk | test_one_file_*, test_all_files_*, test_deleted_*, test_deep_folders_* |
 | forged protocol lines, a wrong pickle | test_a_forged_frame_*, test_frames_*, test_closed_* |
@@ -502,6 +502,16 @@ def test_deep_folders_are_limited_and_deleted(box: Box) -> None:
     assert outcome.outcome == "died"
     box.do("close", session="digger")
     assert not folder.exists()
+
+
+def test_processor_time_is_limited_and_one_core_is_used(box: Box) -> None:
+    limit = box.cell("attacker", "import resource; resource.getrlimit(resource.RLIMIT_CPU)")
+    assert limit.text.strip() == "(3600, 3600)"
+    raised = box.cell("attacker", "resource.setrlimit(resource.RLIMIT_CPU, (-1, -1))")
+    assert "not allowed to raise maximum limit" in raised.text
+    assert box.cell("attacker", "import os; len(os.sched_getaffinity(0))").text.strip() == "1"
+    used = box.cell("attacker", "resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: 1")
+    assert used.outcome == "died"
 
 
 def test_open_files_are_limited(box: Box) -> None:

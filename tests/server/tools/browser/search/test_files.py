@@ -1,6 +1,7 @@
 """Searching a folder of documents."""
 
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -130,12 +131,32 @@ async def test_a_file_that_became_a_link_is_not_read(
     assert await provider.read("file-search://my-docs/tides.md") is None
 
 
-async def test_the_index_is_reused(folder: Path, opened: Open) -> None:
+async def test_a_search_does_not_wait_for_the_index_of_an_earlier_start(
+    folder: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = await opened(folder)
     await found(first, "tides")
     await first.stop()
+    may_look = threading.Event()
+    refresh = FolderIndex.refresh
+
+    def wait_and_refresh(index: FolderIndex, is_stopped: Callable[[], bool]) -> None:
+        may_look.wait(60)
+        refresh(index, is_stopped)
+
+    monkeypatch.setattr(FolderIndex, "refresh", wait_and_refresh)
     second = await opened(folder)
     assert await found(second, "tides") == ["file-search://my-docs/tides.md"]
+    may_look.set()
+
+
+def test_an_index_is_complete_after_a_whole_refresh(index: FolderIndex) -> None:
+    assert not index.is_complete
+    index.refresh(lambda: True)
+    assert not index.is_complete
+    index.refresh()
+    assert index.is_complete
+    index.close()
 
 
 async def test_changes_are_found(

@@ -1,0 +1,90 @@
+"""The layer that computes logits, for a CPU: packed weights, and no rows without use."""
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from adapters.local.memory import release_pages
+
+logger = logging.getLogger(__name__)
+
+_ROWS = 16
+_CHECKED_ROWS = (1, 3, 16, 64)
+_CHECKED_TOKENS = 2048
+_BOUND = 1e-2
+
+
+class PackedLinear(nn.Module):
+    """A linear layer without bias, whose bfloat16 weights oneDNN has reordered.
+
+    They are read once for each step, which takes half the time in this order. The operators are not
+    part of torch's public interface: `pack_output_layer` checks them before they are used.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        """weight: [features out, features in]; not referenced afterwards."""
+        super().__init__()
+        self._features = weight.shape[0]
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """[..., features in] to [..., features out]."""
+        if not states.numel():
+            return states.new_empty((*states.shape[:-1], self._features))
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(
+            states, self._packed, None, "none", [], None
+        )
+        return result
+
+
+def pack_output_layer(model: Any) -> bool:
+    """Pack the weights of `model.lm_head`, if that works on this CPU. Returns whether it does.
+
+    The memory of the original weights is released, unless they are those of the embedding too.
+    """
+    weight = model.lm_head.weight
+    if weight.dtype != torch.bfloat16 or not _works(weight[:_CHECKED_TOKENS]):
+        return False
+    model.lm_head = PackedLinear(weight.detach())
+    if weight is not model.get_input_embeddings().weight:
+        # Otherwise the pages stay in memory with those of other weights in the same mapped file.
+        release_pages(weight)
+    return True
+
+
+@torch.no_grad()
+def _works(weight: Tensor) -> bool:
+    generator = torch.Generator().manual_seed(0)
+    try:
+        packed = PackedLinear(weight.detach().clone())
+        for rows in _CHECKED_ROWS:
+            states = torch.randn((1, rows, weight.shape[1]), generator=generator).to(weight.dtype)
+            expected = linear(states.float(), weight.float())
+            error = (packed(states).float() - expected).abs().max() / expected.abs().max()
+            if not error < _BOUND:
+                logger.warning("packed weights have an error of %g and are not used", error)
+                return False
+    except Exception as failure:  # operators raise errors of any type
+        logger.warning("packed weights are not available: %s", failure)
+        return False
+    return True
+
+
+def keep_needed_logits(ios: Any) -> None:
+    """Compute no logits for sequences whose prompt goes on in the next step.
+
+    ios: the inputs and outputs of transformers' batches. transformers computes a row for each
+    sequence of a step. The rows of those with a new token are the first ones.
+    """
+    get_model_kwargs = ios.get_model_kwargs
+
+    def get_needed(*arguments: Any, **keywords: Any) -> Any:
+        kwargs = get_model_kwargs(*arguments, **keywords)
+        needed = sum(one.has_new_token for one in ios.requests_in_batch)
+        kwargs["logits_indices"] = kwargs["logits_indices"][:needed]
+        return kwargs
+
+    ios.get_model_kwargs = get_needed

@@ -1,0 +1,266 @@
+"""Print the table of this server's speed, with what it is compared with: `make bench`.
+
+    make test-vllm test-llama-cpp   # once: installs vLLM, and builds llama.cpp
+    python -m benchmarks.bench [--only NAME ...] [--quick] [--docs]
+
+Each line of the table is a figure of a benchmark, with the value that is to be reached. The figures
+and the table are written to build/bench. --docs also writes the table into docs/benchmarks.md, and
+the plot into docs/images. --quick runs each benchmark with little work, to see that it runs. What
+needs vLLM or llama.cpp is left out where these are not installed. The exit status is 1 if a
+benchmark broke, never because of a figure.
+"""
+
+import argparse
+import json
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.library.engines import LOGS, PEERS, VLLM_PYTHON, installed
+from benchmarks.library.figures import ROOT, BenchmarkFailed, Figures, measure
+from benchmarks.plot import draw
+
+DOCS = ROOT / "docs/benchmarks.md"
+PLOT = ROOT / "docs/images/benchmark.png"
+BEGIN, END = "<!-- results of `make bench` -->", "<!-- end of the results -->"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure, and what it has to reach: at least, or at most."""
+
+    figure: str
+    least: float | None = None
+    most: float | None = None
+
+    def is_met(self, value: float) -> bool:
+        return (self.least is None or value >= self.least) and (
+            self.most is None or value <= self.most
+        )
+
+    @property
+    def bound(self) -> str:
+        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One benchmark of the table.
+
+    quick: the arguments with which it does little work. needs: a file that must exist.
+    """
+
+    title: str
+    module: str
+    arguments: str
+    quick: str
+    goals: tuple[Goal, ...]
+    python: str = sys.executable
+    needs: Path | None = None
+
+    def command(self, *, quick: bool) -> list[str]:
+        return shlex.split(f"{self.arguments} {self.quick if quick else ''}")
+
+
+def _apis(streams: int) -> tuple[Goal, ...]:
+    kinds = [f"{api}{masked}" for masked in ("", " masked") for api in ("chat", "responses")]
+    rates = [Goal(f"{kind}, {streams} streams, tokens/s: ours / vLLM", least=1.0) for kind in kinds]
+    name = "CPU per token: ours / vLLM"
+    return (*rates, *(Goal(f"{kind}, {streams} streams, {name}", most=0.35) for kind in kinds))
+
+
+PARTS = (
+    Part(
+        "Streaming: the whole server, scripted engine, and sse-starlette with encoded events",
+        "sse",
+        "--streams 64",
+        "--tokens 50 --rounds 1",
+        (
+            Goal("64 streams: chat, events/s", least=75_000),
+            Goal("64 streams: responses, events/s", least=65_000),
+            Goal("64 streams: chat / floor", least=0.84),
+            Goal("64 streams: responses / floor", least=0.73),
+        ),
+    ),
+    Part(
+        "The backend vllm, and vLLM's own API, in front of one engine",
+        "vllm",
+        "--streams 1 16 --launches 2",
+        "--launches 1 --requests 1 --tokens 8",
+        (*_apis(1), *_apis(16)),
+        str(VLLM_PYTHON),
+        VLLM_PYTHON,
+    ),
+    Part(
+        "The backend transformers, and its continuous batching alone",
+        "local",
+        "--streams 16 --arms manager greedy sampled 'sampled, JSON grammar' 'sampled, top_p'",
+        "--rounds 1 --tokens 4",
+        (
+            Goal("16 streams: greedy / manager", least=1.0),
+            Goal("16 streams: sampled / manager", least=0.98),
+            Goal("16 streams: sampled, JSON grammar / manager", least=0.95),
+            Goal("16 streams: sampled, top_p / manager", least=0.9),
+        ),
+    ),
+    Part(
+        "Forced tokens, and sampling them",
+        "forced",
+        "--streams 1 16",
+        "--rounds 1",
+        (
+            Goal("json, ten keys, 1 streams: forced / sampled", least=1.9),
+            Goal("json, ten keys, 16 streams: forced / sampled", least=1.5),
+            Goal("tool call, 1 streams: forced / sampled", least=1.5),
+            Goal("chat, 1 streams: forced / sampled", least=1.05),
+        ),
+    ),
+    Part(
+        "The backend transformers, and vLLM's CPU build",
+        "peers",
+        "--engines ours vLLM --streams 16 --contexts 32 512 --prompts 20000",
+        "--tokens 4 --rounds 1 --streams 2 --contexts 16 32 --prompts 64",
+        (
+            Goal("16 streams of 32 tokens, tokens/s: ours / vLLM", least=1.2),
+            Goal("16 streams of 512 tokens, tokens/s: ours / vLLM", least=1.0),
+            Goal("prompt of 20000 tokens: ours, first token s", most=2.5),
+            Goal("prompt of 20000 tokens, first token s: ours / vLLM", most=1.0),
+            Goal("prompt of 20000 tokens: ours, second turn s", most=0.3),
+            Goal("prompt of 20000 tokens: ours, memory MB", most=300),
+        ),
+        needs=VLLM_PYTHON,
+    ),
+    Part(
+        "A default server from its start",
+        "lifetime",
+        "",
+        "--rounds 1 --tokens 4",
+        (
+            Goal("start, s", most=4.0),
+            Goal("first / later requests", most=1.2),
+            Goal("busy / idle machine", most=2.5),
+            Goal("memory after the start, MB", most=500),
+            Goal("memory after use, MB", most=700),
+        ),
+    ),
+    Part(
+        "Commands",
+        "startup",
+        "",
+        "--rounds 1",
+        (Goal("gpt-oss-server --help, s", most=0.3),),
+    ),
+)
+CURVES = Part(
+    "Engines over streams: the plot",
+    "peers",
+    f"--engines {' '.join(installed(PEERS))} --streams 1 4 16 64 --contexts 32 --prompts",
+    "--tokens 4 --rounds 1 --streams 1 2",
+    (),
+)
+
+
+Run = Callable[[Part, bool], Figures]
+
+
+def run(part: Part, quick: bool) -> Figures:
+    return measure(part.module, part.command(quick=quick), python=part.python)
+
+
+def shown(part: Part) -> str:
+    return f"python -m benchmarks.{part.module} {part.arguments}".strip()
+
+
+def picture() -> list[str]:
+    """The plot in a page of the documentation."""
+    text = (
+        "Tokens per second and processor time per token of each engine, over the number of streams"
+    )
+    return [f"![{text}](images/{PLOT.name})", "", f"The plot: `{shown(CURVES)}`", ""]
+
+
+def rows(part: Part, found: Figures) -> list[str]:
+    """The lines of one benchmark: Markdown. Figures that were not measured are left out."""
+    lines = [
+        f"| {goal.figure} | {found[goal.figure]:,.4g} | {goal.bound} "
+        f"| {'yes' if goal.is_met(found[goal.figure]) else 'no'} |"
+        for goal in part.goals
+        if goal.figure in found
+    ]
+    command = shlex.join(
+        ["python", "-m", f"benchmarks.{part.module}", *shlex.split(part.arguments)]
+    )
+    return [
+        f"**{part.title}** (`{command}`)",
+        "",
+        "| figure | measured | to reach | reached |",
+        "|---|---|---|---|",
+        *lines,
+        "",
+    ]
+
+
+def machine() -> str:
+    """What the figures depend on. It names neither the host nor its user."""
+    cpu = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        models = re.findall(r"^model name\s*: (.+)$", information.read_text(), re.MULTILINE)
+        cpu = f"{len(models)} x {models[0]}" if models else cpu
+    return f"Measured on {cpu}, Python {platform.python_version()}."
+
+
+def write_docs(table: str, file: Path = DOCS) -> None:
+    """Put the table between the two marks of the page. Raises ValueError without them."""
+    page = file.read_text(encoding="utf-8")
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{file} has no marks for the results")
+    file.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{after}", encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None, run: Run = run) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    names = list(dict.fromkeys(part.module for part in PARTS))
+    parser.add_argument("--only", nargs="+", choices=names, help="of the benchmarks", default=names)
+    parser.add_argument("--quick", action="store_true", help="little work, to see that it runs")
+    parser.add_argument("--no-plot", action="store_true")
+    parser.add_argument("--docs", action="store_true", help="write the table and the plot to docs")
+    options = parser.parse_args(argv)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, Figures] = {}
+    lines = [machine(), ""]
+    status = 0
+    parts = [part for part in PARTS if part.module in options.only]
+    for part in [*parts, *([] if options.no_plot else [CURVES])]:
+        if part.needs is not None and not part.needs.exists():
+            print(f"left out: {part.title}: there is no {part.needs}", flush=True)
+            continue
+        try:
+            found = figures[part.title] = run(part, options.quick)
+        except BenchmarkFailed as error:
+            print(error, file=sys.stderr)
+            status = 1
+            continue
+        if part.goals:
+            lines += rows(part, found)
+            print("\n".join(rows(part, found)), flush=True)
+    (LOGS / "results.json").write_text(json.dumps(figures, indent=1) + "\n")
+    if CURVES.title in figures:
+        draw(figures[CURVES.title], PLOT if options.docs else LOGS / PLOT.name)
+        lines += picture()
+    table = "\n".join(lines)
+    (LOGS / "results.md").write_text(table, encoding="utf-8")
+    if options.docs:
+        write_docs(table)
+    print(f"written to {LOGS.relative_to(ROOT)}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

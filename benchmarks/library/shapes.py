@@ -1,0 +1,205 @@
+"""Checkpoints with the shape of a gpt-oss and random MXFP4 weights, and what their steps cost."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from transformers import GptOssConfig
+
+from demo.package import CONFIG
+from demo.tokenizer import write_tokenizer
+
+BLOCK = 32
+"""Values that share an exponent in MXFP4."""
+MXFP4_BYTES = 0.5 + 1 / BLOCK
+BF16_BYTES = 2.0
+EXPONENT = 120
+"""Of the blocks: 127 stands for 1, so that weights are about 0.02."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a gpt-oss. Half of the layers attend to the last `window` tokens only."""
+
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    experts: int
+    active: int
+    vocab: int = CONFIG["vocab_size"]
+    window: int = 128
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments of `GptOssConfig`."""
+        return {
+            **CONFIG,
+            "vocab_size": self.vocab,
+            "hidden_size": self.hidden,
+            "intermediate_size": self.intermediate,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_dim,
+            "num_local_experts": self.experts,
+            "num_experts_per_tok": self.active,
+            "sliding_window": self.window,
+            "tie_word_embeddings": False,
+        }
+
+    @property
+    def attention(self) -> int:
+        """The weights of a layer's attention and router."""
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return self.hidden * (2 * queries + 2 * keys + self.experts)
+
+    @property
+    def expert(self) -> int:
+        """The weights of one expert of one layer."""
+        return 3 * self.hidden * self.intermediate
+
+    @property
+    def head(self) -> int:
+        """The weights of the output layer."""
+        return self.vocab * self.hidden
+
+    def experts_read(self, streams: int) -> float:
+        """The expected number of a layer's experts that one step of `streams` tokens uses.
+
+        It assumes that the router picks experts evenly, as that of random weights does.
+        """
+        return self.experts * (1 - (1 - self.active / self.experts) ** streams)
+
+    def decode_bytes(self, streams: int, context: int, *, packed: bool) -> float:
+        """The bytes that a step of `streams` tokens reads: each weight once, and the KV cache.
+
+        context: tokens of each stream. packed: whether the experts are MXFP4, otherwise bfloat16.
+        """
+        width = MXFP4_BYTES if packed else BF16_BYTES
+        experts = self.experts_read(streams) * self.expert * width
+        weights = self.layers * (self.attention * BF16_BYTES + experts) + self.head * BF16_BYTES
+        cached = (context + min(context, self.window)) / 2 * self.layers
+        return weights + streams * cached * 2 * self.kv_heads * self.head_dim * BF16_BYTES
+
+    def prefill_operations(self, tokens: int) -> float:
+        """The floating-point operations for a prompt; two for each multiplication with a weight."""
+        weights = self.layers * (self.attention + self.active * self.expert)
+        full, sliding = tokens * tokens / 2, tokens * min(tokens, self.window)
+        scores = (full + sliding) / 2 * self.layers * 4 * self.heads * self.head_dim
+        return 2.0 * weights * tokens + scores + 2.0 * self.head
+
+
+LARGE = Shape(2880, 2880, 24, 64, 8, 64, 32, 4)
+"""gpt-oss-20b: https://huggingface.co/openai/gpt-oss-20b/blob/main/config.json"""
+TINY = Shape(64, 64, 2, 4, 2, 32, 4, 2)
+
+
+def read_shape(folder: Path) -> Shape:
+    """The shape of a checkpoint."""
+    config = json.loads((folder / "config.json").read_text())
+    return Shape(
+        config["hidden_size"],
+        config["intermediate_size"],
+        config["num_hidden_layers"],
+        config["num_attention_heads"],
+        config["num_key_value_heads"],
+        config["head_dim"],
+        config["num_local_experts"],
+        config["num_experts_per_tok"],
+        config["vocab_size"],
+        config["sliding_window"],
+    )
+
+
+def ensure(shape: Shape, folder: Path) -> Path:
+    """Write a checkpoint with random weights, unless the folder exists. It appears as a whole."""
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+    try:
+        _write(shape, draft)
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def _write(shape: Shape, folder: Path) -> None:
+    write_tokenizer(folder, lambda stage, fraction: None)
+    config = GptOssConfig(**shape.config).to_dict()
+    config |= {"architectures": ["GptOssForCausalLM"], "torch_dtype": "bfloat16"}
+    kept = ["self_attn", "mlp.router", "embed_tokens", "lm_head"]
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": kept}
+    (folder / "config.json").write_text(json.dumps(config))
+    source = torch.Generator().manual_seed(0)
+    places: dict[str, str] = {}
+    total = 0
+    for file, tensors in _files(shape, source):
+        save_file(tensors, folder / file, metadata={"format": "pt"})
+        places |= dict.fromkeys(tensors, file)
+        total += sum(tensor.nbytes for tensor in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _files(shape: Shape, source: torch.Generator) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+    """One file for each layer, and one for the rest."""
+
+    def random(*size: int) -> torch.Tensor:
+        return (torch.randn(size, generator=source) * 0.02).to(torch.bfloat16)
+
+    def ones(size: int) -> torch.Tensor:
+        return torch.ones(size, dtype=torch.bfloat16)
+
+    hidden = shape.hidden
+    yield (
+        "model-rest.safetensors",
+        {
+            "model.embed_tokens.weight": random(shape.vocab, hidden),
+            "model.norm.weight": ones(hidden),
+            "lm_head.weight": random(shape.vocab, hidden),
+        },
+    )
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    sizes = {"q_proj": (queries, hidden), "k_proj": (keys, hidden), "v_proj": (keys, hidden)}
+    sizes["o_proj"] = (hidden, queries)
+    for layer in range(shape.layers):
+        tensors = {
+            "input_layernorm.weight": ones(hidden),
+            "post_attention_layernorm.weight": ones(hidden),
+            "self_attn.sinks": random(shape.heads),
+            "mlp.router.weight": random(shape.experts, hidden),
+            "mlp.router.bias": random(shape.experts),
+            **_experts("gate_up_proj", shape.experts, 2 * shape.intermediate, hidden, source),
+            **_experts("down_proj", shape.experts, hidden, shape.intermediate, source),
+        }
+        for name, size in sizes.items():
+            tensors[f"self_attn.{name}.weight"] = random(*size)
+            tensors[f"self_attn.{name}.bias"] = random(size[0])
+        named = {f"model.layers.{layer}.{name}": tensor for name, tensor in tensors.items()}
+        yield f"model-layer-{layer:02}.safetensors", named
+
+
+def _experts(
+    name: str, experts: int, rows: int, columns: int, source: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """A projection of all experts: two values of four bits in each byte, and the exponents."""
+    blocks = (experts, rows, columns // BLOCK)
+    bias = torch.randn((experts, rows), generator=source) * 0.02
+    return {
+        f"mlp.experts.{name}_blocks": torch.randint(
+            256, (*blocks, BLOCK // 2), dtype=torch.uint8, generator=source
+        ),
+        f"mlp.experts.{name}_scales": torch.full(blocks, EXPONENT, dtype=torch.uint8),
+        f"mlp.experts.{name}_bias": bias.to(torch.bfloat16),
+    }

@@ -1,0 +1,112 @@
+"""Measure one default server from its start: times, memory, and answers on a busy machine.
+
+    python -m benchmarks.lifetime [--rounds 3] [--tokens 60] [--json FILE]
+
+The server runs with the demo checkpoint, which is written before. Each round starts it anew. The
+output has the medians of:
+
+- the seconds from the start of the process to the first successful GET /ready;
+- the seconds of the first request after it, and of later ones (their median), 60 tokens each;
+- the resident memory of the server's processes after the start, and after 16 requests at once;
+- the ratio of the seconds of a request while other processes use all cores, to those without them.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks.library import figures
+from benchmarks.library.clients import post
+from benchmarks.library.engines import LOGS
+from benchmarks.library.processes import free_port, running
+from demo import checkpoint
+
+PATH = "/v1/completions"
+LATER = 5
+TOGETHER = 16
+PROMPT = [976, 4298, 382] * 10
+MEGABYTE = 1e6
+
+
+def request(port: int, tokens: int) -> float:
+    """Seconds of one answer of `tokens` tokens."""
+    return max(requests(port, tokens, 1))
+
+
+def requests(port: int, tokens: int, count: int) -> list[float]:
+    body = {"model": "model", "prompt": PROMPT, "max_tokens": tokens, "stream": True}
+
+    async def send() -> list[float]:
+        answers = await asyncio.gather(*(post(port, PATH, body) for _ in range(count)))
+        return [answer.seconds for answer in answers]
+
+    return asyncio.run(send())
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """Other processes use all cores while the block runs."""
+    cores = os.cpu_count() or 1
+    processes = [multiprocessing.Process(target=spin, daemon=True) for _ in range(cores)]
+    for process in processes:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def measure(tokens: int) -> figures.Figures:
+    """One life of a server."""
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "server", "serve", "--model", str(checkpoint.ensure_random())),
+        *("--served-model-name", "model", "--port", str(port), "--store", "memory"),
+    ]
+    LOGS.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    with running(command, f"http://127.0.0.1:{port}/ready", LOGS / "lifetime.log") as process:
+        found = {"start, s": time.perf_counter() - began}
+        idle = process.memory
+        found["first request, s"] = request(port, tokens)
+        later = [request(port, tokens) for _ in range(LATER)]
+        found["later requests, s"] = statistics.median(later)
+        found["first / later requests"] = found["first request, s"] / statistics.median(later)
+        requests(port, tokens, TOGETHER)
+        found["memory after the start, MB"] = idle / MEGABYTE
+        found["memory after use, MB"] = process.memory / MEGABYTE
+        with busy():
+            beside = [request(port, tokens) for _ in range(LATER)]
+        found["busy / idle machine"] = statistics.median(beside) / statistics.median(later)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=60)
+    figures.add_option(parser)
+    options = parser.parse_args()
+    checkpoint.ensure_random()
+    results = [measure(options.tokens) for _ in range(options.rounds)]
+    found = {name: statistics.median(one[name] for one in results) for name in results[0]}
+    for name, value in found.items():
+        print(f"{name:28} {value:9.2f}")
+    figures.write(found, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+import mmap
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from adapters.local.memory import release_pages
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="memory is released on Linux only")
+MIB = 2**20
+
+
+def resident(tensor: torch.Tensor) -> int:
+    """The bytes of the mapping with `tensor` that are in memory."""
+    here = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name = line.split()[0]
+        if "-" in name and not name.endswith(":"):
+            begin, end = (int(part, 16) for part in name.split("-"))
+            here = begin <= tensor.data_ptr() < end
+        elif here and name == "Rss:":
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the tensor has no mapping")
+
+
+@linux_only
+def test_zeros_are_released_and_stay_zeros() -> None:
+    memory = mmap.mmap(-1, 64 * MIB)
+    tensor = torch.frombuffer(memory, dtype=torch.uint8)
+    tensor.fill_(0)
+    before = resident(tensor)
+    release_pages(tensor)
+    assert before - resident(tensor) >= 63 * MIB
+    assert not tensor.any()
+    tensor.fill_(3)
+    assert (tensor == 3).all()
+
+
+@linux_only
+def test_a_mapped_file_is_released_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(bytes(range(256)) * 4096 * 8)
+    with path.open("rb") as file:
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    tensor = torch.frombuffer(memory, dtype=torch.uint8)
+    total = int(tensor.sum())
+    before = resident(tensor)
+    release_pages(tensor)
+    assert resident(tensor) < before
+    assert int(tensor.sum()) == total
+
+
+def test_memory_beside_the_tensor_is_not_touched() -> None:
+    whole = torch.ones(3 * MIB, dtype=torch.uint8)
+    part = whole[100 : 2 * MIB + 77]
+    part.zero_()
+    release_pages(part)
+    assert not part.any()
+    assert whole[:100].all()
+    assert whole[2 * MIB + 77 :].all()
+
+
+@pytest.mark.parametrize("tensor", [torch.ones(3), torch.ones(0), torch.ones(4096, 64).t()])
+def test_what_has_no_whole_pages_stays(tensor: torch.Tensor) -> None:
+    release_pages(tensor)
+    assert tensor.bool().all()
+
+
+def test_other_systems_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    tensor = torch.ones(MIB)
+    release_pages(tensor)
+    assert tensor.bool().all()

@@ -1,0 +1,133 @@
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.local import output_layer
+from adapters.local.backend import LocalBackend
+from adapters.local.loading import load
+from adapters.local.options import Options
+from adapters.local.output_layer import PackedLinear, keep_needed_logits, pack_output_layer
+
+
+def head(dtype: torch.dtype = torch.bfloat16) -> Any:
+    torch.manual_seed(0)
+    embedding = nn.Embedding(5000, 64, dtype=dtype)
+    layer = nn.Linear(64, 5000, bias=False, dtype=dtype)
+    return SimpleNamespace(lm_head=layer, get_input_embeddings=lambda: embedding)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 16, 17, 64])
+def test_packed_weights_compute_what_the_layer_computes(rows: int) -> None:
+    model = head()
+    weight = model.lm_head.weight.detach().float().clone()
+    assert pack_output_layer(model)
+    states = torch.randn(1, rows, 64).bfloat16()
+    found = model.lm_head(states)
+    assert found.dtype == torch.bfloat16
+    expected = states.float() @ weight.t()
+    torch.testing.assert_close(found.float(), expected, atol=1e-2, rtol=1e-2)
+
+
+def test_weights_of_the_embedding_stay() -> None:
+    model = head()
+    model.lm_head.weight = model.get_input_embeddings().weight
+    expected = model.lm_head.weight.detach().clone()
+    assert pack_output_layer(model)
+    assert torch.equal(model.get_input_embeddings().weight, expected)
+
+
+def test_no_rows_have_no_logits() -> None:
+    packed = PackedLinear(torch.randn(100, 64).bfloat16())
+    assert packed(torch.empty(1, 0, 64, dtype=torch.bfloat16)).shape == (1, 0, 100)
+
+
+def test_other_types_stay_as_they_are() -> None:
+    model = head(torch.float32)
+    layer = model.lm_head
+    assert not pack_output_layer(model)
+    assert model.lm_head is layer
+
+
+@pytest.mark.parametrize("wrong", [0.5, float("nan")])
+def test_wrong_results_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wrong: float
+) -> None:
+    right = PackedLinear.forward
+
+    def off(self: PackedLinear, states: Tensor) -> Tensor:
+        return right(self, states) + wrong
+
+    monkeypatch.setattr(PackedLinear, "forward", off)
+    model = head()
+    with caplog.at_level(logging.WARNING):
+        assert not pack_output_layer(model)
+    assert "have an error of" in caplog.text
+    assert isinstance(model.lm_head, nn.Linear)
+
+
+def test_a_missing_operator_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing(*_: object) -> None:
+        raise AttributeError("no such operator")
+
+    monkeypatch.setattr(output_layer, "PackedLinear", missing)
+    model = head()
+    with caplog.at_level(logging.WARNING):
+        assert not pack_output_layer(model)
+    assert "no such operator" in caplog.text
+    assert isinstance(model.lm_head, nn.Linear)
+
+
+def test_a_checkpoint_on_a_cpu_gets_packed_weights(
+    make_tiny: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    folder = str(make_tiny(tmp_path))
+
+    def loaded(dtype: Any) -> Any:
+        return load(folder, Options(device="cpu", dtype=dtype), lambda *_: None)
+
+    assert isinstance(loaded("bfloat16").lm_head, PackedLinear)
+    assert isinstance(loaded("float32").lm_head, nn.Linear)
+
+
+def test_logits_are_those_of_sequences_with_a_new_token() -> None:
+    ios = SimpleNamespace(
+        requests_in_batch=[SimpleNamespace(has_new_token=new) for new in (True, True, False)],
+        get_model_kwargs=lambda use_padding: {"logits_indices": [4, 5, 0], "padded": use_padding},
+    )
+    keep_needed_logits(ios)
+    assert ios.get_model_kwargs(use_padding=False) == {"logits_indices": [4, 5], "padded": False}
+
+
+async def test_steps_inside_a_prompt_compute_no_logits(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = LocalBackend(small_config)
+    await backend.start()
+    try:
+        engine: Any = backend._engine
+        rows: list[int] = []
+        step = engine._step
+        runner = engine._manager.batch_processor.model_runner
+
+        def counted(scores: Tensor, output_ids: Tensor) -> None:
+            rows.append(scores.shape[1])
+            step(scores, output_ids)
+
+        monkeypatch.setattr(runner, "_sample", counted)
+        limit = int(engine._manager.batch_processor.cache.max_batch_tokens)
+        prompt = tuple(place % 900 for place in range(2 * limit + 5))
+        request = GenerationRequest("r", prompt, 2, frozenset(), SamplingParams(temperature=0))
+        tokens = [token async for chunk in backend.generate(request) for token in chunk.token_ids]
+    finally:
+        await backend.stop()
+    assert len(tokens) == 2
+    assert rows == [0, 0, 1, 1]

@@ -1,0 +1,88 @@
+"""Ten hosted calls in one answer, with a real engine and its prefix cache."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from pathlib import Path
+
+from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
+from adapters.local.backend import LocalBackend
+from benchmarks.constrained import write_model
+from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_only, turn_grammar
+from harmony.messages import Author, Message, Role
+from harmony.tokenizer import decode, encode_with_control
+from server.commands.backends import mask_tokenizer
+from server.errors import APIError
+from server.generation.admission import Admission
+from server.generation.gateway import Gateway
+from server.generation.hosted_calls import ToolLimits
+from server.generation.runs import WireEvent
+from server.generation.turn_events import TurnEvent, TurnFinished
+from tests.server.tools.hosted import Session, plan
+
+CALLS = 10
+SPEC = GrammarSpec(
+    (CallableTool("python", ChoiceText(("1+1", "2+2"))),),
+    call_required=True,
+    answer=ChoiceText(("yes", "no")),
+    reasoning=False,
+    preambles=False,
+)
+
+
+class Calling(LocalBackend):
+    """Samples one turn more than there are calls with the grammar that requires one."""
+
+    turns = 0
+
+    def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        self.turns += 1
+        if self.turns <= CALLS + 1:
+            request = replace(request, grammar=turn_grammar(SPEC))
+        return super().generate(request)
+
+
+class Last:
+    """An outbound that keeps the last event."""
+
+    open_item_id: str | None = None
+    event: TurnEvent
+
+    def start(self) -> list[WireEvent]:
+        return []
+
+    def push(self, event: TurnEvent) -> list[WireEvent]:
+        self.event = event
+        return [{"type": type(event).__name__}]
+
+    def fail(self, error: APIError) -> list[WireEvent]:
+        raise error
+
+    def cancel(self) -> list[WireEvent]:
+        raise AssertionError("nobody cancels the answer")
+
+
+async def test_ten_calls_find_their_prompts_in_the_cache(tmp_path: Path) -> None:
+    write_model(tmp_path)
+    options = {"device": "cpu", "batch_tokens": "512"}
+    engine = Calling(
+        BackendConfig(str(tmp_path), options, encode_with_control, decode, mask_tokenizer)
+    )
+    asked = plan(
+        Message(Author(Role.USER), "How much? " * 500),
+        max_tokens=400,
+        spec=SPEC,
+        grammar=turn_grammar(SPEC),
+        answer_grammar=turn_grammar(answer_only(SPEC)),
+    )
+    last, session = Last(), Session()
+    await engine.start()
+    try:
+        gateway = Gateway(engine, Admission(1, 1), tool_limits=ToolLimits(rounds=CALLS))
+        run = await gateway.start(asked, last, "r", sessions=[session])
+        await run.wait()
+    finally:
+        await engine.stop()
+    assert len(session.calls) == CALLS
+    assert isinstance(last.event, TurnFinished)
+    assert last.event.reason == "stop"
+    assert last.event.usage.later_cached > 0.95 * last.event.usage.later_input
