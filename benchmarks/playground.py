@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
 
 from tests.browser.conftest import CHROMIUM, Server, running
 
@@ -85,19 +85,31 @@ def plain_client(server: Server) -> float:
     return (seconds(server) - began) / TOKENS * 1e6
 
 
+def busy(session: CDPSession) -> float:
+    """The processor time of the page's main thread, in seconds."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+
+
 def streamed(page: Page, server: Server) -> float:
     """As `plain_client`, with a page. Prints the frames."""
     page.evaluate(FRAMES)
+    session = page.context.new_cdp_session(page)
+    # The time of the processor, which other processes do not change.
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    worked = busy(session)
     began = seconds(server)
     box: Any = page.get_by_role("textbox", name="Message", exact=True)
     box.fill("long")
     box.press("Enter")
     page.get_by_text("tokens in").wait_for(timeout=600_000)
-    page.wait_for_function("!document.querySelector('.prose .plain')", timeout=60_000)
+    expect(page.locator(".prose .plain")).to_have_count(0, timeout=60_000)
     took = seconds(server) - began
     times, tasks = page.evaluate("[window.frames_, window.tasks_]")
     rate = 1000 * (len(times) - 1) / (times[-1] - times[0])
-    print(f"frames: {rate:.1f} a second; longest task {max(tasks, default=0):.0f} ms")
+    share = (busy(session) - worked) / (times[-1] - times[0]) * 1e5
+    print(f"frames: {rate:.1f} a second; longest task {max(tasks, default=0):.0f} ms;")
+    print(f"the page's main thread works {share:.0f} % of the time")
     return took / TOKENS * 1e6
 
 
@@ -108,18 +120,24 @@ def memory(server: Server) -> int:
     return int(line.split()[1]) * 1024
 
 
-def many_pages(browser: Browser, server: Server, count: int = 50) -> None:
+def many_pages(browser: Browser, script: Path, count: int = 50) -> None:
     """Print the memory that `count` open pages cost, which ask for the load every two seconds, and
-    how long the server takes to end with them."""
-    before = memory(server)
-    for _ in range(count):
-        page = browser.new_page()
-        page.goto(f"{server.url}/playground#load")
-        page.locator("svg").first.wait_for()
-    print(f"{count} open pages: {(memory(server) - before) / 1e6:.0f} MB of the API process")
-    began = time.monotonic()
-    server.stop()
-    print(f"Ctrl-C with them open: {time.monotonic() - began:.2f} s")
+    how long the server takes to end with them and without."""
+    for pages in (0, count):
+        with running("--script", str(script), "--store", "memory") as server:
+            before = memory(server)
+            opened = [browser.new_page() for _ in range(pages)]
+            for page in opened:
+                page.goto(f"{server.url}/playground#load")
+                page.locator("svg").first.wait_for()
+            print(
+                f"{pages} open pages: {(memory(server) - before) / 1e6:.0f} MB of the API process"
+            )
+            began = time.monotonic()
+            server.stop()
+            print(f"Ctrl-C with {pages} open pages: {time.monotonic() - began:.2f} s")
+            for page in opened:
+                page.close()
 
 
 def main() -> None:
@@ -144,7 +162,7 @@ def main() -> None:
             with_page = streamed(page, server)
             print(f"API process: {alone:.0f} us a token alone, {with_page:.0f} with a page")
             page.close()
-            many_pages(browser, server)
+            many_pages(browser, script)
             browser.close()
 
 
