@@ -34,18 +34,21 @@ OPEN = """
 async (count) => {
   const base = document.querySelector("script").src;
   const load = (name) => import(base.replace("main.js", name));
-  const [{ readTokens }, { TokenPane }] = [await load("tokens.js"), await load("pane.js")];
-  const ids = Array.from({ length: count }, (_, index) => index ? 1000 + (index % 5000) : 200008);
-  const hex = ids.map(() => "20616263");
-  const pane = new TokenPane("Tokens", (token) => token.text, () => {}, () => {});
+  const names = ["api.js", "panes.js", "tip.js"];
+  const [{ json }, { HarmonyPanes }, { Tip }] = await Promise.all(names.map(load));
+  const body = Array.from({ length: count - 4 }, (_, index) => 1000 + (index % 5000));
+  const tokens = [200006, 1428, 200008, ...body, 200007];
   const view = document.getElementById("view");
   const began = performance.now();
-  pane.show(readTokens(ids, hex, []), []);
-  view.append(pane.element);
+  const parsed = await json("playground/parse", { body: { tokens, sampled: [] } });
+  const read = performance.now();
+  const panes = new HarmonyPanes(new Tip(), { onerror: () => {} });
+  panes.show(parsed);
+  view.append(panes.element);
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-  const took = performance.now() - began;
-  pane.element.remove();
-  return took;
+  const shown = performance.now();
+  panes.element.remove();
+  return [read - began, shown - read];
 }
 """
 
@@ -153,7 +156,8 @@ def main() -> None:
             page = browser.new_page()
             first_view(page, server.url)
             for count in (TOKENS, 5 * TOKENS):
-                print(f"inspector: {count} tokens in {page.evaluate(OPEN, count):.0f} ms")
+                read, shown = page.evaluate(OPEN, count)
+                print(f"inspector: {count} tokens read in {read:.0f} ms, shown in {shown:.0f} ms")
             alone = plain_client(server)
             with_page = streamed(page, server)
             print(f"API process: {alone:.0f} us a token alone, {with_page:.0f} with a page")

@@ -10,6 +10,19 @@ from tests.browser.conftest import CHROMIUM, Server, running
 
 SIZE = {"width": 1280, "height": 800}
 
+SLOW = """
+async (number) => {
+  const input = number % 2 ? "Show me formulas" : "Count slowly";
+  for (let count = 0; count <= number % 4; count++) {
+    await fetch("v1/responses", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ input, background: true }),
+    });
+  }
+}
+"""
+
 
 def ask(page: Page, text: str) -> None:
     box = page.get_by_role("textbox", name="Message")
@@ -26,7 +39,8 @@ def slowly(server: Server) -> None:
 
 def take(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with running("--store", "memory", "--drain-seconds", "0") as server, sync_playwright() as run:
+    options = ("--store", "memory", "--drain-seconds", "0", "--constrain", "always")
+    with running(*options) as server, sync_playwright() as run:
         browser = run.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport=SIZE)  # type: ignore[arg-type]
         page.goto(f"{server.url}/playground")
@@ -36,8 +50,9 @@ def take(folder: Path) -> None:
         page.locator(".scroller").evaluate("element => { element.scrollTop = 0 }")
         page.screenshot(path=folder / "playground-chat.png")
         page.get_by_role("button", name="Inspect").click()
-        token = page.locator(".tokens").last.locator(".t.final.body").nth(12)
-        token.scroll_into_view_if_needed()
+        page.get_by_text("The grammar forced").wait_for(timeout=60_000)
+        token = page.locator(".t.final.body", has_text="quadratic").first
+        page.get_by_role("heading", name="Entropy").evaluate("element => element.scrollIntoView()")
         token.hover()
         page.screenshot(path=folder / "playground-inspector.png")
         requests = [Thread(target=slowly, args=(server,)) for _ in range(3)]
@@ -45,7 +60,9 @@ def take(folder: Path) -> None:
             each.start()
         page.get_by_role("link", name="Load").click()
         page.locator("svg.plot").nth(1).wait_for()
-        page.wait_for_timeout(9000)
+        for number in range(6):
+            page.evaluate(SLOW, number)
+            page.wait_for_timeout(3000)
         page.screenshot(path=folder / "playground-load.png")
         for each in requests:
             each.join()

@@ -112,6 +112,23 @@ def test_other_views_have_no_serious_finding(
     assert findings(page, axe) == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_an_inspected_answer_has_no_serious_finding(
+    open_page: Any, axe: str, scheme: Any, width: int
+) -> None:
+    page = open_page()
+    page.emulate_media(color_scheme=scheme)
+    page.get_by_label("Log probabilities").select_option("5")
+    ask(page, "malformed, please")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.get_by_role("button", name="Inspect").click()
+    expect(page.get_by_role("heading", name="Time line")).to_be_visible()
+    page.set_viewport_size({"width": width, "height": 800})
+    page.locator(".t.repaired").first.hover()
+    assert findings(page, axe) == []
+
+
 def test_the_page_of_links_has_no_serious_finding(context: Any, server: Any, axe: str) -> None:
     page = context.new_page()
     for scheme in ("light", "dark"):

@@ -258,6 +258,24 @@ def test_rounds_of_tools_are_shown(open_page: Any) -> None:
     expect(page.locator(".repair")).to_have_count(0)
 
 
+def test_reasoning_that_the_server_closed_is_marked(open_page: Any) -> None:
+    page = inspector(open_page)
+    reasoning = encode_with_control("<|channel|>analysis<|message|>Hm. Hm. Hm.")
+    closing = encode_with_control("<|end|><|start|>assistant")
+    first = sampling(0, len(reasoning), 0, 0)
+    second = sampling(len(reasoning + closing), len(FINAL), 400, 0)
+    tokens = reasoning + closing + FINAL
+    record = {**RECORD, "calls": [], "token_ids": tokens, "samplings": [first, second]}
+    response = {"id": "resp_1", "tools": [], "usage": None, "gpt_oss:record": record}
+    page.route("**/v1/responses/resp_1?*", lambda route: route.fulfill(json=response))
+    page.get_by_label("Stored response").fill("resp_1")
+    page.get_by_role("button", name="Show its tokens").click()
+    repaired = pane(page, "Tokens").locator(".t.repaired")
+    expect(repaired).to_have_text(["<|end|>", "<|start|>", "assistant"])
+    repaired.first.hover()
+    expect(page.locator(".tip")).to_contain_text("Repaired: repetition.")
+
+
 def test_a_response_without_a_record_is_rendered_again(open_page: Any) -> None:
     page = open_page()
     page.get_by_label("Record tokens for the inspector").uncheck()
@@ -354,8 +372,8 @@ def test_a_difference_is_as_short_as_possible(open_page: Any) -> None:
 def test_the_load_is_plotted(open_page: Any, server: Server) -> None:
     page = open_page(view="load")
     expect(page.get_by_text("The engine and the store can serve.")).to_be_visible()
-    expect(page.locator("output").first).to_contain_text("0 run, 0 wait of at most")
-    expect(page.get_by_text("Read from /playground/load")).to_be_visible()
+    expect(page.locator("output").first).to_have_text("0 run, 0 wait")
+    expect(page.get_by_text("Read from /playground/load")).to_contain_text("At most 320 requests")
     expect(page.locator("svg.plot")).to_have_count(4)
     expect(page.locator("output").nth(1)).to_contain_text("and")
 

@@ -57,7 +57,6 @@ export class LoadView {
       const took = performance.now() - began;
       this.add(this.health, [took], LOAD.ms(took));
       this.follow(await this.source.read());
-      this.origin.textContent = LOAD.source(this.source.path);
     } catch (error) {
       this.say(/** @type {Error} */ (error).message, true);
     }
@@ -65,8 +64,9 @@ export class LoadView {
 
   /** @param {Load} load */
   follow(load) {
-    const limit = load.limit === null ? "" : ` ${LOAD.ofLimit(load.limit)}`;
-    this.add(this.requests, [load.running, load.waiting], LOAD.runAndWait(load.running, load.waiting) + limit);
+    this.add(this.requests, [load.running, load.waiting], LOAD.runAndWait(load.running, load.waiting));
+    const limit = load.limit === null ? "" : ` ${LOAD.limit(load.limit)}`;
+    this.origin.textContent = LOAD.source(this.source.path) + limit;
     const at = performance.now();
     if (this.previous) this.rates(load, this.previous.load, (at - this.previous.at) / 1000);
     this.previous = { load, at };

@@ -17,6 +17,8 @@ import { bytesOf } from "./tokens.js";
 
 /** @typedef {import("./tokens.js").Token} Token */
 
+const CLOSING = 3; // tokens: the end of the reasoning, and the beginning of the next message
+
 /** What the server reads from the prompt and the answer together. @param {SamplingRecord} record @param {string[]} tools */
 export function parseRecord(record, tools) {
   const offset = record.prompt_token_ids.length;
@@ -33,6 +35,7 @@ export async function annotate(tokens, record) {
   const cached = record.samplings[0]?.cached_tokens ?? 0;
   for (const token of tokens.slice(0, Math.min(cached, offset))) token.marks.add("cached");
   for (const token of tokens.slice(offset)) token.marks.add("inserted");
+  markClosed(tokens, record);
   const bytes = await alternatives(record);
   for (const { start, end, token_ms, logprobs } of record.samplings) {
     tokens.slice(offset + start, offset + end).forEach((token, index) => {
@@ -45,6 +48,22 @@ export async function annotate(tokens, record) {
       token.logprobs = { logprob: entry.logprob, top };
     });
   }
+}
+
+/**
+ * Mark where the server closed reasoning that repeated itself: nothing but tokens of the server stands
+ * between two samplings. @param {Token[]} tokens @param {SamplingRecord} record
+ */
+function markClosed(tokens, { prompt_token_ids, samplings }) {
+  const offset = prompt_token_ids.length;
+  samplings.slice(1).forEach(({ start }, index) => {
+    const inserted = tokens.slice(offset + samplings[index].end, offset + start);
+    if (inserted.length !== CLOSING) return;
+    for (const token of inserted) {
+      token.repairs.push("repetition");
+      token.marks.add("repaired");
+    }
+  });
 }
 
 /** The bytes of all alternatives of the sampled tokens, by their ids. @param {SamplingRecord} record */

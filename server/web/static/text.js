@@ -279,7 +279,7 @@ export const LOAD = {
   health: "Answer time of /health",
   unknown: "–",
   runAndWait: (/** @type {number} */ running, /** @type {number} */ waiting) => `${running} run, ${waiting} wait`,
-  ofLimit: (/** @type {number} */ limit) => `of at most ${limit}`,
+  limit: (/** @type {number} */ limit) => `At most ${limit} requests run or wait.`,
   perSecond: (/** @type {number} */ sampled, /** @type {number} */ prompt) => `${sampled.toFixed(0)} and ${prompt.toFixed(0)}`,
   share: (/** @type {number} */ share) => `${(100 * share).toFixed(0)} %`,
   ms: (/** @type {number} */ ms) => `${ms.toFixed(0)} ms`,
