@@ -78,24 +78,21 @@ class Loop:
         Raises APIError, and BackendFailed if the engine broke off.
         """
         try:
-            await self._run(emit)
+            approved = await self._calls.approved()
+            for each in approved:
+                if not await self._continue_after(each, emit):
+                    return
+            # A call that ran is not lost to a request that comes later.
+            async with self._ticket.slot(returning=bool(approved)):
+                call = await self._sample(emit)
+            while call is not None:
+                if not await self._continue_after(call, emit):
+                    return
+                async with self._ticket.slot(returning=True):
+                    call = await self._sample(emit)
         finally:
             if self._summaries is not None:
                 self._summaries.close()
-
-    async def _run(self, emit: Emit) -> None:
-        approved = await self._calls.approved()
-        for each in approved:
-            if not await self._continue_after(each, emit):
-                return
-        # A call that ran is not lost to a request that comes later.
-        async with self._ticket.slot(returning=bool(approved)):
-            call = await self._sample(emit)
-        while call is not None:
-            if not await self._continue_after(call, emit):
-                return
-            async with self._ticket.slot(returning=True):
-                call = await self._sample(emit)
 
     async def _continue_after(self, call: ToolCall, emit: Emit) -> bool:
         """Run the call and prepare the next turn; False if the answer is complete."""
@@ -110,7 +107,7 @@ class Loop:
 
         Returns the hosted call that the turn ends in; None if the answer is complete.
         """
-        # One coroutine for all: each one between this and the answer costs time at every token.
+        # One coroutine for all samplings: each one that waits costs time at every token.
         turn, recorder = self._turn, self._recorder
         try:
             while not turn.ended:

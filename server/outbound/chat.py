@@ -162,19 +162,22 @@ class ChatOutbound:
         if self._field is None:
             return []
         entries = logprob_entries(event.logprobs) if self._shows_logprobs else None
-        if isinstance(self._field, CitedContent) and (
-            self._withheld or not self._field.passes(event.text)
+        if (
+            self._citations is not None
+            and isinstance(self._field, CitedContent)
+            and (self._withheld or not self._field.passes(event.text))
         ):
             self._withheld += entries or []
             return self._cited_chunks(self._field.deltas(event.text))
-        return [self._chunk(self._field.delta(event.text), logprobs=_logprobs(entries))]
+        logprobs = None if entries is None else _logprobs(entries)
+        return [self._chunk(self._field.delta(event.text), logprobs=logprobs)]
 
     def _cited_chunks(self, deltas: Sequence[Delta]) -> list[WireEvent]:
         """The chunks of content with citations; the first has the logprobs of withheld text."""
         chunks = []
         for delta in deltas:
             entries, self._withheld = self._withheld, []
-            logprobs = _logprobs(entries if self._shows_logprobs else None)
+            logprobs = _logprobs(entries) if self._shows_logprobs else None
             chunks.append(self._chunk(delta, logprobs=logprobs))
         return chunks
 
@@ -274,8 +277,8 @@ class ChatOutbound:
         return {**self._shared, "choices": [choice]}
 
 
-def _logprobs(entries: list[dict[str, Any]] | None) -> dict[str, Any] | None:
-    return None if entries is None else {"content": entries, "refusal": None}
+def _logprobs(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"content": entries, "refusal": None}
 
 
 def approval_required(item: Mapping[str, Any]) -> InvalidRequest:

@@ -108,7 +108,7 @@ def test_codex_shows_summaries(
 def wire(url: str, **fields: Any) -> list[Event]:
     """The events of a streamed response."""
     body = {"input": "Say hello", "stream": True, "instructions": INSTRUCTIONS, **fields}
-    answer = httpx.post(f"{url}/responses", json=body, timeout=60)
+    answer = httpx.post(f"{url}/responses", json=body, timeout=120)
     assert answer.status_code == 200, answer.text
     lines = (line.removeprefix("data: ") for line in answer.text.splitlines())
     return [json.loads(line) for line in lines if line.startswith("{")]

@@ -78,6 +78,7 @@ class McpTool:
         self._approvals = approvals
         self._runtime: Runtime | None = None
         self._problem: str | None = None
+        self._started: asyncio.Event | None = None
 
     @property
     def name(self) -> str:
@@ -96,16 +97,18 @@ class McpTool:
 
     async def start(self) -> None:
         """Import the SDK, which takes about a second. See `HostedTool`."""
+        self._started = asyncio.Event()
         try:
             await asyncio.to_thread(importlib.import_module, "server.tools.mcp.session")
+            from server.tools.mcp.runtime import Runtime
+
+            self._runtime = Runtime(self._guard)
         except ImportError as error:
             if (error.name or "").startswith("server"):
                 raise
             self._problem = _MISSING
-            return
-        from server.tools.mcp.runtime import Runtime
-
-        self._runtime = Runtime(self._guard)
+        finally:
+            self._started.set()
 
     async def stop(self) -> None:
         """See `HostedTool`."""
@@ -117,9 +120,11 @@ class McpTool:
         """A session with one server, whose tools are listed. See `HostedTool`.
 
         A server whose tools cannot be listed has no functions. An item of the session's declaration
-        says why. Raises InvalidRequest for an invalid entry.
+        says why. While the tool starts, this waits. Raises InvalidRequest for an invalid entry.
         """
         server = read_server(config, self._servers, context.param)
+        if self._started is not None:
+            await self._started.wait()
         if self._runtime is None:
             raise InvalidRequest(
                 f"The tool '{NAME}' cannot be used on this server: {self._problem or _STOPPED}",

@@ -16,8 +16,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers.utils import logging as transformers_logging
 
+from adapters.base import BackendConfig
 from adapters.errors import BackendFailed
 from adapters.local import attention, loading
+from adapters.local import engine as engines
+from adapters.local.backend import LocalBackend
 from adapters.local.kernels import HOPPER_ATTENTION, MXFP4
 from adapters.local.loading import load, select_attention
 from adapters.local.options import Options
@@ -92,6 +95,40 @@ def test_what_was_loaded_is_logged(layout: Layout, caplog: pytest.LogCaptureFixt
         load(str(layout.folder), CPU, silent)
     assert "cpu (" in caplog.text
     assert f"attention {attention.NAME}, weights dequantised MXFP4, 0.1 GB" in caplog.text
+
+
+async def test_the_device_is_current_while_the_weights_and_the_cache_are_made(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers reads the free memory of the current device, by default the first GPU."""
+    current: list[torch.device] = []
+    made: dict[str, list[torch.device]] = {}
+
+    @contextlib.contextmanager
+    def watched(device: torch.device) -> Iterator[None]:
+        current.append(device)
+        yield
+        current.pop()
+
+    def watch(name: str, owner: Any, attribute: str) -> None:
+        original = getattr(owner, attribute)
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            made[name] = list(current)
+            return original(*arguments, **keywords)
+
+        monkeypatch.setattr(owner, attribute, call)
+
+    for module in (loading, engines):
+        monkeypatch.setattr(module, "current", watched)
+    watch("weights", loading.AutoModelForCausalLM, "from_pretrained")
+    watch("cache", engines.Engine, "_make_manager")
+    watch("first steps", engines.Engine, "_warm_up")
+    backend = LocalBackend(small_config)
+    await backend.start()
+    await backend.stop()
+    expected = [torch.device(small_config.options["device"])]
+    assert made == dict.fromkeys(("weights", "cache", "first steps"), expected)
 
 
 @pytest.fixture

@@ -204,6 +204,24 @@ async def test_instructions_and_results_of_tools_are_protected(start_engine: Sta
     assert not first.sources.has_term("how much")
 
 
+@pytest.mark.parametrize("tokens", [7, 10_000])
+async def test_chunks_of_many_tokens_are_summarised(start_engine: StartEngine, tokens: int) -> None:
+    line = {"completion": thought(PARAGRAPH + SHORT), "tokens_per_chunk": tokens}
+    summariser = Held()
+    run, recorder = await start(gateway(await start_engine(line), summariser))
+    first = await summariser.requests.get()
+    for _ in range(2):
+        summariser.results.put_nowait(SummaryPart("part"))
+    await run.wait()
+    texts = [first.text]
+    while not summariser.requests.empty():
+        texts.append(summariser.requests.get_nowait().text)
+    assert "".join(texts) == PARAGRAPH + SHORT
+    assert len(recorder.of(SummaryWritten)) == len(texts)
+    kinds_of_message = kinds(recorder.events)
+    assert kinds_of_message.index("SummaryWritten") < kinds_of_message.index("MessageClosed")
+
+
 @pytest.mark.parametrize("summary", [None, "auto"])
 async def test_without_a_summariser_there_are_no_summaries(
     start_engine: StartEngine, summary: Any

@@ -1,6 +1,7 @@
 """Any sampled tokens give valid events, whose deltas join to the items' texts."""
 
 from collections import defaultdict
+from itertools import cycle
 from typing import Any, get_args
 
 from hypothesis import given
@@ -9,12 +10,12 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from adapters.base import GenerationChunk
-from harmony.messages import Conversation
+from harmony.messages import Channel, Conversation
 from harmony.parser import Parser
 from harmony.tokenizer import encode_with_control
 from server.errors import ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
-from server.generation.turn_events import TurnReader
+from server.generation.turn_events import SummaryWritten, TurnReader
 from server.outbound.fold import fold
 from server.outbound.responses import ResponsesOutbound
 
@@ -61,9 +62,12 @@ def test_any_sampled_tokens_become_valid_events(pieces: list[str], end: Any) -> 
     prefix = encode_with_control("<|start|>assistant")
     reader = TurnReader(Parser(recipients, prefix=prefix), prompt_tokens=1)
     events = out.start()
+    parts = cycle([SummaryWritten("**A**\n\nb"), SummaryWritten("", complete=False)])
     for token in encode_with_control("".join(pieces)):
         for turn in reader.push(GenerationChunk((token,))):
             events += out.push(turn)
+        if reasons(reader):
+            events += out.push(next(parts))
     if end in ("stop", "length"):
         for turn in reader.finish(end):
             events += out.push(turn)
@@ -72,12 +76,20 @@ def test_any_sampled_tokens_become_valid_events(pieces: list[str], end: Any) -> 
     check(events)
 
 
+def reasons(reader: TurnReader) -> bool:
+    header = reader.header
+    return header is not None and header.recipient is None and header.channel is Channel.ANALYSIS
+
+
 def check(events: list[dict[str, Any]]) -> None:
     deltas: dict[int, str] = defaultdict(str)
+    summaries: dict[tuple[int, int], str] = defaultdict(str)
     for number, event in enumerate(events):
         EVENT_TYPES[event["type"]].validate_python(event, strict=True)
         assert event["sequence_number"] == number
-        if event["type"].endswith(".delta"):
+        if event["type"] == "response.reasoning_summary_text.delta":
+            summaries[event["output_index"], event["summary_index"]] += event["delta"]
+        elif event["type"].endswith(".delta"):
             deltas[event["output_index"]] += event["delta"]
     response = events[-1]["response"]
     Response.model_validate(response, strict=True)
@@ -86,5 +98,7 @@ def check(events: list[dict[str, Any]]) -> None:
     assert [item["id"] for item in response["output"]] == added
     for index, item in enumerate(response["output"]):
         assert text_of(item) == deltas[index]
+        for place, part in enumerate(item.get("summary", ())):
+            assert part["text"] == summaries[index, place]
     early = {item["status"] for item in response["output"][:-1]}
     assert early <= {"completed"}

@@ -55,9 +55,13 @@ def has_ended(pidfd: int) -> bool:
 
 
 def test_the_program_has_the_input_and_the_output() -> None:
-    with supervised(*python("print(input().upper())")) as process:
-        assert process.communicate("hello\n", timeout=SECONDS)[0] == "HELLO\n"
-        assert process.returncode == 0
+    with supervised(*python("print(input().upper(), flush=True)")) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("hello\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "HELLO\n"
+        assert process.wait(SECONDS) == 0
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,8 @@ def test_the_program_ends_when_its_input_is_closed(ignore: str) -> None:
         assert process.stdin is not None
         process.stdin.close()
         assert has_ended(program)
-        assert process.wait(SECONDS) == 128 + (9 if ignore else 15)
+        # On a slow machine, the second signal may come before the first one has an effect.
+        assert process.wait(SECONDS) in ({128 + 9} if ignore else {128 + 15, 128 + 9})
 
 
 @linux

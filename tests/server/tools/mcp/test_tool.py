@@ -1,8 +1,10 @@
 """The tool: its start and stop, and many answers at once."""
 
 import asyncio
+import importlib
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,29 @@ def test_the_sdk_is_imported_when_the_tool_starts() -> None:
     )
 
     assert done.stdout.strip() == "set()"
+
+
+async def test_a_request_waits_for_a_tool_that_starts(
+    hostile: Callable[..., Server], approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, import_module = threading.Event(), importlib.import_module
+
+    def slow(name: str) -> Any:
+        go_on.wait(60)
+        return import_module(name)
+
+    monkeypatch.setattr(importlib, "import_module", slow)
+    tool = McpTool({"h": hostile("/slow")}, guard, approvals)
+    starting = asyncio.create_task(tool.start())
+    await asyncio.sleep(0)
+    opening = asyncio.create_task(tool.open({**ENTRY, "server_label": "h"}, context()))
+    await asyncio.sleep(0)
+    assert not opening.done()
+    go_on.set()
+    session = await opening
+    assert [each.name for each in session.declaration.functions] == ["h__add"]
+    await starting
+    await tool.stop()
 
 
 async def test_a_tool_that_was_stopped_opens_nothing(approvals: Approvals) -> None:

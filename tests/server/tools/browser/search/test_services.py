@@ -235,8 +235,14 @@ async def test_the_request_to_you(service: tuple[Service, str]) -> None:
     ],
 )
 async def test_documented_errors_are_named_without_the_key(
-    service: tuple[Service, str], kind: type[HttpProvider], status: int, text: str, retryable: bool
+    service: tuple[Service, str],
+    kind: type[HttpProvider],
+    status: int,
+    text: str,
+    retryable: bool,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("DEBUG")
     server, url = service
     server.status = status
     server.body = json.dumps({"error": f"bad key {KEY} for tide tables"}).encode()
@@ -247,6 +253,7 @@ async def test_documented_errors_are_named_without_the_key(
     assert KEY not in str(caught.value)
     assert "tide" not in str(caught.value)
     assert KEY not in repr(ProviderOptions("", KEYS))
+    assert KEY not in caplog.text
     await provider.stop()
 
 
