@@ -198,6 +198,7 @@ def is_fine(words: list[str]) -> bool:
 def test_commands_are_understood(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "serve", lambda settings: None)
     monkeypatch.setattr("server.commands.chat.Chat.run", lambda chat: None)
+    monkeypatch.setattr("server.commands.playground.show_playground", lambda options: None)
     assert [" ".join(words) for words in commands(page) if not is_fine(words)] == []
 
 
