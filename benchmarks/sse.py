@@ -6,7 +6,7 @@ One process serves every arm over sockets, another reads. `floor` is an EventSou
 encoded events; the other arms run the whole server with the scripted engine, one token in each
 chunk. Each round runs every arm once, in a random order. The output has the medians over the rounds
 of events per second of wall time and of the server's processor time, and the medians of the rounds'
-ratios by processor time.
+ratios by processor time. Garbage is collected as `serve` does it.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from benchmarks.library import figures
 from benchmarks.library.clients import post
 from server.app import create_app
 from server.commands.backends import open_backend
-from server.commands.serve import new_event_loop
+from server.commands.serve import new_event_loop, reduce_garbage_collections
 from server.http.protocol import Config
 from server.settings import Settings
 
@@ -88,6 +88,7 @@ async def run_server(pipe: Connection, tokens: int, script: str) -> None:
     tasks = [asyncio.create_task(server.serve()) for server in servers]
     while not all(server.started for server in servers):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
+    reduce_garbage_collections()
     pipe.send([server.servers[0].sockets[0].getsockname()[1] for server in servers])
     while await asyncio.to_thread(pipe.recv):
         pipe.send(time.process_time())

@@ -142,7 +142,7 @@ def _listen(
         listener.listen()
     except OSError as error:
         raise _cannot_listen(settings.host, listener.getsockname()[1], error) from error
-    _reduce_garbage_collections()
+    reduce_garbage_collections()
     try:
         runner.run(server.serve(sockets=[listener]))
     except KeyboardInterrupt:
@@ -152,7 +152,7 @@ def _listen(
         raise server.death
 
 
-def _reduce_garbage_collections() -> None:
+def reduce_garbage_collections() -> None:
     """Exclude the objects that are loaded by now from garbage collections, and collect seldom.
 
     With transformers these are about 450,000 objects, and a collection would pause the process for

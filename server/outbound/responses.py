@@ -108,10 +108,10 @@ class ResponsesOutbound:
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
         """An item's events, or the response's last event. The first call ends `queued`."""
-        first: list[WireEvent] = []
         if self._created["status"] == "queued":
             first = [self._leave_queue(), *self._opening()]
-        return self._number([*first, *self._events(event)])
+            return self._number([*first, *self._events(event)])
+        return self._number(self._events(event))
 
     def fail(self, error: APIError) -> list[WireEvent]:
         """End the open item as incomplete, then send `error` and `response.failed`."""

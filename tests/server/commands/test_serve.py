@@ -551,7 +551,7 @@ def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None
     engine = Mortal()
     monkeypatch.setattr("server.commands.serve.open_backend", lambda *_: engine)
     monkeypatch.setattr("server.commands.serve.open_store", lambda _: MemoryStore())
-    for name in ("_log_to_stderr", "_reduce_garbage_collections", "signal.signal"):
+    for name in ("_log_to_stderr", "reduce_garbage_collections", "signal.signal"):
         monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
     for name in ("WATCH_SECONDS", "DEAD_SECONDS"):
         monkeypatch.setattr(f"server.commands.serve.{name}", 0.01)
