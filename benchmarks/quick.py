@@ -84,12 +84,12 @@ def judge(benchmark: Benchmark, run: Run, tries: int = TRIES) -> list[Outcome]:
     Raises KeyError for a ratio that the benchmark does not have.
     """
     values: dict[Ratio, list[float]] = {ratio: [] for ratio in benchmark.ratios}
-    waiting = set(benchmark.ratios)
+    waiting = benchmark.ratios
     for _ in range(tries):
         figures = run(benchmark)
         for ratio in waiting:
             values[ratio].append(figures[ratio.name])
-        waiting = {ratio for ratio in waiting if values[ratio][-1] < ratio.least}
+        waiting = tuple(ratio for ratio in waiting if values[ratio][-1] < ratio.least)
         if not waiting:
             break
     return [Outcome(benchmark, ratio, tuple(each)) for ratio, each in values.items()]
