@@ -4,9 +4,9 @@ import asyncio
 import os
 import secrets
 from asyncio.subprocess import Process as Guard
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from server.tools.python.confinement.command import DATA, Layers, Process, guarded
 from server.tools.python.frames import (
@@ -25,6 +25,8 @@ from server.tools.python.sandbox import (
     SandboxUnavailable,
 )
 
+T = TypeVar("T")
+
 READY_SECONDS = 60.0
 """How long a process may take to start. IPython's import takes 0.2 s on an idle machine."""
 GRACE_SECONDS = 1.0
@@ -40,6 +42,16 @@ _PARTS = 4
 with it."""
 _REQUESTS, _EVENTS = 3, 4
 _SIGNALS = {9: "it was killed", 11: "it crashed (SIGSEGV)", 6: "it aborted", 24: "CPU time"}
+
+
+async def completed(work: Awaitable[T]) -> T:
+    """The result of `work`. A cancellation is raised as soon as the work has ended."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 class LiveProcess:
@@ -61,24 +73,13 @@ class LiveProcess:
 
         Raises SandboxUnavailable, with what the process wrote to stderr.
         """
-        descriptors, ends = _Descriptors.make()
-        spawning = asyncio.ensure_future(_spawn(process, layers, ends))
+        spawning = asyncio.ensure_future(cls._spawn(process, layers))
         try:
-            guard = await asyncio.shield(spawning)
-        except OSError as error:
-            descriptors.close()
-            raise SandboxUnavailable(f"no process can be started: {error}") from error
+            live = await completed(spawning)
         except asyncio.CancelledError:
-            # The guard may be running by then, and ends its processes before it ends itself.
-            await asyncio.wait({spawning})
-            descriptors.close()
             if not spawning.cancelled() and spawning.exception() is None:
-                await asyncio.wait_for(spawning.result().wait(), END_SECONDS)
+                await spawning.result().kill("")
             raise
-        finally:
-            ends.close()
-        folder = None if layers.bubblewrap else str(process.folders.data)
-        live = cls(guard, descriptors, folder)
         try:
             await asyncio.wait_for(live._ready(), READY_SECONDS)
         except (InvalidFrame, TimeoutError) as error:
@@ -88,6 +89,22 @@ class LiveProcess:
             await live.kill("")
             raise
         return live
+
+    @classmethod
+    async def _spawn(cls, process: Process, layers: Layers) -> "LiveProcess":
+        """Start a process, which may not run Python yet. Raises SandboxUnavailable."""
+        descriptors, ends = _Descriptors.make()
+        try:
+            guard = await _start_guard(process, layers, ends)
+        except BaseException as error:
+            descriptors.close()
+            if isinstance(error, OSError):
+                raise SandboxUnavailable(f"no process can be started: {error}") from error
+            raise
+        finally:
+            ends.close()
+        folder = None if layers.bubblewrap else str(process.folders.data)
+        return cls(guard, descriptors, folder)
 
     @property
     def pid(self) -> int:
@@ -350,7 +367,7 @@ class _Ends(NamedTuple):
             os.close(descriptor)
 
 
-async def _spawn(process: Process, layers: Layers, ends: _Ends) -> Guard:
+async def _start_guard(process: Process, layers: Layers, ends: _Ends) -> Guard:
     descriptors = {_REQUESTS: ends.requests, _EVENTS: ends.events}
     return await asyncio.create_subprocess_exec(
         *guarded(process, layers, descriptors),

@@ -24,7 +24,7 @@ from server.tools.python.confinement.command import (
     readable,
 )
 from server.tools.python.confinement.probe import SOME_USER, make_folders, probe
-from server.tools.python.live import LiveProcess
+from server.tools.python.live import LiveProcess, completed
 from server.tools.python.process_limits import environment, kernel_limits, usable_cores
 from server.tools.python.sandbox import (
     CellEvent,
@@ -242,13 +242,7 @@ class ProcessSandbox:
             record.live, record.lost = None, True
         await self._make_room()
         # A cancellation in the middle would leave two sessions with one folder.
-        adopting = asyncio.ensure_future(self._adopt(record))
-        try:
-            adopted = await asyncio.shield(adopting)
-        except asyncio.CancelledError:
-            await asyncio.wait({adopting})
-            raise
-        if not adopted:
+        if not await completed(self._adopt(record)):
             record.live = await self._launch(record)
         record.ran = True
         if self._warm is None and (self._warming is None or self._warming.done()):
@@ -258,7 +252,8 @@ class ProcessSandbox:
 
     async def _launch(self, record: _Session) -> LiveProcess:
         async with self._starting:
-            folders = await asyncio.to_thread(_empty_folders, record)
+            # The thread would go on after a cancellation, while the folder is deleted.
+            folders = await completed(asyncio.to_thread(_empty_folders, record))
             process = self._describe(record, folders)
             return await LiveProcess.start(process, self._layers)
 
@@ -291,7 +286,7 @@ class ProcessSandbox:
     # The process that waits for a session
 
     async def _start_warm(self) -> _Session:
-        record = await asyncio.to_thread(self._new, SandboxLimits())
+        record = self._new(SandboxLimits())
         try:
             record.live = await self._launch(record)
         except BaseException:
@@ -394,9 +389,10 @@ class ProcessSandbox:
             await record.live.kill("the session was closed")
         try:
             await asyncio.to_thread(files_of.remove, record.folder)
-            record.held.close()
         except OSError as error:
             logger.warning("A session's folder is left behind: %s", error)
+        finally:
+            record.held.close()
 
     # Limits that the kernel does not know
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from server.tools.python import live
+from server.tools.python import folder, live
 from server.tools.python import process as module
 from server.tools.python.confinement import command, landlock
 from server.tools.python.confinement.command import Layers
@@ -216,7 +216,7 @@ async def test_a_process_that_starts_while_the_sandbox_stops_ends(
 ) -> None:
     others = set(processes_below(os.getpid()))
     sandbox = await started(root)
-    spawned, go_on, spawn = asyncio.Event(), asyncio.Event(), live._spawn
+    spawned, go_on, spawn = asyncio.Event(), asyncio.Event(), live._start_guard
 
     async def slow_spawn(*arguments: Any) -> Any:
         guard = await spawn(*arguments)
@@ -224,7 +224,7 @@ async def test_a_process_that_starts_while_the_sandbox_stops_ends(
         await go_on.wait()
         return guard
 
-    monkeypatch.setattr(live, "_spawn", slow_spawn)
+    monkeypatch.setattr(live, "_start_guard", slow_spawn)
     await sandbox.create("a", LIMITS)
     await cell(sandbox, "a", "1")
     await spawned.wait()
@@ -233,6 +233,54 @@ async def test_a_process_that_starts_while_the_sandbox_stops_ends(
     go_on.set()
     await stopping
     assert [pid for pid in processes_below(os.getpid()) if runs(pid) and pid not in others] == []
+
+
+async def test_folders_are_made_before_they_are_deleted_when_the_sandbox_stops(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folders of a process that starts ahead are made on a thread, which cannot be ended."""
+    sandbox = await started(root)
+    await sandbox.create("a", LIMITS)
+    making, go_on, deleted = asyncio.Event(), threading.Event(), []
+    empty, discard, loop = module._empty_folders, sandbox._discard, asyncio.get_running_loop()
+
+    def slow_empty(record: Any) -> Any:
+        loop.call_soon_threadsafe(making.set)
+        go_on.wait(30)
+        return empty(record)
+
+    async def recorded_discard(record: Any) -> None:
+        deleted.append(record.folder.name)
+        await discard(record)
+
+    monkeypatch.setattr(module, "_empty_folders", slow_empty)
+    monkeypatch.setattr(sandbox, "_discard", recorded_discard)
+    await cell(sandbox, "a", "1")
+    await making.wait()
+    stopping = asyncio.create_task(sandbox.stop())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert deleted == []
+    go_on.set()
+    await stopping
+    assert len(deleted) == 1
+    assert not names_in(root) & set(deleted)
+
+
+async def test_a_folder_that_cannot_be_deleted_is_left_to_the_next_server(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(path: Path) -> None:
+        raise OSError("busy")
+
+    first = await started(root)
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "remove", failing)
+        await first.stop()
+    (left,) = names_in(root) - {"names"}
+    second = await started(root)
+    assert left not in names_in(root)
+    await second.stop()
 
 
 async def test_cells_of_a_session_run_one_after_another(sandbox: ProcessSandbox) -> None:
@@ -489,7 +537,7 @@ async def test_the_reason_is_known_where_sessions_cannot_run(
     assert sandbox.problem == "it has not been started"
     with pytest.raises(SandboxUnavailable):
         await sandbox.create("a", LIMITS)
-    found = Probe(module.Layers(), {"landlock": "none"}, "nothing works")
+    found = Probe(Layers(), {"landlock": "none"}, "nothing works")
     monkeypatch.setattr(module, "probe", lambda: found)
     await sandbox.start()
     assert (sandbox.problem, sandbox.layers) == ("nothing works", {"landlock": "none"})
