@@ -10,7 +10,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from openai import AsyncOpenAI
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
 
 TOOL = {"type": "code_interpreter", "container": {"type": "auto"}}
-MOST_SECONDS = 10
+MOST_SECONDS = 60
 """When a test gives up."""
 
 
@@ -103,13 +103,16 @@ def until_interpreting(stream: httpx.Response) -> list[dict[str, Any]]:
 
 
 class Ends:
-    """The ends of processes that run when it is made."""
+    """The ends of processes. Those that have ended before it is made are left out."""
 
     def __init__(self, *pids: int) -> None:
         self._opened = ExitStack()
-        self._waiting = [os.pidfd_open(pid) for pid in pids]
-        for file in self._waiting:
-            self._opened.callback(os.close, file)
+        self._waiting = []
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                file = os.pidfd_open(pid)
+                self._opened.callback(os.close, file)
+                self._waiting.append(file)
 
     def wait(self) -> None:
         """Return when all have ended."""

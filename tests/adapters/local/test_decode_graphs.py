@@ -208,7 +208,8 @@ def spoiled(graphs: Graphs, failure: Exception | None) -> Capture:
         class Stale:
             def replay(self) -> None:
                 graph.replay()
-                SCORES[0].mul_(-1)
+                # The scores of the first step are zero: the token 0 has no embedding.
+                SCORES[0].neg_().sub_(1)
 
             def reset(self) -> None:
                 graph.reset()
