@@ -1,10 +1,15 @@
-"""Pages of an owner's rows, by the order of insertion or by the time of creation."""
+"""Pages of an owner's rows."""
 
 from typing import Any, Literal, Protocol
 
 from sqlalchemy import ColumnElement, Select, Table, select, tuple_
 
 from server.store import rows
+
+BY_INSERTION = ("place",)
+"""The columns of the order of insertion."""
+BY_TIME = ("created_at", "id")
+"""The columns of the order of creation: the id decides between equal times."""
 
 
 class PageQuery(Protocol):
@@ -24,37 +29,25 @@ class PageQuery(Protocol):
 
 
 def select_page(
-    table: Table, owner: str, query: PageQuery, *conditions: ColumnElement[bool]
+    table: Table,
+    owner: str,
+    query: PageQuery,
+    *conditions: ColumnElement[bool],
+    by: tuple[str, ...] = BY_INSERTION,
 ) -> Select[Any]:
     """Return the statement for a page and one row more, which tells whether more rows follow.
 
-    table: has the columns `place`, `id` and `owner`. The page is empty if `after` is unknown.
+    table: has the columns `id` and `owner`, and those of `by`, which order it. The page is empty if
+    `after` is unknown.
     """
-    place = table.c.place
     ascending = query.order == "asc"
+    columns = [table.c[name] for name in by]
     statement = select(table).where(table.c.owner == owner, *conditions)
     if query.after is not None:
         other = table.alias()
         is_after = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
-        after = select(other.c.place).where(is_after).scalar_subquery()
-        statement = statement.where(place > after if ascending else place < after)
-    return statement.order_by(place.asc() if ascending else place.desc()).limit(query.limit + 1)
-
-
-def select_page_by_time(
-    table: Table, owner: str, query: PageQuery, *conditions: ColumnElement[bool]
-) -> Select[Any]:
-    """As `select_page`, for a table with `created_at`. The id decides between equal times."""
-    row = tuple_(table.c.created_at, table.c.id)
-    ascending = query.order == "asc"
-    statement = select(table).where(table.c.owner == owner, *conditions)
-    if query.after is not None:
-        other = table.alias()
-        is_after = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
-        time = select(other.c.created_at).where(is_after).scalar_subquery()
-        after = tuple_(time, rows.key(query.after))
+        after = tuple_(*(select(other.c[name]).where(is_after).scalar_subquery() for name in by))
+        row = tuple_(*columns)
         statement = statement.where(row > after if ascending else row < after)
-    ordered = (
-        column if ascending else column.desc() for column in (table.c.created_at, table.c.id)
-    )
-    return statement.order_by(*ordered).limit(query.limit + 1)
+    order = columns if ascending else [column.desc() for column in columns]
+    return statement.order_by(*order).limit(query.limit + 1)

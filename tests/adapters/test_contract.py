@@ -29,17 +29,16 @@ from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_only, 
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CHANNEL, MESSAGE, RETURN, STOP_TOKENS
-from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
 from server.generation.plan import DeclaredTool
-from server.generation.runs import WireEvent
-from server.generation.turn_events import CallEnded, MessageClosed, TurnEvent, TurnFinished
+from server.generation.turn_events import CallEnded, MessageClosed
 from server.tools.base import Citation, ToolContext
 from server.tools.browser.tool import BrowserOptions, BrowserTool
 from tests.adapters import llama_cpp_process
 from tests.adapters.vllm_process import ENGINE_ARGUMENTS, serving
+from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import Session, plan
 
 BACKENDS = [
@@ -293,28 +292,6 @@ async def test_a_start_that_fails_has_a_reason_and_can_be_stopped(
     await backend.stop()
 
 
-class Answer:
-    """An outbound that records what happened in an answer."""
-
-    open_item_id: str | None = None
-
-    def __init__(self) -> None:
-        self.events: list[TurnEvent] = []
-
-    def start(self) -> list[WireEvent]:
-        return []
-
-    def push(self, event: TurnEvent) -> list[WireEvent]:
-        self.events.append(event)
-        return [{"type": type(event).__name__}]
-
-    def fail(self, error: APIError) -> list[WireEvent]:
-        raise error
-
-    def cancel(self) -> list[WireEvent]:
-        raise AssertionError("nobody cancels the answer")
-
-
 async def test_a_grammar_forces_a_hosted_call_whose_result_the_next_turn_reads(
     sampler: Backend,
 ) -> None:
@@ -334,19 +311,18 @@ async def test_a_grammar_forces_a_hosted_call_whose_result_the_next_turn_reads(
         grammar=turn_grammar(spec),
         answer_grammar=turn_grammar(answer_only(spec)),
     )
-    answer, session = Answer(), Session()
+    recorder, session = Recorder(), Session()
     # A second call is refused, and the turn after it has the answer.
     gateway = Gateway(sampler, Admission(1, 1), tool_limits=ToolLimits(rounds=1))
-    run = await gateway.start(asked, answer, "r", sessions=[session])
+    run = await gateway.start(asked, recorder, "r", sessions=[session])
     await run.wait()
     (call,) = session.calls
     assert (call.recipient, call.content in code) == ("python", True)
-    (first, *_) = [event for event in answer.events if isinstance(event, CallEnded)]
+    (first, *_) = recorder.of(CallEnded)
     assert first.result.text == f"RESULT {call.content}"
-    closed = [event for event in answer.events if isinstance(event, MessageClosed)]
+    closed = recorder.of(MessageClosed)
     assert (closed[-1].header.channel, closed[-1].message.content in texts) == ("final", True)
-    finished = answer.events[-1]
-    assert isinstance(finished, TurnFinished)
+    finished = recorder.finished
     assert finished.reason == "stop"
     assert finished.usage.later_cached > 0
 
@@ -389,11 +365,11 @@ async def test_grammars_force_the_browser_to_search_open_and_find(
             grammar=turn_grammar(spec),
             answer_grammar=turn_grammar(answer_only(spec)),
         )
-        answer = Answer()
+        recorder = Recorder()
         gateway = Gateway(sampler, Admission(1, 1), tool_limits=ToolLimits(rounds=1))
-        await (await gateway.start(asked, answer, "r", sessions=[session])).wait()
-        results.append(next(event for event in answer.events if isinstance(event, CallEnded)))
-        closed = [event for event in answer.events if isinstance(event, MessageClosed)]
+        await (await gateway.start(asked, recorder, "r", sessions=[session])).wait()
+        results.append(recorder.of(CallEnded)[0])
+        closed = recorder.of(MessageClosed)
         assert closed[-1].message.content == cited
     await tool.stop()
     texts = [event.result.text for event in results]

@@ -11,7 +11,7 @@ from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.database import Database
 from server.store.items import StoredItem, ToolState
 from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery
-from server.store.pages import select_page_by_time
+from server.store.pages import BY_TIME, select_page
 from server.store.tables import conversation_items, conversations
 
 
@@ -62,7 +62,7 @@ class SqlConversations:
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Read the rows of the page, and the first items."""
-        page = select_page_by_time(conversations, owner, query)
+        page = select_page(conversations, owner, query, by=BY_TIME)
         async with self._database.reading() as connection:
             found = (await connection.execute(page)).all()
             ids = [row.id for row in found[: query.limit]]

@@ -8,13 +8,13 @@ from sqlalchemy import ColumnElement, Select, func, select
 from server.store import codec
 from server.store.database import Database
 from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery
-from server.store.pages import select_page_by_time
+from server.store.pages import BY_TIME, select_page
 from server.store.tables import INPUT, items, responses
 
 
 async def list_responses(database: Database, owner: str, query: ListQuery) -> ListPage:
     """The page of `Store.list`, without output."""
-    page = select_page_by_time(responses, owner, query, *_listed())
+    page = select_page(responses, owner, query, *_listed(), by=BY_TIME)
     page = page.with_only_columns(responses.c.id, responses.c.body)
     async with database.reading() as connection:
         found = (await connection.execute(page)).all()

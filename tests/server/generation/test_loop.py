@@ -22,16 +22,14 @@ from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
 from server.generation.plan import DeclaredTool, TurnPlan
-from server.generation.runs import Run, WireEvent
+from server.generation.runs import Run
 from server.generation.turn_events import (
     CallEnded,
     CallStarted,
-    MessageClosed,
     TextDelta,
-    TurnEvent,
-    TurnFinished,
 )
 from server.tools.base import AnsweredCall, ApprovalRequested, ToolCall, ToolProgress
+from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import (
     PYTHON,
     SEARCH,
@@ -47,45 +45,6 @@ QUESTION = Message(Author(Role.USER), "How much?")
 THOUGHT = "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant"
 
 StartEngine = Callable[..., Awaitable[Any]]
-
-
-class Recorder:
-    """An outbound whose wire events are the turn events."""
-
-    open_item_id: str | None = None
-
-    def __init__(self) -> None:
-        self.events: list[TurnEvent] = []
-
-    def start(self) -> list[WireEvent]:
-        return [{"type": "started"}]
-
-    def push(self, event: TurnEvent) -> list[WireEvent]:
-        self.events.append(event)
-        return [{"type": type(event).__name__}]
-
-    def fail(self, error: APIError) -> list[WireEvent]:
-        return [{"type": "failed"}]
-
-    def cancel(self) -> list[WireEvent]:
-        return [{"type": "cancelled"}]
-
-    def of(self, *kinds: type) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kinds)]
-
-    @property
-    def finished(self) -> TurnFinished:
-        (last,) = self.of(TurnFinished)
-        assert isinstance(last, TurnFinished)
-        return last
-
-    @property
-    def text(self) -> str:
-        """The text of the final message."""
-        closed = self.of(MessageClosed)
-        return "".join(
-            str(each.message.content) for each in closed if each.header.channel == Channel.FINAL
-        )
 
 
 def gateway(engine: Any, limits: ToolLimits | None = None, **options: Any) -> Gateway:

@@ -11,12 +11,10 @@ from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_only, 
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from server.commands.backends import mask_tokenizer
-from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
-from server.generation.runs import WireEvent
-from server.generation.turn_events import TurnEvent, TurnFinished
+from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import Session, plan
 
 CALLS = 10
@@ -41,26 +39,6 @@ class Calling(LocalBackend):
         return super().generate(request)
 
 
-class Last:
-    """An outbound that keeps the last event."""
-
-    open_item_id: str | None = None
-    event: TurnEvent
-
-    def start(self) -> list[WireEvent]:
-        return []
-
-    def push(self, event: TurnEvent) -> list[WireEvent]:
-        self.event = event
-        return [{"type": type(event).__name__}]
-
-    def fail(self, error: APIError) -> list[WireEvent]:
-        raise error
-
-    def cancel(self) -> list[WireEvent]:
-        raise AssertionError("nobody cancels the answer")
-
-
 async def test_ten_calls_find_their_prompts_in_the_cache(tmp_path: Path) -> None:
     write_model(tmp_path)
     options = {"device": "cpu", "batch_tokens": "512"}
@@ -74,15 +52,15 @@ async def test_ten_calls_find_their_prompts_in_the_cache(tmp_path: Path) -> None
         grammar=turn_grammar(SPEC),
         answer_grammar=turn_grammar(answer_only(SPEC)),
     )
-    last, session = Last(), Session()
+    recorder, session = Recorder(), Session()
     await engine.start()
     try:
         gateway = Gateway(engine, Admission(1, 1), tool_limits=ToolLimits(rounds=CALLS))
-        run = await gateway.start(asked, last, "r", sessions=[session])
+        run = await gateway.start(asked, recorder, "r", sessions=[session])
         await run.wait()
     finally:
         await engine.stop()
     assert len(session.calls) == CALLS
-    assert isinstance(last.event, TurnFinished)
-    assert last.event.reason == "stop"
-    assert last.event.usage.later_cached > 0.95 * last.event.usage.later_input
+    finished = recorder.finished
+    assert finished.reason == "stop"
+    assert finished.usage.later_cached > 0.95 * finished.usage.later_input

@@ -8,59 +8,22 @@ from typing import Any
 import pytest
 
 from harmony.messages import Author, DeveloperContent, Message, Role
-from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
-from server.generation.runs import Run, WireEvent
+from server.generation.runs import Run
 from server.generation.turn_events import (
     MessageClosed,
     SummaryWritten,
     TextDelta,
     TurnEvent,
-    TurnFinished,
 )
 from server.summaries.base import SummaryPart, SummaryRequest, SummaryUsage
+from tests.server.generation.recorder import Recorder
 from tests.server.summaries.reasoning import PARAGRAPH, SHORT, START, thought
 from tests.server.tools.hosted import Session, answer, call, plan, script
 
 QUESTION = Message(Author(Role.USER), "How much?")
 StartEngine = Callable[..., Awaitable[Any]]
-
-
-class Recorder:
-    """An outbound that keeps the turn events."""
-
-    open_item_id: str | None = None
-
-    def __init__(self) -> None:
-        self.events: list[TurnEvent] = []
-
-    def start(self) -> list[WireEvent]:
-        return []
-
-    def push(self, event: TurnEvent) -> list[WireEvent]:
-        self.events.append(event)
-        return [{"type": type(event).__name__}]
-
-    def fail(self, error: APIError) -> list[WireEvent]:
-        return []
-
-    def cancel(self) -> list[WireEvent]:
-        return []
-
-    def of(self, kind: type) -> list[Any]:
-        return [event for event in self.events if isinstance(event, kind)]
-
-    @property
-    def finished(self) -> TurnFinished:
-        (last,) = self.of(TurnFinished)
-        assert isinstance(last, TurnFinished)
-        return last
-
-    @property
-    def text(self) -> str:
-        """The text of all messages."""
-        return "".join(each.text for each in self.of(TextDelta))
 
 
 class Held:
@@ -97,6 +60,11 @@ async def start(gate: Gateway, *messages: Message, **fields: Any) -> tuple[Run, 
     return await gate.start(asked, recorder, "r", sessions=sessions), recorder
 
 
+def text_of(recorder: Recorder) -> str:
+    """The text of all messages."""
+    return "".join(each.text for each in recorder.of(TextDelta))
+
+
 def kinds(events: list[TurnEvent]) -> list[str]:
     return [type(each).__name__ for each in events if not isinstance(each, TextDelta)]
 
@@ -111,7 +79,7 @@ async def test_tokens_flow_while_a_part_is_written(start_engine: StartEngine) ->
     # The last part is requested at the end of the reasoning, with the first one still unwritten.
     last = await summariser.requests.get()
     assert last.text == PARAGRAPH
-    assert recorder.text == PARAGRAPH * 2
+    assert text_of(recorder) == PARAGRAPH * 2
     assert not recorder.of(SummaryWritten)
     assert not recorder.of(MessageClosed)
     summariser.results.put_nowait(SummaryPart("one", usage=SummaryUsage(5, 2)))
@@ -177,7 +145,7 @@ async def test_late_parts_are_incomplete(start_engine: StartEngine) -> None:
     await run.wait()
     await summariser.cancelled.wait()
     assert recorder.of(SummaryWritten) == [SummaryWritten("", complete=False)]
-    assert recorder.text == f"{SHORT}Done."
+    assert text_of(recorder) == f"{SHORT}Done."
     assert gate.summaries == {"late": 1}
 
 
