@@ -457,7 +457,7 @@ async def test_a_stream_that_the_server_ends_has_one_error_at_its_end(
 async def test_a_disconnect_frees_the_slots(open_app: Any, n: int) -> None:
     async with open_app(LONG) as app:
         asking = asyncio.ensure_future(app.post(PATH, request(stream=True, n=n)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await app.backend.until_running(n)
             asking.cancel()
             await app.backend.until_running(0)
