@@ -1,14 +1,14 @@
 """Measure answers that call MCP servers, alone and beside answers whose server hangs.
 
-    python -m benchmarks.mcp_servers [--answers 75] [--hanging 25] [--rounds 5]
+    python -m benchmarks.mcp_servers [--answers 75] [--hanging 25] [--rounds 30]
 
 Each server is a process. In every arm, the same answers at once call three servers that work.
 Before they start, the answers of the arm's fourth server have begun to wait: in `call`, for a call
 that does not return; in `list`, for the list of tools. Each round runs every arm once, in a random
 order.
 The output has the medians over the rounds of an answer's median duration and of the gateway's
-processor time for an answer, and the medians of the rounds' ratios to `alone`. On a busy machine,
-compare the shortest.
+processor time for an answer, and the medians of the rounds' ratios to `alone`. A round's ratio is
+between 0.5 and 1.8, so that fewer rounds say little.
 """
 
 import argparse
@@ -245,7 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--answers", type=int, default=75)
     parser.add_argument("--hanging", type=int, default=25)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--serve", type=int, metavar="PORT", help="run an MCP server instead")
     options = parser.parse_args()
     if options.serve:
