@@ -10,7 +10,7 @@ time than a visit to each node.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -69,7 +69,7 @@ def html_page(html: str, url: str) -> Page:
     name = title.text() if title is not None else ""
     links = Links(join(url, href) or url)
     body = parser.body
-    text = _text(body, links) if body is not None else ""
+    text = _text(body, html, links) if body is not None else ""
     return make_page(url, name, text, links.urls)
 
 
@@ -89,8 +89,8 @@ def title_of(html: str) -> str:
     return one_line(title.text()) if title is not None else ""
 
 
-def _text(body: LexborNode, links: Links) -> str:
-    html = normal_html(body)
+def _text(body: LexborNode, source: str, links: Links) -> str:
+    html = normal_html(body, source)
     layout = _layout_tables(body) if _may_have_layout(html) else frozenset[int]()
     return _Writer(links, layout).write(html)
 
@@ -117,6 +117,9 @@ def _layout_tables(body: LexborNode) -> frozenset[int]:
     return frozenset(n for n, table in enumerate(body.css("table")) if table.mem_id in seen)
 
 
+_Handler = Callable[["_Writer", str], object]
+
+
 class _Writer:
     """Writes the lines of HTML that selectolax wrote.
 
@@ -129,6 +132,7 @@ class _Writer:
         self._layout = layout
         self._table_numbers = count()
         self._image_numbers = count()
+        self._parts: Iterator[tuple[str, str]] = iter(())
         self._lines: list[str] = []
         self._pieces: list[str] = []
         self._gap = False
@@ -145,50 +149,34 @@ class _Writer:
         self._preformatted: list[bool] = []
         self._tables = [False]
         self._rows: list[bool] = []
-        self._hidden, self._hidden_tag = 0, ""
 
     def write(self, html: str) -> str:
         """The text."""
-        pieces, find = self._pieces, _HANDLERS.get
-        for part in parts(html):
-            tag, _, text = part.partition(">")
-            if self._hidden:
-                self._within_hidden(tag)
-                if self._hidden:
-                    continue
-            else:
-                handler = find(tag, _Writer._with_attributes)
-                if handler is not None:
-                    handler(self, tag)
-                    if self._hidden:
-                        continue
+        pieces, handlers = self._pieces, _Handlers(_HANDLERS)
+        self._parts = parts(html)
+        for tag, after in self._parts:
+            text = after
+            handler = handlers[tag]
+            if handler is _Writer._hide:
+                text = self._hide(tag)
+            elif handler is not None:
+                handler(self, tag)
             if text and (pieces or self._pre or not text.isspace()):  # no line begins with a space
-                if "&" in text:
-                    text = unescaped(text)
-                pieces.append(text)
+                pieces.append(unescaped(text) if "&" in text else text)
         self._flush()
         return "\n".join(self._lines)
 
-    def _with_attributes(self, tag: str) -> None:
-        name = tag.partition(" ")[0]
-        if ("hidden" in tag or " style=" in tag) and _is_hidden(tag):
-            if name not in _VOID_NAMES:
-                self._hide(name)
-            return
-        handler = _HANDLERS.get(name)
-        if handler is not None:
-            handler(self, tag)
-
-    def _hide(self, tag: str) -> None:
-        """Leave out what follows, up to the end of the element."""
-        self._hidden, self._hidden_tag = 1, tag.partition(" ")[0]
-
-    def _within_hidden(self, tag: str) -> None:
-        name = self._hidden_tag
-        if tag.startswith("/"):
-            self._hidden -= tag[1:] == name
-        else:
-            self._hidden += tag.partition(" ")[0] == name
+    def _hide(self, tag: str) -> str:
+        """Skip the rest of an element; the text after it."""
+        name, depth = tag.partition(" ")[0], 1
+        for inner, text in self._parts:
+            if inner.startswith("/"):
+                depth -= inner[1:] == name
+                if not depth:
+                    return text
+            else:
+                depth += inner.partition(" ")[0] == name
+        return ""
 
     # Lines
 
@@ -408,7 +396,18 @@ def _is_hidden(tag: str) -> bool:
     return style is not None and _HIDING_STYLE.search(style) is not None
 
 
-_Handler = Callable[[_Writer, str], None]
+class _Handlers(dict[str, _Handler | None]):
+    """What is done at each tag of a page: of a tag with attributes, found once."""
+
+    def __missing__(self, tag: str) -> _Handler | None:
+        name = tag.partition(" ")[0]
+        handler = _HANDLERS.get(name)
+        if ("hidden" in tag or " style=" in tag) and _is_hidden(tag):
+            handler = None if name in _VOID_NAMES else _Writer._hide
+        self[tag] = handler
+        return handler
+
+
 _PAIRS: dict[str, tuple[_Handler, _Handler]] = {
     **dict.fromkeys(_BLOCKS.split(), (_Writer._paragraph, _Writer._paragraph)),
     **dict.fromkeys(_CLOSE.split(), (_Writer._line, _Writer._line)),

@@ -119,6 +119,8 @@ def inert(text: str) -> str:
 
 def without_controls(text: str) -> str:
     """Text without invisible and control characters, except line breaks and tabs."""
+    if text.replace("\n", "").isprintable():  # half the time; none of them is printable
+        return text
     return _CONTROLS.sub("", text)
 
 
