@@ -97,10 +97,13 @@ def _text(body: LexborNode, source: str, links: Links) -> str:
 
 def _may_have_layout(html: str) -> bool:
     """Whether a table may serve as layout. To select elements takes three times as long."""
-    for part in html.split("<table")[1:]:
-        content, end, _ = part.partition("</table>")
-        if not end or _LAYOUT_TAG.search(content):
+    start = html.find("<table")
+    while start >= 0:
+        following = html.find("<table", start + 1)
+        end = html.find("</table>", start, None if following < 0 else following)
+        if end < 0 or _LAYOUT_TAG.search(html, start, end):
             return True
+        start = following
     return False
 
 
@@ -152,15 +155,17 @@ class _Writer:
 
     def write(self, html: str) -> str:
         """The text."""
-        pieces, handlers = self._pieces, _Handlers(_HANDLERS)
+        pieces, handlers, hide = self._pieces, _Handlers(_HANDLERS), _Writer._hide
+        if not self._layout:  # each cell is one of a row
+            handlers["td"] = handlers["th"] = None
         self._parts = parts(html)
         for tag, after in self._parts:
-            text = after
-            handler = handlers[tag]
-            if handler is _Writer._hide:
-                text = self._hide(tag)
-            elif handler is not None:
-                handler(self, tag)
+            text, handler = after, handlers[tag]
+            if handler is not None:
+                if handler is hide:
+                    text = self._hide(tag)
+                else:
+                    handler(self, tag)
             if text and (pieces or self._pre or not text.isspace()):  # no line begins with a space
                 pieces.append(unescaped(text) if "&" in text else text)
         self._flush()
@@ -208,7 +213,7 @@ class _Writer:
         text = "".join(self._pieces)
         self._pieces.clear()
         if not self._pre:
-            line = " ".join(text.split())
+            line = _single_spaced(text)
             if line:
                 self._write(line)
         elif not text.isspace():
@@ -216,14 +221,15 @@ class _Writer:
                 self._write(line.rstrip())
 
     def _write(self, line: str) -> None:
-        if self._gap and self._lines:
-            self._lines.append("")
-        self._gap = False
-        if self._lists:
-            line = (self._bullet or "  " * min(len(self._lists), _MOST_INDENT)) + line
-        elif self._bullet:
+        if self._gap:
+            if self._lines:
+                self._lines.append("")
+            self._gap = False
+        if self._bullet:
             line = self._bullet + line
-        self._bullet = ""
+            self._bullet = ""
+        elif self._lists:
+            line = "  " * min(len(self._lists), _MOST_INDENT) + line
         if self._quotes:
             line = "> " * min(self._quotes, _MOST_INDENT) + line
         self._lines.append(line)
@@ -312,14 +318,19 @@ class _Writer:
             return
         if self._pieces:
             self._flush()
+        indent = "  " * min(len(self._lists) or 1, _MOST_INDENT)
         number = self._lists[-1] if self._lists else -1
-        indent = "  " * min(max(1, len(self._lists)), _MOST_INDENT)
-        self._bullet = f"{indent}{number}. " if number >= 0 else f"{indent}* "
-        if number >= 0:
+        if number < 0:
+            self._bullet = indent + "* "
+        else:
+            self._bullet = f"{indent}{number}. "
             self._lists[-1] += 1
 
     def _close_item(self, _tag: str) -> None:
-        self._line()
+        if self._inline:
+            self._pieces.append(" ")
+        elif self._pieces:
+            self._flush()
         self._bullet = ""
 
     def _open_quote(self, _tag: str) -> None:
@@ -371,7 +382,7 @@ class _Writer:
             self._line()
             return
         self._inline -= 1
-        text = " ".join("".join(self._pieces).split()).removesuffix(_CELL_END.rstrip())
+        text = _single_spaced("".join(self._pieces)).removesuffix(_CELL_END.rstrip())
         self._pieces.clear()
         if text.strip(_CELL_END):
             self._write(text)
@@ -385,6 +396,14 @@ class _Writer:
             self._pieces.append(_CELL_END)
         else:
             self._line()
+
+
+def _single_spaced(text: str) -> str:
+    """The text with one space for each white space, none at its ends."""
+    line = text.replace("\n", " ").strip()
+    if "  " not in line and line.isprintable():  # the only white space is single spaces
+        return line
+    return " ".join(line.split())
 
 
 def _is_hidden(tag: str) -> bool:
@@ -401,8 +420,8 @@ class _Handlers(dict[str, _Handler | None]):
 
     def __missing__(self, tag: str) -> _Handler | None:
         name = tag.partition(" ")[0]
-        handler = _HANDLERS.get(name)
-        if ("hidden" in tag or " style=" in tag) and _is_hidden(tag):
+        handler = self.get(name)
+        if name != "body" and ("hidden" in tag or " style=" in tag) and _is_hidden(tag):
             handler = None if name in _VOID_NAMES else _Writer._hide
         self[tag] = handler
         return handler

@@ -35,7 +35,7 @@ def normal_html(body: LexborNode, source: str) -> str:
             node.replace_with(node.text())
         else:
             node.decompose()
-    html = "<body>" + (body.html or "").partition(">")[2]
+    html = body.html or ""
     return html if inert(html) == html else inert(_HREF.sub(_quoted_brackets, html))
 
 
@@ -46,8 +46,8 @@ def _quoted_brackets(href: re.Match[str]) -> str:
 def parts(html: str) -> Iterator[tuple[str, str]]:
     """Each tag without its `<` and `>`, and the text after it. Comments are left out."""
     simple = _COMMENT.sub("", html) if "<!--" in html else html
-    if simple.count("<") == simple.count(">"):
-        found = simple.replace("<", ">").split(">")
+    found = simple.replace("<", ">").split(">")
+    if simple.count(">") == len(found) // 2:
         return zip(found[1::2], found[2::2], strict=True)
     return _joined(html.split("<"))  # names with a `<`, before which a comment may seem to begin
 
