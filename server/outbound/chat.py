@@ -25,7 +25,7 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
-from server.outbound.citations import CitationRewriter
+from server.outbound.citations import OPEN, CitationRewriter
 from server.outbound.deltas import (
     CitedContent,
     Content,
@@ -159,18 +159,19 @@ class ChatOutbound:
         return []
 
     def _text_chunks(self, event: TextDelta) -> list[WireEvent]:
-        if self._field is None:
+        field, citations = self._field, self._citations
+        if field is None:
             return []
         entries = logprob_entries(event.logprobs) if self._shows_logprobs else None
         if (
-            self._citations is not None
-            and isinstance(self._field, CitedContent)
-            and (self._withheld or not self._field.passes(event.text))
+            citations is not None
+            and (OPEN in event.text or citations.pending or self._withheld)
+            and isinstance(field, CitedContent)
         ):
             self._withheld += entries or []
-            return self._cited_chunks(self._field.deltas(event.text))
+            return self._cited_chunks(field.deltas(event.text))
         logprobs = None if entries is None else _logprobs(entries)
-        return [self._chunk(self._field.delta(event.text), logprobs=logprobs)]
+        return [self._chunk(field.delta(event.text), logprobs=logprobs)]
 
     def _cited_chunks(self, deltas: Sequence[Delta]) -> list[WireEvent]:
         """The chunks of content with citations; the first has the logprobs of withheld text."""

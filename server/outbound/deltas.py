@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from server.generation.turn_events import SummaryWritten
 from server.ids import new_id
-from server.outbound.citations import OPEN, CitationRewriter, CitedText, url_fields
+from server.outbound.citations import CitationRewriter, CitedText, url_fields
 from server.outbound.summary_parts import QUOTED_FIELD
 from server.replay.joining import BETWEEN_MESSAGES
 from server.schemas.chat import ALIAS, SEAL_FORMAT
@@ -71,17 +71,14 @@ class CitedContent(Content):
     def __init__(self, citations: CitationRewriter) -> None:
         super().__init__()
         self._citations = citations
+        self._pass = citations.passed.append
 
     def delta(self, text: str) -> Delta:
-        """The delta of text without markers. `passes` says whether it is."""
+        """The delta of text without `OPEN`, while the rewriter has no pending text."""
         self.is_empty = False
         text = self.push(text)
-        self._citations.passed.append(text)
+        self._pass(text)
         return {"content": text}
-
-    def passes(self, text: str) -> bool:
-        """Whether more text is a delta as it is."""
-        return OPEN not in text and not self._citations.pending
 
     def deltas(self, text: str) -> list[Delta]:
         """The deltas that are complete with more text."""

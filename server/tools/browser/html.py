@@ -10,7 +10,7 @@ time than a visit to each node.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -69,7 +69,7 @@ def html_page(html: str, url: str) -> Page:
     name = title.text() if title is not None else ""
     links = Links(join(url, href) or url)
     body = parser.body
-    text = _text(body, links) if body is not None else ""
+    text = _text(body, html, links) if body is not None else ""
     return make_page(url, name, text, links.urls)
 
 
@@ -89,18 +89,21 @@ def title_of(html: str) -> str:
     return one_line(title.text()) if title is not None else ""
 
 
-def _text(body: LexborNode, links: Links) -> str:
-    html = normal_html(body)
+def _text(body: LexborNode, source: str, links: Links) -> str:
+    html = normal_html(body, source)
     layout = _layout_tables(body) if _may_have_layout(html) else frozenset[int]()
     return _Writer(links, layout).write(html)
 
 
 def _may_have_layout(html: str) -> bool:
     """Whether a table may serve as layout. To select elements takes three times as long."""
-    for part in html.split("<table")[1:]:
-        content, end, _ = part.partition("</table>")
-        if not end or _LAYOUT_TAG.search(content):
+    start = html.find("<table")
+    while start >= 0:
+        following = html.find("<table", start + 1)
+        end = html.find("</table>", start, None if following < 0 else following)
+        if end < 0 or _LAYOUT_TAG.search(html, start, end):
             return True
+        start = following
     return False
 
 
@@ -117,6 +120,9 @@ def _layout_tables(body: LexborNode) -> frozenset[int]:
     return frozenset(n for n, table in enumerate(body.css("table")) if table.mem_id in seen)
 
 
+_Handler = Callable[["_Writer", str], object]
+
+
 class _Writer:
     """Writes the lines of HTML that selectolax wrote.
 
@@ -129,6 +135,7 @@ class _Writer:
         self._layout = layout
         self._table_numbers = count()
         self._image_numbers = count()
+        self._parts: Iterator[tuple[str, str]] = iter(())
         self._lines: list[str] = []
         self._pieces: list[str] = []
         self._gap = False
@@ -145,50 +152,36 @@ class _Writer:
         self._preformatted: list[bool] = []
         self._tables = [False]
         self._rows: list[bool] = []
-        self._hidden, self._hidden_tag = 0, ""
 
     def write(self, html: str) -> str:
         """The text."""
-        pieces, find = self._pieces, _HANDLERS.get
-        for part in parts(html):
-            tag, _, text = part.partition(">")
-            if self._hidden:
-                self._within_hidden(tag)
-                if self._hidden:
-                    continue
-            else:
-                handler = find(tag, _Writer._with_attributes)
-                if handler is not None:
+        pieces, handlers, hide = self._pieces, _Handlers(_HANDLERS), _Writer._hide
+        if not self._layout:  # each cell is one of a row
+            handlers["td"] = handlers["th"] = None
+        self._parts = parts(html)
+        for tag, after in self._parts:
+            text, handler = after, handlers[tag]
+            if handler is not None:
+                if handler is hide:
+                    text = self._hide(tag)
+                else:
                     handler(self, tag)
-                    if self._hidden:
-                        continue
             if text and (pieces or self._pre or not text.isspace()):  # no line begins with a space
-                if "&" in text:
-                    text = unescaped(text)
-                pieces.append(text)
+                pieces.append(unescaped(text) if "&" in text else text)
         self._flush()
         return "\n".join(self._lines)
 
-    def _with_attributes(self, tag: str) -> None:
-        name = tag.partition(" ")[0]
-        if ("hidden" in tag or " style=" in tag) and _is_hidden(tag):
-            if name not in _VOID_NAMES:
-                self._hide(name)
-            return
-        handler = _HANDLERS.get(name)
-        if handler is not None:
-            handler(self, tag)
-
-    def _hide(self, tag: str) -> None:
-        """Leave out what follows, up to the end of the element."""
-        self._hidden, self._hidden_tag = 1, tag.partition(" ")[0]
-
-    def _within_hidden(self, tag: str) -> None:
-        name = self._hidden_tag
-        if tag.startswith("/"):
-            self._hidden -= tag[1:] == name
-        else:
-            self._hidden += tag.partition(" ")[0] == name
+    def _hide(self, tag: str) -> str:
+        """Skip the rest of an element; the text after it."""
+        name, depth = tag.partition(" ")[0], 1
+        for inner, text in self._parts:
+            if inner.startswith("/"):
+                depth -= inner[1:] == name
+                if not depth:
+                    return text
+            else:
+                depth += inner.partition(" ")[0] == name
+        return ""
 
     # Lines
 
@@ -220,7 +213,7 @@ class _Writer:
         text = "".join(self._pieces)
         self._pieces.clear()
         if not self._pre:
-            line = " ".join(text.split())
+            line = _single_spaced(text)
             if line:
                 self._write(line)
         elif not text.isspace():
@@ -228,14 +221,15 @@ class _Writer:
                 self._write(line.rstrip())
 
     def _write(self, line: str) -> None:
-        if self._gap and self._lines:
-            self._lines.append("")
-        self._gap = False
-        if self._lists:
-            line = (self._bullet or "  " * min(len(self._lists), _MOST_INDENT)) + line
-        elif self._bullet:
+        if self._gap:
+            if self._lines:
+                self._lines.append("")
+            self._gap = False
+        if self._bullet:
             line = self._bullet + line
-        self._bullet = ""
+            self._bullet = ""
+        elif self._lists:
+            line = "  " * min(len(self._lists), _MOST_INDENT) + line
         if self._quotes:
             line = "> " * min(self._quotes, _MOST_INDENT) + line
         self._lines.append(line)
@@ -324,14 +318,19 @@ class _Writer:
             return
         if self._pieces:
             self._flush()
+        indent = "  " * min(len(self._lists) or 1, _MOST_INDENT)
         number = self._lists[-1] if self._lists else -1
-        indent = "  " * min(max(1, len(self._lists)), _MOST_INDENT)
-        self._bullet = f"{indent}{number}. " if number >= 0 else f"{indent}* "
-        if number >= 0:
+        if number < 0:
+            self._bullet = indent + "* "
+        else:
+            self._bullet = f"{indent}{number}. "
             self._lists[-1] += 1
 
     def _close_item(self, _tag: str) -> None:
-        self._line()
+        if self._inline:
+            self._pieces.append(" ")
+        elif self._pieces:
+            self._flush()
         self._bullet = ""
 
     def _open_quote(self, _tag: str) -> None:
@@ -383,7 +382,7 @@ class _Writer:
             self._line()
             return
         self._inline -= 1
-        text = " ".join("".join(self._pieces).split()).removesuffix(_CELL_END.rstrip())
+        text = _single_spaced("".join(self._pieces)).removesuffix(_CELL_END.rstrip())
         self._pieces.clear()
         if text.strip(_CELL_END):
             self._write(text)
@@ -399,6 +398,14 @@ class _Writer:
             self._line()
 
 
+def _single_spaced(text: str) -> str:
+    """The text with one space for each white space, none at its ends."""
+    line = text.replace("\n", " ").strip()
+    if "  " not in line and line.isprintable():  # the only white space is single spaces
+        return line
+    return " ".join(line.split())
+
+
 def _is_hidden(tag: str) -> bool:
     if attribute(tag, "hidden") is not None:
         return True
@@ -408,7 +415,18 @@ def _is_hidden(tag: str) -> bool:
     return style is not None and _HIDING_STYLE.search(style) is not None
 
 
-_Handler = Callable[[_Writer, str], None]
+class _Handlers(dict[str, _Handler | None]):
+    """What is done at each tag of a page: of a tag with attributes, found once."""
+
+    def __missing__(self, tag: str) -> _Handler | None:
+        name = tag.partition(" ")[0]
+        handler = self.get(name)
+        if name != "body" and ("hidden" in tag or " style=" in tag) and _is_hidden(tag):
+            handler = None if name in _VOID_NAMES else _Writer._hide
+        self[tag] = handler
+        return handler
+
+
 _PAIRS: dict[str, tuple[_Handler, _Handler]] = {
     **dict.fromkeys(_BLOCKS.split(), (_Writer._paragraph, _Writer._paragraph)),
     **dict.fromkeys(_CLOSE.split(), (_Writer._line, _Writer._line)),

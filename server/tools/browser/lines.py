@@ -4,7 +4,7 @@ Source: the browser of gpt-oss's reference implementation, whose output the mode
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harmony.tokenizer import encode
@@ -39,24 +39,37 @@ def wrap(text: str) -> list[str]:
     for line in text.split("\n"):
         if len(line) <= WIDTH:
             lines.append(line)
-        elif _has_long_run(line):
-            lines += _filled(line)
         else:
-            lines += _PIECE.findall(line)
+            lines += _at_spaces(line) or _pieces(line)
     return lines
 
 
-def _has_long_run(line: str) -> bool:
-    """Whether a word, or white space, is longer than a line."""
-    if "  " not in line:
-        # Such a word has a character at one of these places.
-        for place in range(WIDTH, len(line), WIDTH + 1):
-            end = line.find(" ", place)
-            if (end if end >= 0 else len(line)) - line.rfind(" ", 0, place) > WIDTH + 1:
-                break
-        else:
-            return False
-    return _LONG_RUN.search(line) is not None
+def _at_spaces(line: str) -> list[str]:
+    """The lines of a text where each ends at a single space, [] if one may end elsewhere.
+
+    It takes a third of the time of `_pieces`, with the same result.
+    """
+    if not line.isprintable():  # it may have other white space
+        return []
+    lines: list[str] = []
+    start = 0
+    while start + WIDTH < len(line):
+        end = limit = start + WIDTH
+        if line[limit] != " ":
+            end = line.rfind(" ", start, limit) + 1
+            if end == 0 or line.find("-", end, limit) >= 0:
+                return []
+        elif line[limit - 1] == " ":
+            return []
+        lines.append(line[start:end])
+        start = end
+    lines.append(line[start:])
+    return lines
+
+
+def _pieces(line: str) -> Iterable[str]:
+    """The lines of any text."""
+    return _PIECE.findall(line) if _LONG_RUN.search(line) is None else _filled(line)
 
 
 def _filled(line: str) -> Iterator[str]:

@@ -59,6 +59,7 @@ class Links:
         self._domain = parts.netloc
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._folder = self._origin + (parts.path.rpartition("/")[0] or "") + "/"
+        self._is_named = _DOMAIN.fullmatch(self._domain) is not None
         self._ids: dict[str, int] = {}
 
     @property
@@ -70,18 +71,20 @@ class Links:
         """`【id†text】`, with `†domain` for another domain; the text where it is no link."""
         if "†" in text:
             text = text.replace("†", "‡")
-        if not text or not href or href.startswith(_NOT_OPENED):
+        if not text or not href:
             return text
-        href = href.strip()
-        if href[:1] == "/" and href[1:2] != "/" and href.isprintable():  # the usual link
-            url, domain = self._origin + href, self._domain
+        if href[0] == "/" and href[1:2] != "/" and href.isprintable():  # the usual link
+            url, domain = self._origin + href.rstrip(), self._domain
+        elif href.startswith(_NOT_OPENED):
+            return text
         else:
-            url = self._absolute(href)
+            url = self._absolute(href.strip())
             domain = url.split("://", 1)[1].split("/", 1)[0].split("?", 1)[0] if url else ""
         number = self._ids.get(url)
         if number is None:
             number = len(self._ids)
-            if number >= MOST_LINKS or not _DOMAIN.fullmatch(domain):
+            is_named = self._is_named if domain == self._domain else _DOMAIN.fullmatch(domain)
+            if number >= MOST_LINKS or not is_named:
                 return text
             self._ids[url] = number
         return f"【{number}†{text}】" if domain == self._domain else f"【{number}†{text}†{domain}】"
@@ -119,6 +122,8 @@ def inert(text: str) -> str:
 
 def without_controls(text: str) -> str:
     """Text without invisible and control characters, except line breaks and tabs."""
+    if text.replace("\n", "").isprintable():  # half the time; none of them is printable
+        return text
     return _CONTROLS.sub("", text)
 
 

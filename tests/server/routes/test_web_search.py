@@ -216,6 +216,29 @@ async def test_what_the_model_sampled_is_stored_for_the_next_turn(
     assert annotation["url"] == f"{web.base}/limits"
 
 
+@pytest.mark.parametrize("streams", [False, True])
+async def test_the_next_answer_of_a_conversation_has_the_earlier_pages(
+    open_app: Any, web: Web, store: Store, streams: bool
+) -> None:
+    lines = [
+        {"prompt_contains": "[2] ", "completion": final("Again【1†L0】 and【2†L0】.")},
+        {"prompt_contains": "And then?", "completion": call("open", id=1, cursor=0)},
+        *turns(call("search", query="x"), call("open", id=0), final("Yes【1†L0】.")),
+    ]
+    async with open_app(*lines, store=store) as app:
+        app.use(web.tool)
+        conversation = (await app.post("/v1/conversations", {})).json()["id"]
+        body = {"conversation": conversation, **SEARCHES, "stream": streams}
+        answers = []
+        for question in ("q", "And then?"):
+            made = await app.post(RESPONSES, {**body, "input": question})
+            answers.append(fold(sse(made)) if streams else made.json())
+    opened, message = answers[1]["output"]
+    assert opened["action"] == {"type": "open_page", "url": f"{web.base}/other"}
+    annotations = message["content"][0]["annotations"]
+    assert [each["url"] for each in annotations] == [f"{web.base}/limits", f"{web.base}/other"]
+
+
 async def test_items_that_come_back_without_a_store_still_have_their_pages(
     open_app: Any, web: Web
 ) -> None:
