@@ -111,7 +111,7 @@ class ChatOutbound:
         self._reasoning = Reasoning(alias=options.alias)
         self._details = 0
         self._calls = 0
-        self._field: Field | None = None
+        self._field: Field | CitedContent | None = None
         self._shows_logprobs = False
 
     @property
@@ -162,12 +162,8 @@ class ChatOutbound:
         if self._field is None:
             return []
         entries = logprob_entries(event.logprobs) if self._shows_logprobs else None
-        if (
-            self._citations is not None
-            and isinstance(self._field, CitedContent)
-            and (self._withheld or not self._field.passes(event.text))
-        ):
-            self._withheld += entries or []
+        if isinstance(self._field, CitedContent):
+            self._withheld += entries or ()
             return self._cited_chunks(self._field.deltas(event.text))
         logprobs = None if entries is None else _logprobs(entries)
         return [self._chunk(self._field.delta(event.text), logprobs=logprobs)]

@@ -52,4 +52,5 @@ def encoder(*, include_usage: bool) -> Encode:
 
 
 def _unnamed_except_usage(chunk: WireEvent) -> bytes:
-    return b"" if chunk.get("choices") == [] else unnamed(chunk)
+    # Without `include_usage`, no other chunk has the field.
+    return b"" if "usage" in chunk else unnamed(chunk)
