@@ -126,9 +126,7 @@ class CitationRewriter:
 
     def push(self, text: str) -> list[CitedText]:
         """The pieces that are complete with more text."""
-        if self._plain_texts:
-            self._plain("".join(self._plain_texts))
-            self._plain_texts.clear()
+        self._count_plain()
         text = self._pending + text
         self._pending = ""
         done: list[CitedText] = []
@@ -144,8 +142,13 @@ class CitationRewriter:
     def finish(self) -> list[CitedText]:
         """The withheld text, which is no marker: the answer ended within it."""
         text, self._pending = self._pending, ""
-        self._plain_texts.clear()
+        self._count_plain()
         return self._plain(text)
+
+    def _count_plain(self) -> None:
+        """Note the length and the end of the text since the last call."""
+        self._plain("".join(self._plain_texts))
+        self._plain_texts.clear()
 
     def _bracket(self, text: str, start: int, done: list[CitedText]) -> int:
         """Read what begins with a bracket; the place after it, or -1 where more text is needed."""
