@@ -179,7 +179,10 @@ class _Recording:
                 self._start_appending(show)
         log.events += events
         if not self._store_first:
-            log.show_to(len(log.events) - is_last, show)
+            # All events before these were shown.
+            shown = events[:-1] if is_last else events
+            log.shown += len(shown)
+            show(shown)
         return is_last or len(log.events) - log.stored > MOST_WAITING
 
     async def catch_up(self, events: Sequence[WireEvent], show: Show) -> None:
