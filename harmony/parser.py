@@ -244,6 +244,7 @@ class _OpenMessage:
         self._delta_start = position
         self._content: list[str] = []
         self._decoder = Utf8Decoder()
+        self._pieces = token_bytes()
 
     def fallback(self, token: int) -> Channel:
         """The channel of a header that begins with `token` in this body, if it names none."""
@@ -252,16 +253,17 @@ class _OpenMessage:
     def add(self, tokens: Sequence[int], position: int) -> list[Event]:
         """The delta that text tokens complete. position: of the first of them."""
         self._tokens += tokens
-        pieces = token_bytes()
+        pieces = self._pieces
+        stop = position + len(tokens)
         if len(tokens) == 1:
             text = self._decoder.push(pieces[tokens[0]])
         else:
             text = self._decoder.push(b"".join([pieces[token] for token in tokens]))
         if not text:
             return []
-        pending = self._decoder.pending
-        incomplete = _tokens_within(tokens, pending) if pending else 0
-        return [self._delta(text, position + len(tokens) - incomplete)]
+        if pending := self._decoder.pending:
+            stop -= _tokens_within(tokens, pending)
+        return [self._delta(text, stop)]
 
     def skip(self, token: int) -> None:
         """Exclude from the text a token that is neither text nor a control token of harmony."""
@@ -297,8 +299,7 @@ class _OpenMessage:
         return ContentDelta(self._index, text, span)
 
     def _is_utf8(self) -> bool:
-        pieces = token_bytes()
-        body = [pieces[t] for t in self._tokens[self._body :] if 0 <= t < FIRST_SPECIAL]
+        body = [self._pieces[t] for t in self._tokens[self._body :] if 0 <= t < FIRST_SPECIAL]
         try:
             b"".join(body).decode()
         except UnicodeDecodeError:

@@ -296,8 +296,9 @@ class Loop:
 
     def _wire_events(self, batch: Sequence[TurnEvent]) -> list[WireEvent]:
         events: list[WireEvent] = []
+        push = self._outbound.push
         for event in batch:
-            events += self._outbound.push(event)
+            events += push(event)
         return events
 
 

@@ -71,6 +71,8 @@ class Run:
         self.events: list[WireEvent] = []
         self.error: APIError | None = None
         self.reason: APIError | None = None
+        self.done = False
+        """True when no further event will come."""
         self.has_journal = journal is not None
         """True if a journal gets the events."""
         self.may_be_joined = self.has_journal
@@ -87,11 +89,6 @@ class Run:
         self._busy = True
         self._task = asyncio.ensure_future(self._run(produce))
         self._task.add_done_callback(lambda _: self._finish())
-
-    @property
-    def done(self) -> bool:
-        """True when no further event will come."""
-        return self._task.done()
 
     def cancel(self, reason: APIError | None = None) -> None:
         """Cancel the run; the producer may emit last events. Safe to call twice.
@@ -186,6 +183,7 @@ class Run:
             self._task.cancel()
 
     def _finish(self) -> None:
+        self.done = True
         # The journal has references to all events.
         self._journal = None
         self.may_be_joined = False

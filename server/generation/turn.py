@@ -74,14 +74,18 @@ class Turn:
         self._reader = TurnReader(parser, prompt_tokens, plan.stop, opened=opened)
         self._tokens: list[int] = []
         self._inserted = 0
-        self.sampled = 0
-        """How many tokens of the current sampling were read."""
+        self._sampled_before = 0
 
     def chunks(self) -> AsyncGenerator[GenerationChunk, None]:
         """Sample, once. Closing the generator frees the engine's slot. Raises BackendError."""
         self.resumes = False
-        self.sampled = 0
+        self._sampled_before = self._reader.sampled
         return self._backend.generate(self.request)
+
+    @property
+    def sampled(self) -> int:
+        """How many tokens of the current sampling were read."""
+        return self._reader.sampled - self._sampled_before
 
     @property
     def history(self) -> tuple[int, ...]:
@@ -135,7 +139,6 @@ class Turn:
 
     def _take(self, chunk: GenerationChunk) -> list[TurnEvent]:
         self._tokens += chunk.token_ids
-        self.sampled += len(chunk.token_ids)
         if self._inserted and chunk.cached_tokens is not None:
             # Later samplings find the turn's own tokens in the cache, which are not its prompt.
             chunk = replace(chunk, cached_tokens=None)

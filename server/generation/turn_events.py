@@ -150,7 +150,7 @@ class TurnReader:
     opened: whether the prompt ends with the header of the first message, which the model did not
     choose: without text it is left out where another message follows. `stopped` becomes True after
     a stop string; later chunks are not needed. `header` is that of the open message, None if none
-    is open.
+    is open. `sampled` counts the tokens of all chunks.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class TurnReader:
         self._prompt_tokens = prompt_tokens
         self._stop = stop
         self._logprobs: list[TokenLogprobs] = []
-        self._sampled = 0
+        self.sampled = 0
         self._reasoning = 0
         self._cached = 0
         self._message: _OpenMessage
@@ -176,7 +176,7 @@ class TurnReader:
 
     def push(self, chunk: GenerationChunk) -> list[TurnEvent]:
         """The events that a chunk's tokens complete."""
-        self._sampled += len(chunk.token_ids)
+        self.sampled += len(chunk.token_ids)
         self._cached = chunk.cached_tokens or self._cached
         if chunk.logprobs is None:
             return self._read(self._parser.push_many(chunk.token_ids))
@@ -196,7 +196,7 @@ class TurnReader:
     def finish(self, reason: FinishReason) -> list[TurnEvent]:
         """The events that the end of the sampling completes; `TurnFinished` is the last."""
         events = [] if self.stopped else self._read(self._parser.finish())
-        usage = Usage(self._prompt_tokens, self._cached, self._sampled, self._reasoning)
+        usage = Usage(self._prompt_tokens, self._cached, self.sampled, self._reasoning)
         return [*events, TurnFinished("stop" if self.stopped else reason, usage)]
 
     def _read(self, parsed: Iterable[Event]) -> list[TurnEvent]:

@@ -25,7 +25,7 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
-from server.outbound.citations import OPEN, CitationRewriter
+from server.outbound.citations import CitationRewriter
 from server.outbound.deltas import (
     CitedContent,
     Content,
@@ -111,7 +111,7 @@ class ChatOutbound:
         self._reasoning = Reasoning(alias=options.alias)
         self._details = 0
         self._calls = 0
-        self._field: Field | None = None
+        self._field: Field | CitedContent | None = None
         self._shows_logprobs = False
 
     @property
@@ -159,19 +159,14 @@ class ChatOutbound:
         return []
 
     def _text_chunks(self, event: TextDelta) -> list[WireEvent]:
-        field, citations = self._field, self._citations
-        if field is None:
+        if self._field is None:
             return []
         entries = logprob_entries(event.logprobs) if self._shows_logprobs else None
-        if (
-            citations is not None
-            and (OPEN in event.text or citations.pending or self._withheld)
-            and isinstance(field, CitedContent)
-        ):
-            self._withheld += entries or []
-            return self._cited_chunks(field.deltas(event.text))
+        if isinstance(self._field, CitedContent):
+            self._withheld += entries or ()
+            return self._cited_chunks(self._field.deltas(event.text))
         logprobs = None if entries is None else _logprobs(entries)
-        return [self._chunk(field.delta(event.text), logprobs=logprobs)]
+        return [self._chunk(self._field.delta(event.text), logprobs=logprobs)]
 
     def _cited_chunks(self, deltas: Sequence[Delta]) -> list[WireEvent]:
         """The chunks of content with citations; the first has the logprobs of withheld text."""

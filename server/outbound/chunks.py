@@ -7,6 +7,8 @@ not request it; a fold always reads it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from server.generation.runs import Encode, WireEvent
 from server.generation.turn_events import Usage
 from server.outbound.encoding import unnamed
@@ -52,4 +54,5 @@ def encoder(*, include_usage: bool) -> Encode:
 
 
 def _unnamed_except_usage(chunk: WireEvent) -> bytes:
-    return b"" if chunk.get("choices") == [] else unnamed(chunk)
+    # Without `include_usage`, no other chunk has the field.
+    return b"" if "usage" in chunk else b"data: %s\n\n" % orjson.dumps(chunk)

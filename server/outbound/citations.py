@@ -95,14 +95,12 @@ class CitationRewriter:
     """Rewrites a text that arrives in pieces. The result does not depend on the pieces.
 
     resolve: the source of a cursor. annotates: False leaves out all markers, for answers that are
-    JSON. dropped: how many markers had no known source. pending: withheld text.
-    passed: text that the caller sent without `push`, in pieces. It may do so while nothing is
-    pending, for text without `OPEN`: nearly all text, to which this adds one append.
+    JSON. dropped: how many markers had no known source.
     """
 
     __slots__ = (
-        *("_annotates", "_before", "_last", "_length", "_resolve"),
-        *("dropped", "passed", "pending"),
+        *("_annotates", "_before", "_last", "_length", "_pending", "_plain_texts", "_resolve"),
+        "dropped",
     )
 
     def __init__(self, resolve: Resolve, *, annotates: bool = True) -> None:
@@ -112,31 +110,45 @@ class CitationRewriter:
         self._length = 0
         self._last: str | None = None  # the URL of a link that the text ends in
         self.dropped = 0
-        self.passed: list[str] = []
-        self.pending = ""
+        self._plain_texts: list[str] = []  # those that no `push` has counted yet
+        self._pending = ""  # withheld text
+
+    def add_plain(self, text: str) -> bool:
+        """Add text that needs no rewriting; False, without effect, if `push` has to read it.
+
+        That is the case if a marker begins in the text, or has begun before it. Nearly all text is
+        plain, to which this adds one append.
+        """
+        if OPEN in text or self._pending:
+            return False
+        self._plain_texts.append(text)
+        return True
 
     def push(self, text: str) -> list[CitedText]:
         """The pieces that are complete with more text."""
-        if self.passed:
-            self._plain("".join(self.passed))
-            self.passed.clear()
-        text = self.pending + text
-        self.pending = ""
+        self._count_plain()
+        text = self._pending + text
+        self._pending = ""
         done: list[CitedText] = []
         place = 0
         while (start := text.find(OPEN, place)) >= 0:
             done += self._plain(text[place:start])
             place = self._bracket(text, start, done)
             if place < 0:
-                self.pending = text[start:]
+                self._pending = text[start:]
                 return done
         return done + self._plain(text[place:])
 
     def finish(self) -> list[CitedText]:
         """The withheld text, which is no marker: the answer ended within it."""
-        text, self.pending = self.pending, ""
-        self.passed.clear()
+        text, self._pending = self._pending, ""
+        self._count_plain()
         return self._plain(text)
+
+    def _count_plain(self) -> None:
+        """Note the length and the end of the text since the last call."""
+        self._plain("".join(self._plain_texts))
+        self._plain_texts.clear()
 
     def _bracket(self, text: str, start: int, done: list[CitedText]) -> int:
         """Read what begins with a bracket; the place after it, or -1 where more text is needed."""

@@ -45,7 +45,10 @@ class JoinedText:
 
     def push(self, text: str) -> str:
         """`text`, after a separator if it begins another message."""
-        text, self._separator, self.has_text = self._separator + text, "", True
+        self.has_text = True
+        if not self._separator:
+            return text
+        text, self._separator = self._separator + text, ""
         return text
 
 
@@ -61,7 +64,7 @@ class Content(JoinedText):
         return {"content": self.push(text)}
 
 
-class CitedContent(Content):
+class CitedContent(JoinedText):
     """`content` whose citation markers become links with annotations.
 
     The annotation is in the delta of its link. Source of `annotations` in deltas:
@@ -70,19 +73,16 @@ class CitedContent(Content):
 
     def __init__(self, citations: CitationRewriter) -> None:
         super().__init__()
+        self.is_empty = True
         self._citations = citations
-        self._pass = citations.passed.append
-
-    def delta(self, text: str) -> Delta:
-        """The delta of text without `OPEN`, while the rewriter has no pending text."""
-        self.is_empty = False
-        text = self.push(text)
-        self._pass(text)
-        return {"content": text}
 
     def deltas(self, text: str) -> list[Delta]:
         """The deltas that are complete with more text."""
-        return self._deltas(self._citations.push(self.push(text)))
+        text = self.push(text)
+        if self._citations.add_plain(text):
+            self.is_empty = False
+            return [{"content": text}]
+        return self._deltas(self._citations.push(text))
 
     def finish(self) -> list[Delta]:
         """The deltas of withheld text, at the end of a message."""

@@ -15,7 +15,7 @@ from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.generation.turn_events import SummaryWritten
 from server.ids import new_id
-from server.outbound.citations import OPEN, CitationRewriter, CitedText, url_fields
+from server.outbound.citations import CitationRewriter, CitedText, url_fields
 from server.outbound.file_citations import file_citations
 from server.outbound.logprobs import logprob_entries
 from server.outbound.summary_parts import SummaryParts
@@ -126,18 +126,13 @@ class CitedTextItem(TextItem):
         super().__init__(index, phase, files)
         self._citations = citations
         self._withheld: list[TokenLogprobs] = []  # those of withheld text
-        self._withholds = False
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """One event for each link and the text around it."""
-        citations = self._citations
-        if OPEN not in text and not self._withholds:
-            citations.passed.append(text)
+        if not self._withheld and self._citations.add_plain(text):
             return super().delta(text, logprobs)
         self._withheld += logprobs
-        events = self._cited(citations.push(text))
-        self._withholds = bool(citations.pending or self._withheld)
-        return events
+        return self._cited(self._citations.push(text))
 
     def close(self, status: Status) -> list[WireEvent]:
         """The events with withheld text, then those of any message."""

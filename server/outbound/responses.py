@@ -70,6 +70,7 @@ class ResponsesOutbound:
         self.results_by_item_id: dict[str, Message] = {}
         """The results of hosted calls, by the id of the item that shows each."""
         self._created = created
+        self._is_queued = created["status"] == "queued"
         self._plan = plan
         self._hide_reasoning = hide_reasoning
         self._show_ids = show_ids
@@ -104,11 +105,11 @@ class ResponsesOutbound:
             {"type": "response.created", "response": self._created},
             {"type": f"response.{status}", "response": self._created},
         ]
-        return self._number(events if status == "queued" else [*events, *self._opening()])
+        return self._number(events if self._is_queued else [*events, *self._opening()])
 
     def push(self, event: TurnEvent) -> list[WireEvent]:
         """An item's events, or the response's last event. The first call ends `queued`."""
-        if self._created["status"] == "queued":
+        if self._is_queued:
             first = [self._leave_queue(), *self._opening()]
             return self._number([*first, *self._events(event)])
         return self._number(self._events(event))
@@ -137,6 +138,7 @@ class ResponsesOutbound:
         )
 
     def _leave_queue(self) -> WireEvent:
+        self._is_queued = False
         self._created = {**self._created, "status": "in_progress"}
         return {"type": "response.in_progress", "response": self._created}
 

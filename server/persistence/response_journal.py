@@ -171,17 +171,19 @@ class _Recording:
         Returns whether `catch_up` must be awaited, with the same arguments; usually it need not.
         Raises the error of the background task.
         """
-        self._raise_failure()
         log = self._log
-        log.events += events
         is_last = events[-1]["type"] in TERMINAL_EVENTS
+        if not isinstance(self._background, _Appending):
+            self._raise_failure()
+            if not is_last:
+                self._start_appending(show)
+        log.events += events
         if not self._store_first:
-            log.show_to(len(log.events) - is_last, show)
-        if not is_last and isinstance(self._background, _Idle):
-            attempted = asyncio.Event()
-            task = asyncio.create_task(self._append_waiting(attempted, show))
-            self._background = _Appending(task, attempted)
-        return is_last or log.waiting > MOST_WAITING
+            # All events before these were shown.
+            shown = events[:-1] if is_last else events
+            log.shown += len(shown)
+            show(shown)
+        return is_last or len(log.events) - log.stored > MOST_WAITING
 
     async def catch_up(self, events: Sequence[WireEvent], show: Show) -> None:
         """Wait until few events wait for the store, or after the terminal one, until it is stored.
@@ -205,6 +207,11 @@ class _Recording:
     def _raise_failure(self) -> None:
         if isinstance(self._background, _AppendFailed):
             raise self._background.error
+
+    def _start_appending(self, show: Show) -> None:
+        attempted = asyncio.Event()
+        task = asyncio.create_task(self._append_waiting(attempted, show))
+        self._background = _Appending(task, attempted)
 
     def _stop_appending(self) -> None:
         if isinstance(self._background, _Appending):

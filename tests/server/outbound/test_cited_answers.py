@@ -129,3 +129,11 @@ def test_without_citations_markers_stay() -> None:
     (part,) = fold(play(out, [*message(TEXT), END]))["output"][0]["content"]
     assert (part["text"], part["annotations"]) == (TEXT, [])
     assert ChatOutbound(SHARED, plan()).dropped_citations == 0
+
+
+def test_ranges_in_chat_count_the_message_before() -> None:
+    split = [*message("First, a preamble."), *message("So【1†L1】."), END]
+    (choice,) = fold_chat(play(chat(), split))["choices"]
+    shown = choice["message"]
+    (link,) = (each["url_citation"] for each in shown["annotations"])
+    assert shown["content"][link["start_index"] : link["end_index"]] == ONE
