@@ -13,7 +13,7 @@ GROUP = "gpt_oss_server.backends"
 
 _REMOTE = "adapters.http.backends"
 _BUILT_IN = (
-    EntryPoint("transformers", "adapters.local.backend:LocalBackend", GROUP),
+    EntryPoint("transformers", "adapters.local.opening:LocalBackend", GROUP),
     EntryPoint("vllm", "adapters.vllm.backend:VLLMBackend", GROUP),
     EntryPoint("vllm-http", f"{_REMOTE}:open_vllm", GROUP),
     EntryPoint("sglang", f"{_REMOTE}:open_sglang", GROUP),

@@ -1,0 +1,109 @@
+"""Imports transformers without parts of it and of torch that this backend never uses.
+
+These are a third of the processor time that the imports take, and 100 MB of memory:
+
+- torch's compiler, dynamo. transformers only marks functions for it. Nothing here is compiled.
+- Tensors that are distributed over processes. The backend has one process.
+- scipy, if it is installed. transformers uses it to train detectors of objects.
+
+All of them can still be imported and used afterwards.
+"""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, TypeVar
+
+_COMPILER = "torch._dynamo"
+_MODELS = "transformers.modeling_utils"
+_UNUSED = ("is_torch_distributed_available", "is_scipy_available")
+"""transformers' functions that return whether it can use something."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@contextmanager
+def lean_imports() -> Iterator[None]:
+    """A context for the first import of transformers' models.
+
+    From then on, transformers in this process works as it does where scipy and torch.distributed
+    are not installed. Functions that it marks for the compiler in this context are not marked.
+    Does nothing if the models or the compiler are imported already.
+    """
+    if _MODELS in sys.modules or _COMPILER in sys.modules:
+        yield
+        return
+    with _compiler_replaced():
+        _hide_unused()
+        yield
+
+
+def _hide_unused() -> None:
+    utils = importlib.import_module("transformers.utils")
+    for module in (utils, utils.import_utils):
+        for name in _UNUSED:
+            if hasattr(module, name):
+                setattr(module, name, _unavailable)
+
+
+def _unavailable() -> bool:
+    return False
+
+
+class _Compiler(ModuleType):
+    """Stands for `torch._dynamo` and has the functions that mark others, without effect.
+
+    Its submodules are the real ones. Any other use of it imports the compiler.
+    """
+
+    def disable(
+        self, function: Function | None = None, recursive: bool = True, **_: Any
+    ) -> Function | Callable[[Function], Function]:
+        return _marked if function is None else function
+
+    def allow_in_graph(self, function: Function) -> Function:
+        return function
+
+    def assume_constant_result(self, function: Function) -> Function:
+        return function
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _remove(self)
+        return getattr(importlib.import_module(_COMPILER), name)
+
+
+def _marked(function: Function) -> Function:
+    return function
+
+
+@contextmanager
+def _compiler_replaced() -> Iterator[None]:
+    import torch
+
+    spec = importlib.util.find_spec(_COMPILER)
+    if spec is None:  # a later torch may have another compiler
+        yield
+        return
+    compiler = _Compiler(_COMPILER)
+    compiler.__path__ = list(spec.submodule_search_locations or ())
+    sys.modules[_COMPILER] = compiler
+    torch._dynamo = compiler  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        _remove(compiler)
+
+
+def _remove(compiler: ModuleType) -> None:
+    """Let the next import of the compiler find the real one."""
+    import torch
+
+    if sys.modules.get(_COMPILER) is compiler:
+        del sys.modules[_COMPILER]
+    if vars(torch).get("_dynamo") is compiler:
+        del torch._dynamo
