@@ -34,7 +34,8 @@ from benchmarks.library import figures
 from benchmarks.library.clients import post
 from server.app import create_app
 from server.commands.backends import open_backend
-from server.commands.serve import new_event_loop, reduce_garbage_collections
+from server.commands.garbage import reduce_garbage_collections
+from server.commands.serve import new_event_loop
 from server.http.protocol import Config
 from server.settings import Settings
 

@@ -33,6 +33,7 @@ from adapters.local.chunks import ChunkSize, bound_chunks
 from adapters.local.decode_graphs import DecodeGraphs, capture_on
 from adapters.local.device import current
 from adapters.local.forced import append_after_update, split_decoding_requests
+from adapters.local.imports import without_compiler
 from adapters.local.memory import release_pages
 from adapters.local.options import Options
 from adapters.local.output_layer import keep_needed_logits
@@ -65,7 +66,7 @@ class Engine:
         self._reported = False
         self._test_rows: list[Row] = []
         self._step = Step(self._batch, self._report)
-        with current(model.device):
+        with current(model.device), without_compiler(model.device.type):
             self._manager = self._make_manager(model, options)
             self._warm_up()
         self.context_length = min(

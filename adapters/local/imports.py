@@ -2,7 +2,8 @@
 
 These are a third of the processor time that the imports take, and 100 MB of memory:
 
-- torch's compiler, dynamo. transformers only marks functions for it. Nothing here is compiled.
+- torch's compiler, dynamo. transformers and torch only mark functions for it, while they are
+  imported or first called. Nothing here is compiled.
 - Tensors that are distributed over processes. The backend has one process.
 - scipy, if it is installed. transformers uses it to train detectors of objects.
 
@@ -13,7 +14,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -41,6 +42,35 @@ def lean_imports() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def without_compiler(device_type: str) -> Iterator[None]:
+    """A context in which functions and tensors are not marked for the compiler.
+
+    Otherwise the first mark imports it. Does nothing if it is imported already, and for another
+    device than a CPU: kernels of GPUs may need it.
+    """
+    with _compiler_replaced() if device_type == "cpu" else nullcontext():
+        yield
+
+
+@contextmanager
+def _compiler_replaced() -> Iterator[None]:
+    import torch
+
+    spec = importlib.util.find_spec(_COMPILER) if _COMPILER not in sys.modules else None
+    if spec is None:
+        yield
+        return
+    compiler = _Compiler(_COMPILER)
+    compiler.__path__ = list(spec.submodule_search_locations or ())
+    sys.modules[_COMPILER] = compiler
+    torch._dynamo = compiler  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        _remove(compiler)
+
+
 def _hide_unused() -> None:
     utils = importlib.import_module("transformers.utils")
     for module in (utils, utils.import_utils):
@@ -54,7 +84,7 @@ def _unavailable() -> bool:
 
 
 class _Compiler(ModuleType):
-    """Stands for `torch._dynamo` and has the functions that mark others, without effect.
+    """Stands for `torch._dynamo` and has its functions that mark something, without effect.
 
     Its submodules are the real ones. Any other use of it imports the compiler.
     """
@@ -70,6 +100,9 @@ class _Compiler(ModuleType):
     def assume_constant_result(self, function: Function) -> Function:
         return function
 
+    def mark_static_address(self, tensor: object, guard: bool = False) -> None:
+        return
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -79,24 +112,6 @@ class _Compiler(ModuleType):
 
 def _marked(function: Function) -> Function:
     return function
-
-
-@contextmanager
-def _compiler_replaced() -> Iterator[None]:
-    import torch
-
-    spec = importlib.util.find_spec(_COMPILER)
-    if spec is None:  # a later torch may have another compiler
-        yield
-        return
-    compiler = _Compiler(_COMPILER)
-    compiler.__path__ = list(spec.submodule_search_locations or ())
-    sys.modules[_COMPILER] = compiler
-    torch._dynamo = compiler  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        _remove(compiler)
 
 
 def _remove(compiler: ModuleType) -> None:

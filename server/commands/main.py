@@ -43,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve(**options: Any) -> None:
+    from server.commands.garbage import collect_seldom
+
+    collect_seldom()
     settings = _settings(options)
 
     from server.commands.serve import CannotServe, serve

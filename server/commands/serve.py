@@ -1,7 +1,6 @@
 """The command `serve`: binds the port, loads the model, serves, drains and stops."""
 
 import asyncio
-import gc
 import logging
 import resource
 import signal
@@ -21,6 +20,7 @@ from adapters.base import Backend
 from adapters.errors import BackendError, EngineDied
 from server.app import create_app
 from server.commands.backends import open_backend
+from server.commands.garbage import exclude_from_collections, reduce_garbage_collections
 from server.commands.stores import open_store
 from server.context import Context
 from server.http.protocol import Config
@@ -36,10 +36,6 @@ logger = logging.getLogger(__name__)
 OUR_PACKAGES = ("adapters", "demo", "harmony", "server")
 THREADS = 128
 """More than cores, because threads also wait for the sandbox that compiles grammars."""
-
-COLLECT_AFTER = 50_000
-"""Objects allocated and not freed before a garbage collection. With 700, the default, collections
-took 8 % of this process's time with 64 streams through vLLM."""
 
 GRACE_SECONDS = 1.0
 """How long clients may read the end of their answers after these were cancelled."""
@@ -83,6 +79,7 @@ def serve(settings: Settings) -> None:
             _require_key(settings, listener)
             _raise_open_file_limit(settings.max_connections)
             backend = open_backend(settings, Progress())
+            exclude_from_collections()  # what was imported, before the model loads
             store = _open_store(settings)
             with ExitStack() as opened:
                 opened.callback(lambda: runner.run(store.stop()))
@@ -150,17 +147,6 @@ def _listen(
         return
     if server.death is not None:
         raise server.death
-
-
-def reduce_garbage_collections() -> None:
-    """Exclude the objects that are loaded by now from garbage collections, and collect seldom.
-
-    With transformers these are about 450,000 objects, and a collection would pause the process for
-    a quarter of a second. Answers make no reference cycles.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
 
 
 class Server(uvicorn.Server):
