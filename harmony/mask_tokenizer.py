@@ -1,15 +1,37 @@
 """The vocabulary in the form in which llguidance computes masks."""
 
+from collections.abc import Sequence
 from functools import cache
 
-from llguidance import LLTokenizer
-from llguidance.tiktoken import lltokenizer_from_encoding
+from llguidance import LLTokenizer, TokenizerWrapper
 
-from harmony.tokenizer import encoding
-from harmony.vocab import ENDOFTEXT, VOCAB_SIZE
+from harmony.tokenizer import encode
+from harmony.vocab import ENDOFTEXT, SPECIAL_TOKENS, VOCAB_SIZE, token_bytes
+
+_CONTROL = b"\xff"
+"""llguidance's prefix for the names of control tokens, which never match text."""
+
+
+class _Vocabulary:
+    """What llguidance needs to know about the tokens. It encodes text with this project's encoder,
+    where its own tokenizer would be a second copy of it, of 45 MB."""
+
+    eos_token_id = ENDOFTEXT
+    bos_token_id = None
+
+    def __init__(self) -> None:
+        names = {token: name.encode() for name, token in SPECIAL_TOKENS.items()}
+        self.tokens: Sequence[bytes] = [
+            _CONTROL + names[token] if token in names else content
+            for token, content in enumerate(token_bytes())
+        ]
+        self.special_token_ids = sorted(SPECIAL_TOKENS.values())
+
+    def __call__(self, text: str) -> list[int]:
+        return encode(text)
 
 
 @cache
 def mask_tokenizer() -> LLTokenizer:
     """The tokenizer of this process. Cached, because building it takes seconds."""
-    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+    return LLTokenizer(TokenizerWrapper(_Vocabulary()), n_vocab=VOCAB_SIZE)

@@ -18,6 +18,7 @@ from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine import Engine
 from adapters.local.loading import load
+from adapters.local.memory import release_freed
 from adapters.local.options import parse_options
 from adapters.local.row import Row, Sampled
 
@@ -52,6 +53,7 @@ class LocalBackend:
             if not tokenizer.cancel():
                 tokenizer.exception()  # mark it as retrieved; a request with a grammar gets it
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
+        release_freed()  # what loading needed
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:
         def progress(stage: str, done: float) -> None:

@@ -9,6 +9,16 @@ from torch import Tensor
 _MADV_DONTNEED = 4
 
 
+def release_freed() -> None:
+    """Return memory that was freed, and is kept for later allocations, to the system.
+
+    Does nothing outside of glibc, whose malloc_trim has this effect.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
+
+
 def release_pages(tensor: Tensor) -> None:
     """Return the memory of a contiguous `tensor` on a CPU to the system, which provides it again.
 
