@@ -5,7 +5,8 @@
 The server runs with the demo checkpoint, which is written before. Each round starts it anew. The
 output has the medians of:
 
-- the seconds from the start of the process to the first successful GET /ready;
+- the seconds from the start of the process to the first successful GET /ready, the processor
+  seconds until then, and their ratio to those of `import torch`, which other load changes less;
 - the seconds of the first request after it, and of later ones (their median), 60 tokens each;
 - the resident memory of the server's processes after the start, and after 16 requests at once;
 - the ratio of the seconds of a request while other processes use all cores, to those without them.
@@ -15,11 +16,14 @@ import argparse
 import asyncio
 import multiprocessing
 import os
+import resource
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from benchmarks.library import figures
 from benchmarks.library.clients import post
@@ -69,6 +73,20 @@ def busy() -> Iterator[None]:
             process.join()
 
 
+def processor_seconds(pid: int) -> float:
+    """What a process has used, its ended threads included, without its children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def imports_of_torch() -> float:
+    """The processor seconds of a program that imports torch."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def measure(tokens: int) -> figures.Figures:
     """One life of a server."""
     port = free_port()
@@ -77,9 +95,12 @@ def measure(tokens: int) -> figures.Figures:
         *("--served-model-name", "model", "--port", str(port), "--store", "memory"),
     ]
     LOGS.mkdir(parents=True, exist_ok=True)
+    torch = imports_of_torch()
     began = time.perf_counter()
     with running(command, f"http://127.0.0.1:{port}/ready", LOGS / "lifetime.log") as process:
         found = {"start, s": time.perf_counter() - began}
+        found["start, processor s"] = processor_seconds(process.pid)
+        found["start / import torch, processor"] = found["start, processor s"] / torch
         idle = process.memory
         found["first request, s"] = request(port, tokens)
         later = [request(port, tokens) for _ in range(LATER)]
@@ -104,7 +125,7 @@ def main() -> None:
     results = [measure(options.tokens) for _ in range(options.rounds)]
     found = {name: statistics.median(one[name] for one in results) for name in results[0]}
     for name, value in found.items():
-        print(f"{name:28} {value:9.2f}")
+        print(f"{name:32} {value:9.2f}")
     figures.write(found, options.json)
 
 

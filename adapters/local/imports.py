@@ -64,7 +64,7 @@ def _compiler_replaced() -> Iterator[None]:
     compiler = _Compiler(_COMPILER)
     compiler.__path__ = list(spec.submodule_search_locations or ())
     sys.modules[_COMPILER] = compiler
-    torch._dynamo = compiler  # type: ignore[assignment]
+    torch._dynamo = compiler
     try:
         yield
     finally:

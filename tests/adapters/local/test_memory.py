@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from adapters.local.memory import release_pages
+from adapters.local.memory import release_freed, release_pages
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="memory is released on Linux only")
 MIB = 2**20
@@ -72,3 +72,15 @@ def test_other_systems_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.ones(MIB)
     release_pages(tensor)
     assert tensor.bool().all()
+
+
+@linux_only
+def test_freed_memory_is_returned() -> None:
+    # Blocks below the size from which the allocator maps memory of its own, the last one in use.
+    blocks = [torch.ones(64 * 1024, dtype=torch.uint8) for _ in range(512)]
+    last = blocks.pop()
+    del blocks
+    before = int(Path("/proc/self/statm").read_text().split()[1])
+    release_freed()
+    assert int(Path("/proc/self/statm").read_text().split()[1]) <= before
+    assert last.all()

@@ -1,0 +1,131 @@
+"""Each test runs its program in a new process: imports last as long as the process."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+UNUSED = "('torch._dynamo', 'torch.distributed.tensor', 'scipy', 'sympy')"
+
+
+def run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_backend_imports_nothing_that_it_does_not_use() -> None:
+    program = f"""
+import sys
+import adapters.local.opening
+print([name for name in {UNUSED} if name in sys.modules])
+"""
+    assert run(program) == "[]"
+
+
+def test_loading_and_the_first_steps_do_not_import_the_compiler(
+    make_tiny: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    program = f"""
+import asyncio, sys
+from adapters.base import BackendConfig
+from adapters.local.opening import LocalBackend
+from harmony.mask_tokenizer import mask_tokenizer
+
+async def main():
+    backend = LocalBackend(
+        BackendConfig({str(make_tiny(tmp_path))!r}, {{"device": "cpu"}}, list, str, mask_tokenizer)
+    )
+    await backend.start()
+    await backend.stop()
+
+asyncio.run(main())
+print([name for name in {UNUSED}[:3] if name in sys.modules])
+"""
+    assert run(program) == "[]"
+
+
+def test_the_compiler_works_after_the_backend_is_imported() -> None:
+    program = """
+import adapters.local.opening
+import torch
+compiled = torch.compile(lambda x: torch.vmap(lambda row: row + 1)(x) * 2, backend="eager")
+print(compiled(torch.ones(2)).tolist(), torch._dynamo.__file__ is not None)
+"""
+    assert run(program) == "[4.0, 4.0] True"
+
+
+def test_a_compiler_that_is_imported_already_is_used() -> None:
+    program = """
+import sys
+import torch._dynamo
+real = sys.modules["torch._dynamo"]
+from adapters.local.imports import lean_imports, without_compiler
+with lean_imports(), without_compiler("cpu"):
+    print(sys.modules["torch._dynamo"] is real and torch._dynamo is real)
+print(sys.modules["torch._dynamo"] is real)
+"""
+    assert run(program) == "True\nTrue"
+
+
+def test_functions_and_tensors_are_not_marked_on_a_cpu() -> None:
+    program = """
+import sys
+import torch
+from adapters.local.imports import without_compiler
+with without_compiler("cpu"):
+    @torch.compiler.disable
+    def first(): return 1
+    @torch.compiler.disable(recursive=False)
+    def second(): return 2
+    @torch._dynamo.allow_in_graph
+    def third(): return 3
+    @torch._dynamo.assume_constant_result
+    def fourth(): return 4
+    torch._dynamo.mark_static_address(torch.ones(1))
+print(first() + second() + third() + fourth(), "torch._dynamo" in sys.modules)
+"""
+    assert run(program) == "10 False"
+
+
+def test_any_other_use_of_the_compiler_imports_it() -> None:
+    program = """
+import sys
+import torch
+from adapters.local.imports import without_compiler
+with without_compiler("cpu"):
+    compiler = torch._dynamo
+    print(hasattr(compiler, "__wrapped__"), compiler.config is not None)
+print(sys.modules["torch._dynamo"] is torch._dynamo is not compiler)
+"""
+    assert run(program) == "False True\nTrue"
+
+
+def test_the_compiler_is_there_for_other_devices() -> None:
+    program = """
+import torch
+from adapters.local.imports import without_compiler
+with without_compiler("cuda"):
+    print(torch._dynamo.__file__ is not None)
+"""
+    assert run(program) == "True"
+
+
+def test_a_torch_without_compiler_is_left_alone() -> None:
+    program = """
+import sys
+import torch
+import adapters.local.imports as imports
+imports._COMPILER = "torch.no_such_compiler"
+with imports.without_compiler("cpu"):
+    print("torch._dynamo" in sys.modules or "torch.no_such_compiler" in sys.modules)
+"""
+    assert run(program) == "False"

@@ -1,0 +1,63 @@
+import json
+import random
+
+import numpy as np
+import pytest
+from llguidance import LLMatcher, LLTokenizer
+from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+from llguidance.tiktoken import lltokenizer_from_encoding
+
+from harmony.mask_tokenizer import mask_tokenizer
+from harmony.tokenizer import encode, encoding
+from harmony.vocab import ENDOFTEXT, SPECIAL_TOKENS, VOCAB_SIZE
+
+TEXTS = ("Hello", '{"key": 12}\n', "\u4f60\u597d\r\n\n", "<|end|>", " " * 70)
+
+
+@pytest.fixture(scope="module")
+def reference() -> LLTokenizer:
+    """What llguidance itself makes of the encoding."""
+    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+
+
+def test_each_token_is_that_of_the_encoding(reference: LLTokenizer) -> None:
+    tokenizer = mask_tokenizer()
+    assert tokenizer.vocab_size == reference.vocab_size == VOCAB_SIZE
+    assert tokenizer.eos_token == reference.eos_token
+    for token in range(VOCAB_SIZE):
+        assert tokenizer.dbg_tokens([token]) == reference.dbg_tokens([token])
+    for token in SPECIAL_TOKENS.values():
+        assert tokenizer.is_special_token(token)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_becomes_the_tokens_of_the_encoder(text: str) -> None:
+    assert mask_tokenizer().is_canonical
+    assert mask_tokenizer().tokenize_str(text) == encode(text)
+
+
+def test_masks_and_forced_tokens_are_those_of_the_encoding(reference: LLTokenizer) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"first_name": {"type": "string"}, "is_open": {"type": "boolean"}},
+        "required": ["first_name", "is_open"],
+        "additionalProperties": False,
+    }
+    grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema))
+    matchers = [LLMatcher(tokenizer, grammar) for tokenizer in (mask_tokenizer(), reference)]
+    choice = random.Random(0)
+    for _ in range(40):
+        if matchers[0].is_stopped():
+            break
+        masks = []
+        for matcher in matchers:
+            mask = allocate_token_bitmask(1, VOCAB_SIZE)
+            fill_next_token_bitmask(matcher, mask)
+            masks.append(mask)
+        assert np.array_equal(*masks)
+        forced = [matcher.compute_ff_tokens() for matcher in matchers]
+        assert forced[0] == forced[1]
+        bits = np.unpackbits(masks[0].view(np.uint8).ravel(), bitorder="little")
+        token = forced[0][0] if forced[0] else int(choice.choice(np.flatnonzero(bits)))
+        for matcher in matchers:
+            matcher.consume_token(token)
