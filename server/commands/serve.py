@@ -28,7 +28,9 @@ from server.inbound.grammar_sandbox import shared
 from server.settings import Settings
 from server.store.responses.base import Store, StoreDamaged, StoreUnavailable
 from server.tools.python.opening import open_sandbox
+from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import PythonSandbox
+from server.tools.python.tool import NAME as PYTHON
 from server.tools.toolbox import Toolbox
 
 logger = logging.getLogger(__name__)
@@ -80,19 +82,28 @@ def serve(settings: Settings) -> None:
             _raise_open_file_limit(settings.max_connections)
             backend = open_backend(settings, Progress())
             exclude_from_collections()  # what was imported, before the model loads
-            store = _open_store(settings)
+            store, sandbox = _open_store(settings), _open_sandbox(settings)
             with ExitStack() as opened:
                 opened.callback(lambda: runner.run(store.stop()))
                 runner.run(store.start())
                 opened.callback(lambda: runner.run(backend.stop()))
-                runner.run(backend.start())
-                _listen(runner, settings, backend, store, listener)
+                opened.callback(lambda: runner.run(sandbox.stop()))
+                runner.run(_start(settings, backend, sandbox))
+                _listen(runner, settings, backend, store, sandbox, listener)
         except BackendError as error:
             raise CannotServe(str(error)) from error
         except StoreDamaged as error:
             raise CannotServe(f"cannot open the store: {error.advice}") from error
         except StoreUnavailable as error:
             raise CannotServe(f"cannot open the store: {error.__cause__}") from error
+
+
+async def _start(settings: Settings, backend: Backend, sandbox: PythonSandbox) -> None:
+    """Start the backend. A sandbox of this machine starts its first process while a model loads."""
+    names = settings.hosted_tool_names
+    if isinstance(sandbox, ProcessSandbox) and (names is None or PYTHON in names):
+        sandbox.start_soon()  # the tool waits for it
+    await backend.start()
 
 
 def _open_sandbox(settings: Settings) -> PythonSandbox:
@@ -116,9 +127,10 @@ def _listen(
     settings: Settings,
     backend: Backend,
     store: Store,
+    sandbox: PythonSandbox,
     listener: socket.socket,
 ) -> None:
-    app = create_app(settings, backend, store, sandbox=_open_sandbox(settings))
+    app = create_app(settings, backend, store, sandbox=sandbox)
     config = Config(
         app,
         settings.limits,

@@ -94,6 +94,7 @@ class ProcessSandbox:
         self._problem: str | None = "it has not been started"
         self._sessions: dict[str, _Session] = {}
         self._warm: _Session | None = None
+        self._starts: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         cores = usable_cores()
@@ -111,7 +112,16 @@ class ProcessSandbox:
         return self._report
 
     async def start(self) -> None:
-        """Probe the layers and start the first process."""
+        """Probe the layers and start the first process. Waits for a start that is under way."""
+        await asyncio.shield(self.start_soon())
+
+    def start_soon(self) -> asyncio.Task[None]:
+        """Begin to start, as `start` does, and return at once. Safe to call twice."""
+        if self._starts is None:
+            self._starts = asyncio.create_task(self._start())
+        return self._starts
+
+    async def _start(self) -> None:
         found = await asyncio.to_thread(probe)
         self._report, self._problem = found.report, None
         if self._given is None:
@@ -131,8 +141,8 @@ class ProcessSandbox:
     async def stop(self) -> None:
         """End all sessions' processes. Safe to call twice. Folders stay."""
         self._problem = "it has been stopped"
-        for task in (self._watching, self._warming):
-            if task is not None:
+        for task in (self._starts, self._watching, self._warming):
+            if task is not None and not task.done():
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task

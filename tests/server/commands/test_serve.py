@@ -29,6 +29,7 @@ from server.commands.serve import (
     Server,
     _bind,
     _listen,
+    _open_sandbox,
     _raise_open_file_limit,
     _url,
     serve,
@@ -218,7 +219,7 @@ def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
         with _bind("127.0.0.1", port) as other:
             other.listen()
             with pytest.raises(CannotServe, match=f":{port}: Address already in use"):
-                _listen(runner, settings, engine, MemoryStore(), ours)
+                _listen(runner, settings, engine, MemoryStore(), _open_sandbox(settings), ours)
 
 
 def test_a_host_that_is_none_is_one_line(start: Start) -> None:

@@ -211,6 +211,44 @@ async def test_a_cancelled_cell_gets_its_process_whole_or_not_at_all(
     assert text_of(await cell(sandbox, "a", "2")) == "2\n"
 
 
+async def test_a_start_that_is_under_way_is_not_begun_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes, probe = [], module.probe
+
+    def counted_probe() -> Any:
+        probes.append(1)
+        return probe()
+
+    monkeypatch.setattr(module, "probe", counted_probe)
+    sandbox = ProcessSandbox(root)
+    sandbox.start_soon()
+    await asyncio.gather(sandbox.start(), sandbox.start())
+    await sandbox.stop()
+    assert probes == [1]
+
+
+async def test_a_sandbox_that_stops_while_it_starts_leaves_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = set(processes_below(os.getpid()))
+    spawned, spawn = asyncio.Event(), live._start_guard
+
+    async def noted_spawn(*arguments: Any) -> Any:
+        spawned.set()
+        return await spawn(*arguments)
+
+    monkeypatch.setattr(live, "_start_guard", noted_spawn)
+    sandbox = ProcessSandbox(root)
+    starting = sandbox.start_soon()
+    await asyncio.wait(
+        {starting, asyncio.create_task(spawned.wait())}, return_when="FIRST_COMPLETED"
+    )
+    await sandbox.stop()
+    assert [pid for pid in processes_below(os.getpid()) if runs(pid) and pid not in others] == []
+    assert {path.name for path in root.glob("*")} <= {"names"}
+
+
 async def test_a_process_that_starts_while_the_sandbox_stops_ends(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
