@@ -21,7 +21,7 @@ from server.tools.python import folder, live
 from server.tools.python import process as module
 from server.tools.python.confinement import command, landlock
 from server.tools.python.confinement.command import Layers
-from server.tools.python.confinement.probe import Probe
+from server.tools.python.confinement.probe import Probe, probe
 from server.tools.python.process import RESTARTED, ProcessSandbox
 from server.tools.python.process_limits import environment
 from server.tools.python.sandbox import (
@@ -66,7 +66,7 @@ async def begun(sandbox: ProcessSandbox) -> None:
 
 
 def names_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    return {path.name for path in folder.glob("*")}
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ async def test_a_cancelled_cell_gets_its_process_whole_or_not_at_all(
 async def test_a_start_that_is_under_way_is_not_begun_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    probes, probe = [], module.probe
+    probes = []
 
     def counted_probe() -> Any:
         probes.append(1)
@@ -246,7 +246,7 @@ async def test_a_sandbox_that_stops_while_it_starts_leaves_nothing(
     )
     await sandbox.stop()
     assert [pid for pid in processes_below(os.getpid()) if runs(pid) and pid not in others] == []
-    assert {path.name for path in root.glob("*")} <= {"names"}
+    assert names_in(root) <= {"names"}
 
 
 async def test_a_process_that_starts_while_the_sandbox_stops_ends(
