@@ -148,8 +148,13 @@ def _on_cpu(
     band = None if window is None else _band(window, query.dtype)
     by_products = products.are_faster(query.dtype)
     starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
+    done: set[int] = set()
+    if by_products:
+        done = _decoded(query, key, value, starts_q, starts_k, scaling, out, lse)
     parts: Iterable[Part]
     for place in range(len(starts_q) - 1):
+        if place in done:
+            continue
         first, last = starts_q[place], starts_q[place + 1]
         keys = slice(starts_k[place], starts_k[place + 1])
         states = (query[first:last], key[keys], value[keys])
@@ -166,6 +171,29 @@ def _on_cpu(
             out[first + begin : first + end] = part
             lse[:, first + begin : first + end] = part_lse
     return out, lse
+
+
+def _decoded(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    starts_q: list[int],
+    starts_k: list[int],
+    scaling: float,
+    out: Tensor,
+    lse: Tensor,
+) -> set[int]:
+    """Write the results of sequences with one query to `out` and `lse`; the places of those."""
+    single = [place for place, count in enumerate(starts_q[1:]) if count - starts_q[place] == 1]
+    spans = [(starts_k[place], starts_k[place + 1]) for place in single]
+    done: set[int] = set()
+    for group in products.decoding_groups([end - start for start, end in spans]):
+        rows = [starts_q[single[member]] for member in group]
+        out[rows], lse[:, rows] = products.one_query(
+            query[rows], key, value, [spans[member] for member in group], scaling
+        )
+        done.update(single[member] for member in group)
+    return done
 
 
 def _full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given
@@ -102,7 +104,7 @@ def test_sequences_of_one_step_are_separate(
 ) -> None:
     """Decoding, short and long sequences in one step, on CPUs of both kinds."""
     monkeypatch.setattr(products, "are_faster", lambda dtype: faster)
-    shapes = [(1, 100), (600, 127), (5, 90), (16, 1), (513, 0)]
+    shapes = [(1, 100), (600, 127), (5, 90), (1, 127), (16, 1), (513, 0), (1, 0)]
     cases = [case(queries, past, 4, 2, 64) for queries, past in shapes]
     tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
     ends_q = torch.tensor([0, *(queries for queries, _ in shapes)]).cumsum(0).int()
@@ -113,6 +115,47 @@ def test_sequences_of_one_step_are_separate(
     )
     expected = plain(*tensors.values(), ends_q, ends_k, SCALING, window, sinks)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@given(
+    counts=st.lists(st.integers(1, 700), min_size=1, max_size=5),
+    key_heads=st.integers(1, 3),
+    groups=st.integers(1, 3),
+)
+def test_one_query_each_follows_the_definition(
+    counts: list[int], key_heads: int, groups: int
+) -> None:
+    cases = [case(1, count - 1, key_heads, groups, 8) for count in counts]
+    tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
+    ends = torch.tensor([0, *counts]).cumsum(0)
+    sinks = cases[0]["sinks"]
+    spans = list(pairwise(ends.tolist()))
+    out, lse = products.one_query(*tensors.values(), spans, SCALING)
+    expected = plain(*tensors.values(), torch.arange(len(counts) + 1), ends, SCALING, None, sinks)
+    torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("scale", "error"), [(1.0, 0.02), (8.0, 0.05), (20.0, 0.05)])
+def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, error: float) -> None:
+    tensors = {name: one.bfloat16() for name, one in case(1, 1700, 4, 2, 64, scale).items()}
+    sinks = tensors.pop("sinks")
+    out, lse = products.one_query(*tensors.values(), [(0, 1701)], SCALING)
+    expected = by_definition(**tensors, sinks=sinks)
+    torch.testing.assert_close(with_sinks(out, lse, sinks).float(), expected, atol=error, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "groups"),
+    [
+        ([], []),
+        ([100], []),
+        ([129], [[0]]),
+        ([512, 513], [[1], [0]]),
+        ([9, 2000, 500, 1000, 1], [[1], [3], [0, 2, 4]]),
+    ],
+)
+def test_short_sequences_are_decoded_together(counts: list[int], groups: list[list[int]]) -> None:
+    assert products.decoding_groups(counts) == groups
 
 
 def test_only_bfloat16_can_be_faster() -> None:
