@@ -34,10 +34,13 @@ from typing import Any
 
 import psutil
 
+from server.commands.backends import SPIN_COUNT
+
 ROOT = Path(__file__).parents[1]
 PYTHON_OF_VLLM = ROOT / ".venv-vllm/bin/python"
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
+    "GOMP_SPINCOUNT": SPIN_COUNT,
     "OMP_WAIT_POLICY": "passive",  # engines that wait take no processor time from the others
     "PYTHONPATH": str(ROOT),
     "VLLM_CPU_KVCACHE_SPACE": "2",

@@ -12,14 +12,19 @@ open_backend(Settings(backend="transformers", model="nowhere"), lambda *_: None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="another OpenMP library")
-@pytest.mark.parametrize(("given", "policy"), [(None, "PASSIVE"), ("active", "ACTIVE")])
-def test_threads_of_torch_yield_while_they_wait(given: str | None, policy: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "policy", "spins"),
+    [(None, "PASSIVE", "20000"), ("passive", "PASSIVE", "0"), ("active", "ACTIVE", "")],
+)
+def test_threads_of_torch_yield_while_they_wait(given: str | None, policy: str, spins: str) -> None:
     """The OpenMP library shows what it has read when torch loads it."""
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    environment["OMP_DISPLAY_ENV"] = "true"
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    environment["OMP_DISPLAY_ENV"] = "verbose"
     if given is not None:
         environment["OMP_WAIT_POLICY"] = given
     done = subprocess.run(
         [sys.executable, "-c", OPEN], env=environment, capture_output=True, text=True, check=True
     )
     assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr
+    assert f"GOMP_SPINCOUNT = '{spins}" in done.stderr
