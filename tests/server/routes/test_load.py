@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from benchmarks.abuse.drawn import ENDPOINTS, FORMS, Drawn, all_places, draw
-from server.commands.serve import COLLECT_AFTER
+from server.commands.garbage import COLLECT_AFTER
 
 MOST_SECONDS = 0.25
 DRAWS = 25
