@@ -79,7 +79,7 @@ class BrowserTool:
 
     async def start(self) -> None:
         """Open the clients, and begin to index documents."""
-        await asyncio.to_thread(encode, "warm")  # the first call takes half a second
+        await asyncio.to_thread(encode, "warm")  # the first call loads the encoding
         self._fetcher = FetchClient(
             self._policy,
             proxy=self._options.proxy,
