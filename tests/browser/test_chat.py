@@ -251,7 +251,8 @@ def test_an_approval_is_answered_with_a_button(open_page: Any) -> None:
     requests = served(page, stream([item]))
     ask(page, "Remove it")
     expect(page.locator(".card")).to_contain_text("files · remove")
-    page.get_by_role("button", name="Approve").click()
+    with page.expect_response("**/v1/responses"):
+        page.get_by_role("button", name="Approve").click()
     expect(page.locator(".turn")).to_have_count(2)
     assert requests[1]["previous_response_id"] == "resp_1"
     assert requests[1]["input"] == [

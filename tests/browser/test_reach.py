@@ -27,8 +27,8 @@ def test_a_long_answer_is_rendered_in_few_requests(open_page: Any) -> None:
     """Blocks that wait share a request: it costs the server more than their tokens do."""
     page = open_page()
     ask(page, "Show me formulas")
-    expect(page.locator(".prose .plain")).to_have_count(0)
     expect(page.get_by_text("tokens in")).to_be_visible()
+    expect(page.locator(".prose .plain")).to_have_count(0)
     blocks = page.locator(".prose .block").count()
     names = 'performance.getEntriesByType("resource").map(({ name }) => name)'
     rendered = [name for name in page.evaluate(names) if name.endswith("playground/render")]

@@ -123,7 +123,7 @@ def test_code_runs_and_shows_its_output_and_its_figure(open_page: Any, equipped:
     expect(card.locator(".hl-nb")).to_have_text("print")
     expect(card).to_contain_text("42")
     expect(card.locator(".state")).to_have_text("completed")
-    assert card.locator("img").evaluate("image => image.naturalWidth") > 0
+    expect(card.locator("img")).not_to_have_js_property("naturalWidth", 0)
     expect(page.get_by_text("That is the figure.")).to_be_visible()
 
 
