@@ -86,9 +86,9 @@ def greedy(logits: Tensor) -> Tensor:
 def draw(logits: Tensor, warp: Warp, uniforms: Tensor, out: Tensor | None = None) -> Tensor:
     """One column for each row of `logits` [n, width], drawn by inverting the distribution.
 
-    uniforms: [n, 2] of float64 in [0, 1); the second number of a row is for a second draw. out:
-    memory for the probabilities, [n, width]; may be `logits` itself. Result: [n]; -1 for a row
-    with NaN, or with only -inf.
+    uniforms: [n, m] of float64 in [0, 1): a number for each draw of a row, should min_p,
+    top_k or top_p exclude what was drawn. out: memory for the probabilities, [n, width]; may be
+    `logits` itself. Result: [n]; -1 for a row with NaN, or with only -inf.
     """
     if warp.temperature is not None:
         # Subtract the maximum first, so that a tiny temperature overflows to -inf only.
@@ -103,10 +103,26 @@ def draw(logits: Tensor, warp: Warp, uniforms: Tensor, out: Tensor | None = None
     # from what remains.
     chosen = _invert(probs, uniforms[:, 0])
     for row in _excluded(probs, warp, chosen.tolist()):
-        alone = probs[row : row + 1]
-        _truncate(alone, warp.row(row))
-        chosen[row] = _invert(alone, uniforms[row : row + 1, 1])[0]
+        chosen[row] = _draw_again(probs[row : row + 1], warp.row(row), uniforms[row, 1:])
     return chosen
+
+
+def _draw_again(probs: Tensor, warp: Warp, uniforms: Tensor) -> Tensor:
+    """A column of one row [1, width], drawn until one remains; the last draw sorts the row."""
+    if not _needs_sort(warp):
+        for index in range(len(uniforms) - 1):
+            chosen = _invert(probs, uniforms[index : index + 1])
+            if not _excluded(probs, warp, chosen.tolist()):
+                return chosen[0]
+    _truncate(probs, warp)
+    return _invert(probs, uniforms[-1:])[0]
+
+
+def _needs_sort(warp: Warp) -> bool:
+    """Whether only a sort of a row can tell which columns remain: top_p of what top_k leaves."""
+    if warp.top_k is None or warp.top_p is None:
+        return False
+    return bool(warp.top_k.item()) and warp.top_p.item() < 1
 
 
 def _excluded(probs: Tensor, warp: Warp, columns: list[int]) -> list[int]:

@@ -17,6 +17,7 @@ from adapters.local.row import Row
 
 logger = logging.getLogger(__name__)
 
+_DRAWS = 6  # of one token, until one is not excluded; the last one takes a sort
 _ROWS_AT_ONCE = 32  # limits the size of copies of logits: 0.8 MB for each row
 
 Placed = tuple[int, Row]
@@ -229,7 +230,8 @@ def _choose(logits: Tensor, rows: list[Row], attempt: int, out: Tensor) -> list[
         chosen = sampling.greedy(logits)
     else:
         warp = sampling.warp_of([row.phase_state.params for row in rows], logits.device)
-        uniforms = [(row.uniform(attempt), row.uniform(attempt + 2)) for row in rows]
+        draws = _DRAWS if any(row.phase_state.truncates for row in rows) else 1
+        uniforms = [[row.uniform(attempt + 2 * n) for n in range(draws)] for row in rows]
         numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
         chosen = sampling.draw(logits, warp, numbers, out)
     columns: list[int] = chosen.tolist()
