@@ -26,8 +26,8 @@ def prompt(case: Case) -> list[int]:
 def sampled(turn: Turn) -> list[int]:
     """The ids that the model says in a turn, from after `<|start|>assistant` to the stop token.
 
-    Calls have the guide's header, `<|channel|>commentary to=functions.f <|constrain|>json`; those of
-    built-in tools `<|channel|>analysis to=python code`.
+    Calls have the guide's header, `<|channel|>commentary to=functions.f <|constrain|>json`; those
+    of built-in tools `<|channel|>analysis to=python code`.
     """
     ids: list[int] = []
     for message in turn.messages:
