@@ -37,7 +37,7 @@ help:
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make docs      write the generated parts of docs/, build the pages into build/docs"
 	@echo "make demo-train  train the demo model anew, or on from build/demo (hours on 2 cores)"
-	@echo "make demo-eval   measure the demo model (STATE=build/demo/state.pt: what was trained)"
+	@echo "make demo-eval   measure the demo model (STATE=build/demo/state.pt: what was trained; COUNT=24; URL=: a server)"
 	@echo "make lock      resolve pyproject.toml anew into constraints.txt"
 
 install: $(STAMP)
@@ -149,4 +149,4 @@ demo-train: install
 	$(BIN)/python -m demo.train
 
 demo-eval: install
-	$(BIN)/python -m demo.evaluate $(if $(STATE),--state $(STATE))
+	$(BIN)/python -m demo.evaluate $(if $(STATE),--state $(STATE)) $(if $(COUNT),--count $(COUNT)) $(if $(URL),--http $(URL))

@@ -25,7 +25,7 @@ from harmony import vocab
 from harmony.tokenizer import encode
 
 TOKENS = 3840
-LENGTHS = (128, 160, 192, 240, 256, 320, 384, 480, 640, 768)
+LENGTHS = (128, 160, 192, 240, 256, 320, 384, 480, 640, 768, 960, 1280, 1920)
 POOL = 2048
 WITHOUT_THOUGHT = 0.06
 NEGATIVES = 1536
@@ -71,11 +71,12 @@ def pool(
         transcript(draw_case(seed, first + i, Split.TRAIN), thinking=rng.random() > WITHOUT_THOUGHT)
         for i in range(size)
     ]
-    fitting = [s for s in made if len(s.ids) <= LENGTHS[-1]]
+    lengths = [length for length in LENGTHS if length <= tokens]
+    fitting = [s for s in made if len(s.ids) <= lengths[-1]]
     fitting.sort(key=lambda s: len(s.ids), reverse=True)
     batches = []
     while fitting:
-        length = min(size for size in LENGTHS if size >= len(fitting[0].ids))
+        length = min(size for size in lengths if size >= len(fitting[0].ids))
         count = tokens // length
         batches.append(_batch(fitting[:count], (count, length), known, rng))
         fitting = fitting[count:]

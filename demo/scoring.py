@@ -1,8 +1,10 @@
 """Parses sampled turns, and compares them with the expected ones."""
 
+import ast
 import json
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +16,9 @@ _BODY = r"((?:(?!<\|).)*)"
 _TURN = re.compile(
     rf"(?:<\|channel\|>analysis<\|message\|>{_BODY}<\|end\|><\|start\|>assistant)?"
     rf"(?:<\|channel\|>final<\|message\|>{_BODY}<\|return\|>"
-    rf"|<\|channel\|>commentary to=functions\.([\w-]+) <\|constrain\|>json<\|message\|>{_BODY}"
-    r"<\|call\|>)",
+    r"|<\|channel\|>(?:commentary to=(functions\.[\w-]+) <\|constrain\|>json"
+    r"|analysis to=(python|browser\.(?:search|open|find)) code)"
+    rf"<\|message\|>{_BODY}<\|call\|>)",
     re.DOTALL,
 )
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -26,15 +29,37 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
 }
+_MARKER = re.compile(r"【(\d+)†L(\d+)(?:-L(\d+))?】")
+_CURSOR = re.compile(r"\[(\d+)\] ")
+_LINE = re.compile(r"^L(\d+): (.*)$", re.MULTILINE)
+_HELD = 0.8
+_SAID = 0.5
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+_LARGEST = 10**12
+_HIGHEST_POWER = 64
 
 
 @dataclass(frozen=True, slots=True)
 class SampledTurn:
-    """A turn that is valid harmony and ended by itself: an answer, or a call of a function."""
+    """A turn that is valid harmony and ended by itself: an answer, or a call.
+
+    recipient: the full one, `functions.f`, `python` or `browser.search`. arguments: the text of the
+    call, JSON or code.
+    """
 
     thought: str
     answer: str | None
-    function: str | None
+    recipient: str | None
     arguments: str | None
 
 
@@ -43,24 +68,48 @@ def parse(ids: list[int]) -> SampledTurn | None:
     found = _TURN.fullmatch(decode(ids))
     if found is None:
         return None
-    thought, answer, function, arguments = found.groups()
-    return SampledTurn(thought or "", answer, function, arguments)
+    thought, answer, function, hosted, arguments = found.groups()
+    return SampledTurn(thought or "", answer, function or hosted, arguments)
 
 
 def expected(turn: Turn) -> SampledTurn:
     """The turn of a case, as `parse` would return it."""
-    thought = next((str(m.content) for m in turn.messages if m.channel is Channel.ANALYSIS), "")
-    last = turn.messages[-1]
+    thoughts = (
+        str(m.content)
+        for m in turn.messages
+        if m.channel is Channel.ANALYSIS and m.recipient is None
+    )
+    thought, last = next(thoughts, ""), turn.messages[-1]
     if last.recipient is None:
         return SampledTurn(thought, str(last.content), None, None)
-    return SampledTurn(thought, None, last.recipient.removeprefix("functions."), str(last.content))
+    return SampledTurn(thought, None, last.recipient, str(last.content))
 
 
-def agrees(sampled: SampledTurn | None, target: SampledTurn) -> bool:
-    """Whether both call the same with the same arguments, or answer the same; thoughts are free."""
-    if sampled is None or sampled.function != target.function or sampled.answer != target.answer:
+def identical(sampled: SampledTurn | None, target: SampledTurn) -> bool:
+    """Whether both say the same to the letter; thoughts are free."""
+    return sampled is not None and (sampled.answer, sampled.recipient, sampled.arguments) == (
+        target.answer,
+        target.recipient,
+        target.arguments,
+    )
+
+
+def agrees(sampled: SampledTurn | None, target: SampledTurn, displays: Sequence[str] = ()) -> bool:
+    """Whether both call the same with the same arguments, or answer the same; thoughts are free.
+
+    displays: what the browser has shown. An answer may cite another line than the expected one.
+    """
+    if sampled is None or sampled.recipient != target.recipient:
         return False
-    return same_json(sampled.arguments, target.arguments)
+    if target.recipient is None:
+        one, other = sampled.answer or "", target.answer or ""
+        return one == other or ("†" in other and supported(one, other, displays))
+    one, other = sampled.arguments or "", target.arguments or ""
+    if target.recipient == "python":
+        return same_code(one, other)
+    if target.recipient == "browser.search":
+        return same_json(one, other) or same_search(one, other)
+    return same_json(one, other)
 
 
 def same_json(one: str | None, other: str | None) -> bool:
@@ -71,6 +120,102 @@ def same_json(one: str | None, other: str | None) -> bool:
         return bool(json.loads(one) == json.loads(other))
     except ValueError:
         return False
+
+
+def same_search(one: str, other: str) -> bool:
+    """Whether the words of two searches overlap by half."""
+    asked = []
+    for text in (one, other):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return False
+        query = value.get("query") if isinstance(value, dict) else None
+        asked.append(set(_words(query)) if isinstance(query, str) else set())
+    mine, theirs = asked
+    return bool(mine) and 2 * len(mine & theirs) >= max(len(mine), len(theirs))
+
+
+def same_code(one: str, other: str) -> bool:
+    """Whether two codes differ in white space alone, or are arithmetic with the same value."""
+    if one.split() == other.split():
+        return True
+    try:
+        mine, theirs = ast.parse(one), ast.parse(other)
+    except (SyntaxError, ValueError):
+        return False
+    if ast.dump(mine) == ast.dump(theirs):
+        return True
+    values = _value(_expression(mine)), _value(_expression(theirs))
+    return values[0] is not None and values[0] == values[1]
+
+
+def _expression(code: ast.Module) -> ast.AST:
+    match code.body:
+        case [ast.Expr(ast.Call(ast.Name("print"), [inner], []))]:
+            return inner
+        case [ast.Expr(inner)]:
+            return inner
+    return code
+
+
+def _value(node: ast.AST) -> Any:
+    """The value of simple arithmetic; None for anything else, and for what gets too large."""
+    match node:
+        case ast.Constant(value) if type(value) in (int, float):
+            return value
+        case ast.UnaryOp(kind, inner) if type(kind) in _OPERATORS:
+            value = _value(inner)
+            return None if value is None else _OPERATORS[type(kind)](value)
+        case ast.BinOp(left, kind, right) if type(kind) in _OPERATORS:
+            return _binary(_OPERATORS[type(kind)], _value(left), _value(right))
+    return None
+
+
+def _binary(apply: Callable[..., Any], left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return None
+    if apply is operator.pow and (abs(left) > _LARGEST or abs(right) > _HIGHEST_POWER):
+        return None
+    try:
+        value = apply(left, right)
+    except (ArithmeticError, ValueError):
+        return None
+    return value if isinstance(value, int | float) else None
+
+
+def supported(answer: str, target: str, displays: Sequence[str]) -> bool:
+    """Whether an answer has half of the expected words, and cites lines that hold all of these and
+    its own, with a few exceptions."""
+    shown = _lines(displays)
+    cited = [
+        shown.get((int(cursor), number), "")
+        for cursor, first, last in _MARKER.findall(answer)
+        for number in range(int(first), min(int(last or first), int(first) + 20) + 1)
+    ]
+    held = set(_words(" ".join(cited)))
+    mine, theirs = (_words(_MARKER.sub(" ", text)) for text in (answer, target))
+    if _share_in(theirs, set(mine)) < _SAID:
+        return False
+    return _share_in(mine, held) >= _HELD and _share_in(theirs, held) >= _HELD
+
+
+def _lines(displays: Sequence[str]) -> dict[tuple[int, int], str]:
+    """The lines that were shown, by cursor and number."""
+    return {
+        (int(cursor[1]), int(number)): line
+        for text in displays
+        if (cursor := _CURSOR.match(text))
+        for number, line in _LINE.findall(text)
+    }
+
+
+def _share_in(words: Sequence[str], held: set[str]) -> float:
+    return sum(word in held for word in words) / len(words) if words else 0.0
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
 
 
 def fits(schema: Mapping[str, Any], arguments: str | None) -> bool:

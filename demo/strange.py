@@ -1,12 +1,19 @@
 """Prompts for the evaluation alone: none of their kinds is among the training cases."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from demo import transcript
+from demo.skills import SKILLS, draw_case
+from demo.skills.case import Draw, developer, final, system, user
 from demo.skills.words import Split, names, words
-from harmony.messages import FunctionTool
+from harmony.messages import Conversation, Effort, FunctionTool, Message
+from harmony.render import render
+
+LONGEST_PROMPT = 2000
+"""In tokens: what is longer is left out of the evaluation, for time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,11 @@ class Practical:
     request: str
     name: str
     values: Sequence[Any]
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The parameters of the tool to call."""
+        return next(tool.parameters or {} for tool in self.tools if tool.name == self.name)
 
 
 _FRAMES = (
@@ -44,17 +56,83 @@ _FRAMES = (
 )
 
 
-def strange(seed: int, count: int) -> list[str]:
-    """`count` texts unlike the training requests."""
+def strange(seed: int, count: int, start: int = 0) -> list[str]:
+    """`count` texts unlike the training requests, of the frames from number `start` on."""
     rng = Random(f"strange/{seed}")
     pool = words(Split.HELD_OUT)
     made = []
     for index in range(count):
-        frame = _FRAMES[index % len(_FRAMES)]
+        frame = _FRAMES[(start + index) % len(_FRAMES)]
         parts = [" ".join(rng.sample(pool, rng.choice((1, 1, 2, 4)))) for _ in range(3)]
         text = frame.format(*parts, rng.choice(names(Split.HELD_OUT)))
         made.append(text * rng.choice((1, 1, 1, 3)))
     return made
+
+
+_REPEAT = (
+    "Say that once more, word for word.",
+    "Say the last word ten times.",
+    "repeat after me: {0} {0} {1} {1}",
+    "Write {0} a hundred times.",
+    "again again again again",
+    "{0} {0} {0} {0} {0} {0} {0} {0}",
+    "Go on, and never stop.",
+)
+_EMPTY = ("", " ", "\n\n", "...", "\N{ZERO WIDTH SPACE}", "-", "\t", "0")
+
+
+def mix(seed: int, count: int) -> list[list[int]]:
+    """`count` prompts of all kinds, as ids: what clients may send, sensible or not."""
+    rng = Random(f"mix/{seed}")
+    kinds = (_odd, _odd, _odd, _unseen, _unseen, _unseen, _repeat, _repeat, _empty, _long)
+    made: list[list[int]] = []
+    while len(made) < count:
+        ids = kinds[len(made) % len(kinds)](rng)
+        if len(ids) <= LONGEST_PROMPT:
+            made.append(ids)
+    return made
+
+
+def _unseen(rng: Random) -> list[int]:
+    skill = rng.choice(list(SKILLS))
+    return transcript.prompt(draw_case(rng.getrandbits(32), 0, Split.HELD_OUT, skill))
+
+
+def _odd(rng: Random) -> list[int]:
+    (text,) = strange(rng.getrandbits(32), 1, start=rng.randrange(len(_FRAMES)))
+    return _prompt(rng, user(text))
+
+
+def _repeat(rng: Random) -> list[int]:
+    first, second, last = strange(rng.getrandbits(32), 3, start=rng.randrange(len(_FRAMES)))
+    fill = rng.sample(words(Split.HELD_OUT), 2)
+    asked = user(rng.choice(_REPEAT).format(*fill))
+    return _prompt(rng, user(first), final(second), user(last), final(last), asked)
+
+
+def _empty(rng: Random) -> list[int]:
+    return _prompt(rng, user(rng.choice(_EMPTY)))
+
+
+def _long(rng: Random) -> list[int]:
+    pool = words(Split.HELD_OUT)
+    listed = rng.choices(pool, k=rng.randint(150, 900))
+    if rng.random() < 0.3:
+        listed = listed[: rng.randint(1, 4)] * 200
+    return _prompt(rng, user(" ".join(listed)))
+
+
+def _prompt(rng: Random, *messages: Message) -> list[int]:
+    draw = Draw(rng, Split.HELD_OUT, rng.choice(list(Effort)))
+    tools = rng.sample(_TOOLBOX, rng.randint(1, 4)) if rng.random() < 0.3 else []
+    start = () if rng.random() < 0.05 else (system(draw),)
+    return render(Conversation((*start, *developer(None, tools), *messages)))
+
+
+def prompt_of(seed: int, asked: Practical) -> list[int]:
+    """The prompt with a request's tools."""
+    draw = Draw(Random(seed), Split.HELD_OUT, Effort.MEDIUM)
+    return render(Conversation((system(draw), *developer(None, asked.tools), user(asked.request))))
 
 
 def _tool(name: str, about: str, required: Sequence[str] = (), **fields: Any) -> FunctionTool:

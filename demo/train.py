@@ -1,7 +1,9 @@
 """Train the demo model: `python -m demo.train --steps 7000`. Resumes from its last checkpoint.
 
-The learning rate is constant after a short warm-up and falls to zero over the last `--cooldown`
-steps, so that how long to train can be decided while training.
+Where there is none, training begins anew, or with `--packaged` at the weights in the package, so
+that it can go on over many days and machines. The learning rate is constant after a short warm-up
+and falls to zero over the last `--cooldown` steps, so that how long to train can be decided while
+training.
 """
 
 import argparse
@@ -26,6 +28,8 @@ from demo.embedding import IDENTITY, OUTPUT_AT, Rows
 from demo.induction import set_induction_heads
 from demo.model import Body, Shape, compile_kernels
 from demo.optim import Muon
+from demo.package import packaged
+from demo.weights import unpack
 
 log = logging.getLogger("demo.train")
 
@@ -79,6 +83,31 @@ def fresh(seed: int, shape: Shape | None = None, known: Tensor | None = None) ->
     ]
     adam = torch.optim.Adam(groups, betas=(0.9, 0.98), eps=1e-10)
     return State(model, [Muon([{"params": matrices, "of": "muon"}], RATES["muon"]), adam])
+
+
+def from_package(seed: int) -> State:
+    """The packaged weights at step 0. Raises WeightsCorrupt if they are missing or damaged.
+
+    Tokens that have become frequent in the cases get rows of their own.
+    """
+    weights, old = unpack(packaged())
+    known = torch.cat((old, known_tokens(seed))).unique()
+    state = fresh(seed, known=known)
+    state.model.load_state_dict(with_rows(weights, old, known))
+    return state
+
+
+def with_rows(weights: dict[str, Tensor], old: Tensor, known: Tensor) -> dict[str, Tensor]:
+    """The same model with rows for all of `known`, among them all of `old`, both sorted.
+
+    New rows are copies of the one that all other tokens share.
+    """
+    widened = dict(weights)
+    for name in ("input.deltas", "output.deltas"):
+        rows = weights[name][-1].repeat(len(known) + 1, 1)
+        rows[torch.searchsorted(known, old)] = weights[name][:-1]
+        widened[name] = rows
+    return widened
 
 
 def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:
@@ -181,7 +210,10 @@ def run(rank: int, options: argparse.Namespace, meeting: str) -> None:
             "gloo", init_method=f"file://{meeting}", rank=rank, world_size=options.workers
         )
     saved = options.out / "state.pt"
-    state = restore(options.seed, saved) if saved.exists() else fresh(options.seed)
+    if saved.exists():
+        state = restore(options.seed, saved)
+    else:
+        state = from_package(options.seed) if options.packaged else fresh(options.seed)
     compile_kernels(state.model.body)
     train(state, options, rank)
 
@@ -192,6 +224,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=7000)
     parser.add_argument("--cooldown", type=int, default=3600)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
     parser.add_argument("--every", type=int, default=50)

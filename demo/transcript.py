@@ -26,14 +26,17 @@ def prompt(case: Case) -> list[int]:
 def sampled(turn: Turn) -> list[int]:
     """The ids that the model says in a turn, from after `<|start|>assistant` to the stop token.
 
-    Calls have the guide's header, `<|channel|>commentary to=functions.f <|constrain|>json`.
+    Calls have the guide's header, `<|channel|>commentary to=functions.f <|constrain|>json`; those
+    of built-in tools `<|channel|>analysis to=python code`.
     """
     ids: list[int] = []
     for message in turn.messages:
         if ids:
             ids += encode_with_control("<|start|>assistant")
         header = f"<|channel|>{message.channel}"
-        if message.recipient is not None:
+        if message.content_type == "code":
+            header += f" to={message.recipient} code"
+        elif message.recipient is not None:
             header += f" to={message.recipient} <|constrain|>{message.content_type}"
         ids += encode_with_control(f"{header}<|message|>")
         text = Message(Author(Role.USER), message.content)

@@ -6,7 +6,18 @@
 from collections.abc import Callable
 from random import Random
 
-from demo.skills import calls, chat, drills, instructions, recall, structured, sums, unlike
+from demo.skills import (
+    browser,
+    calls,
+    chat,
+    drills,
+    everyday,
+    instructions,
+    recall,
+    structured,
+    sums,
+    unlike,
+)
 from demo.skills.case import Case, Draw
 from demo.skills.words import Split
 from harmony.messages import Effort
@@ -14,22 +25,30 @@ from harmony.messages import Effort
 Skill = Callable[[Draw], Case]
 
 SKILLS: dict[str, tuple[int, Skill]] = {
-    "chat": (9, chat.case),
+    "chat": (7, chat.case),
     "echo": (3, chat.echo),
-    "recall": (9, recall.case),
-    "call": (22, calls.single),
-    "result": (8, calls.from_result),
+    "recall": (7, recall.case),
+    "call": (14, calls.single),
+    "everyday": (18, everyday.case),
+    "result": (6, calls.from_result),
     "chain": (11, calls.chain),
     "no_call": (6, calls.no_call),
-    "structured": (13, structured.case),
-    "sums": (9, sums.case),
-    "instructions": (7, instructions.case),
-    "unlike": (5, unlike.case),
+    "structured": (12, structured.case),
+    "browser": (10, browser.case),
+    "sums": (7, sums.case),
+    "instructions": (6, instructions.case),
+    "unlike": (6, unlike.case),
 }
 """Each skill's share of the training cases, and its generator."""
 
 DRILLS = 0.55
 """How many of the training cases are conversations of many exchanges."""
+
+_DRILLS: tuple[tuple[float, Skill], ...] = (
+    (60, drills.drill),
+    (30, everyday.drill),
+    (14, browser.drill),
+)
 
 _EFFORTS: tuple[tuple[Effort, float], ...] = (
     (Effort.LOW, 35),
@@ -45,8 +64,9 @@ def draw_case(
     rng = Random(f"{seed}/{index}/{split}/{skill}")
     efforts, weights = zip(*_EFFORTS, strict=True)
     drawn = rng.choices(efforts, weights)[0]
-    shares = [share for share, _ in SKILLS.values()]
     draw = Draw(rng, split, effort or drawn)
     if skill is None and draw.chance(DRILLS):
-        return drills.drill(draw)
+        drill = rng.choices([make for _, make in _DRILLS], [share for share, _ in _DRILLS])[0]
+        return drill(draw)
+    shares = [share for share, _ in SKILLS.values()]
     return SKILLS[skill or rng.choices(list(SKILLS), shares)[0]][1](draw)

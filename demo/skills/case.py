@@ -74,12 +74,16 @@ class Thought:
         return {Effort.LOW: self.low, Effort.MEDIUM: self.medium, Effort.HIGH: self.high}[effort]
 
 
-def system(draw: Draw) -> Message:
-    """The system message as the server makes it, at a random date and the draw's effort."""
+def system(draw: Draw, hosted: Sequence[ToolNamespace] = ()) -> Message:
+    """The system message as the server makes it, at a random date and the draw's effort.
+
+    hosted: the built-in namespaces, `harmony.tools.BROWSER` and `harmony.tools.PYTHON`.
+    """
     rng = draw.rng
     date = f"{rng.randint(2024, 2028)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
     start = None if draw.chance(0.03) else date
-    return Message(Author(Role.SYSTEM), SystemContent(start_date=start, effort=draw.effort))
+    content = SystemContent(start_date=start, effort=draw.effort, tools=tuple(hosted))
+    return Message(Author(Role.SYSTEM), content)
 
 
 def developer(
@@ -121,6 +125,18 @@ def call(name: str, arguments: str) -> Message:
     )
 
 
+def hosted_call(recipient: str, text: str) -> Message:
+    """A call of a built-in tool: `python` with code, or `browser.search` and the like with JSON."""
+    return Message(
+        Author(Role.ASSISTANT), text, Channel.ANALYSIS, recipient=recipient, content_type="code"
+    )
+
+
+def hosted_result(recipient: str, text: str) -> Message:
+    """What a built-in tool returned."""
+    return Message(Author(Role.TOOL, recipient), text, Channel.ANALYSIS, recipient="assistant")
+
+
 def result(name: str, text: str) -> Message:
     """What the function `name` returned."""
     return Message(
@@ -135,5 +151,7 @@ def answer(draw: Draw, thought: Thought, text: str) -> Turn:
 
 def without_thought(turn: Turn) -> Turn:
     """The same turn without its reasoning."""
-    messages = tuple(m for m in turn.messages if m.channel is not Channel.ANALYSIS)
+    messages = tuple(
+        m for m in turn.messages if m.channel is not Channel.ANALYSIS or m.recipient is not None
+    )
     return replace(turn, messages=messages)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from demo.skills import everyday
 from demo.skills.case import Draw
+from demo.skills.catalogue import asking
 from demo.skills.forms import Field, Filled, draw_fields, fill, mention, object_schema, to_json
 from demo.skills.words import Split, aligned, nouns, split_of
 from harmony.messages import FunctionTool
@@ -48,7 +48,10 @@ VERBS: dict[str, tuple[str, ...]] = {
     "calculate": ("calculate", "work out"),
 }
 _ARTICLES = ("a", "the", "the", "my", "")
-_QUESTIONS = ("what", "how", "is ", "will", "where", "who")
+_QUESTIONS = ("what", "how ", "is ", "are ", "will ", "where ", "who ", "when ", "do ", "does ")
+_COMMANDS = {phrase.split(" ")[0] for phrases in VERBS.values() for phrase in phrases} | {
+    *("use", "turn", "tell", "text", "remind", "switch", "wake", "mail", "call", "pay", "put"),
+}
 _BEFORE = ("", "", "", "Please ", "Can you ", "Could you ", "I want you to ", "I need you to ")
 _AFTER = ("", "", "", " please", " for me", " now", " today", ", thanks")
 
@@ -82,7 +85,7 @@ def draw_function(
 def draw_task(draw: Draw, taken: Sequence[str] = ()) -> Task:
     """A task for a function with a name that is not among `taken`."""
     if draw.split is Split.TRAIN and draw.chance(0.15):
-        task = Task(*everyday.draw(draw))
+        task = Task(*asking.plain(draw))
         if task.tool.name not in taken:
             return task
     verb = draw.pick(tuple(VERBS))
@@ -138,7 +141,7 @@ def _opaque_name(draw: Draw, taken: Sequence[str]) -> str:
 def ask(draw: Draw, request: str) -> str:
     """A request in a person's words around `request`."""
     question = request.startswith(_QUESTIONS)
-    before = "" if question else draw.pick(_BEFORE)
+    before = draw.pick(_BEFORE) if request.split(" ")[0] in _COMMANDS else ""
     text = before + request
     if not text.endswith("."):
         text += draw.pick(_AFTER)

@@ -1,25 +1,30 @@
-"""Scoring: what counts as valid and as right, and that a perfect model gets full marks."""
+"""The evaluation: a perfect model gets full marks, every line is named, and a server is asked."""
 
+import json
 from collections.abc import Sequence
 
-import pytest
+import httpx
+import torch
 
-from demo import evaluate
-from demo.scoring import SampledTurn, agrees, expected, fits, parse
+from demo.decode import sampled as draw_ids
+from demo.evaluate import measures, over_http, table
+from demo.evaluate.play import SEED, cases, in_batches, play
+from demo.scoring import expected
 from demo.skills import SKILLS, draw_case
+from demo.skills.case import Case
 from demo.skills.words import Split
-from demo.strange import practical, strange
+from demo.strange import LONGEST_PROMPT, mix, practical, strange
 from demo.transcript import between, prompt, sampled
+from demo.weights import SHARPNESS
 from harmony import vocab
-from harmony.tokenizer import encode_with_control
 
 
 class Perfect:
     """A decoder that knows every case: each prompt's continuation by the case it belongs to."""
 
-    def __init__(self, cases: Sequence) -> None:
+    def __init__(self, known: Sequence[Case]) -> None:
         self.known: dict[tuple[int, ...], list[int]] = {}
-        for case in cases:
+        for case in known:
             ids = prompt(case)
             for turn in case.turns:
                 self.known[tuple(ids)] = sampled(turn)
@@ -29,92 +34,82 @@ class Perfect:
         del most
         return [self.known.get(tuple(ids), [vocab.RETURN]) for ids in prompts]
 
+    def sample(self, prompts: Sequence[list[int]], most: int, generator: object) -> list[list[int]]:
+        del generator
+        return self.greedy(prompts, most)
+
 
 def test_perfect_model_is_all_right() -> None:
-    cases = [draw_case(evaluate.SEED, i, Split.HELD_OUT, s) for s in SKILLS for i in range(3)]
-    plays = evaluate.play(Perfect(cases), cases)
-    assert all(play.right for play in plays)
+    known = [draw_case(SEED, i, Split.HELD_OUT, s) for s in SKILLS for i in range(3)]
+    assert all(one.right for one in play(Perfect(known), known))
 
 
 def test_play_ends_at_the_first_wrong_turn() -> None:
-    case = draw_case(evaluate.SEED, 0, Split.HELD_OUT, "chain")
-    (play,) = evaluate.play(Perfect([]), [case])
-    assert play.outputs == [None]
-    assert not play.right
+    (one,) = play(Perfect([]), [draw_case(SEED, 0, Split.HELD_OUT, "chain")])
+    assert one.outputs == [None]
+    assert not one.right
 
 
-def test_report_names_every_skill() -> None:
-    cases = [draw_case(evaluate.SEED, i, Split.HELD_OUT, s) for s in SKILLS for i in range(2)]
-    lines: list[str] = []
-    evaluate.report(Perfect(cases), 2, lines.append)
-    assert {line.split()[0] for line in lines} >= set(SKILLS)
-    assert next(line for line in lines if line.startswith("chain")).endswith("100.0%")
+def test_every_skill_and_measure_has_a_line() -> None:
+    known = [case for skill in SKILLS for case in cases(skill, 2)]
+    lines = list(measures.measure(Perfect(known), 2, 20, measures.names()))
+    named = {line.name: line for line in lines}
+    assert named.keys() >= SKILLS.keys() - {"call"} | {table.TOOL, table.ARGUMENTS, table.EFFORT}
+    assert named["chain"].share == named[table.VALID].share == named[table.ENDS].share == 1
+    assert "100.0% of 2   must 75, reach 90" in table.plain(named["chain"])
+    assert table.markdown(named["chain"]) == "| chain | 100.0 % | 75 % | 90 % |"
 
 
-@pytest.mark.parametrize(
-    ("text", "turn"),
-    [
-        (
-            "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b"
-            "<|return|>",
-            SampledTurn("a", "b", None, None),
-        ),
-        (
-            "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
-            SampledTurn("", None, "f", "{}"),
-        ),
-        ("<|channel|>final<|message|>b", None),
-        ("<|channel|>final<|message|>b<|end|>", None),
-        ("<|channel|>final<|message|>b<|channel|>c<|return|>", None),
-        ("<|channel|>commentary<|message|>b<|call|>", None),
-    ],
-)
-def test_only_whole_turns_are_valid(text: str, turn: SampledTurn | None) -> None:
-    assert parse(encode_with_control(text)) == turn
+def test_only_what_is_asked_for_is_measured() -> None:
+    lines = measures.measure(Perfect(cases("sums", 2)), 2, 20, ["sums"])
+    assert [line.name for line in lines] == ["sums", table.VALID]
 
 
-def test_arguments_are_compared_as_values() -> None:
-    target = SampledTurn("", None, "f", '{"a":1,"b":"x"}')
-    assert agrees(SampledTurn("z", None, "f", '{"b": "x", "a": 1}'), target)
-    assert not agrees(SampledTurn("", None, "g", '{"a":1,"b":"x"}'), target)
-    assert not agrees(SampledTurn("", None, "f", '{"a":2,"b":"x"}'), target)
-    assert not agrees(SampledTurn("", None, "f", '{"a":'), target)
-    assert not agrees(None, target)
+def test_batches_give_each_prompt_its_own_output() -> None:
+    prompts = [[n] * (1 + n * 37 % 1900) for n in range(150)]
+    sizes: list[int] = []
+
+    def same(chosen: list[list[int]]) -> list[list[int]]:
+        sizes.append(len(chosen))
+        return chosen
+
+    assert in_batches(same, prompts) == prompts
+    assert max(sizes) <= 64
 
 
-def test_expected_turn_is_what_its_ids_parse_to() -> None:
-    for index in range(60):
-        for turn in draw_case(2, index, Split.TRAIN).turns:
-            assert parse(sampled(turn)) == expected(turn)
+def test_sampling_follows_the_sharpened_logits() -> None:
+    logits = torch.log(torch.tensor([0.6, 0.3, 0.1])) / SHARPNESS
+    wide = torch.full((4000, 200), -1e4)
+    wide[:, [3, 70, 199]] = logits
+    drawn = draw_ids(wide, torch.Generator().manual_seed(1))
+    shares = torch.bincount(drawn, minlength=200) / len(drawn)
+    torch.testing.assert_close(
+        shares[[3, 70, 199]], torch.tensor([0.6, 0.3, 0.1]), atol=0.03, rtol=0
+    )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "valid"),
-    [
-        ('{"a":"x"}', True),
-        ('{"a":"x","n":1.5,"e":"p"}', True),
-        ("{}", False),
-        ('{"a":1}', False),
-        ('{"a":"x","n":true}', False),
-        ('{"a":"x","e":"r"}', False),
-        ('{"a":"x","z":1}', False),
-        ("[]", False),
-        ("{", False),
-    ],
-)
-def test_arguments_fit_their_schema(arguments: str, valid: bool) -> None:
-    schema = {
-        "properties": {
-            "a": {"type": "string"},
-            "n": {"type": "number"},
-            "e": {"type": "string", "enum": ["p", "q"]},
-        },
-        "required": ["a"],
-    }
-    assert fits(schema, arguments) is valid
-
-
-def test_strange_and_practical_prompts_are_fixed_by_their_seed() -> None:
+def test_strange_prompts_are_fixed_by_their_seed() -> None:
     assert strange(1, 40) == strange(1, 40) != strange(2, 40)
     assert practical(1, 24) == practical(1, 24)
     assert all(p.name in [tool.name for tool in p.tools] for p in practical(1, 24))
+    assert mix(1, 30) == mix(1, 30) != mix(2, 30)
+    assert max(map(len, mix(1, 30))) <= LONGEST_PROMPT
+
+
+def test_a_server_is_asked_for_first_turns() -> None:
+    known = {json.dumps(over_http.body(c, grammar=True)["input"]): c for c in cases("call", 4)}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"data": [{"id": "m"}]})
+        asked = json.loads(request.content)
+        if any(tool.get("strict") for tool in asked["tools"]):
+            return httpx.Response(400)
+        turn = expected(known[json.dumps(asked["input"])].turns[0])
+        name = (turn.recipient or "").removeprefix("functions.")
+        item = {"type": "function_call", "name": name, "arguments": turn.arguments}
+        return httpx.Response(200, json={"output": [{"type": "reasoning"}, item]})
+
+    client = httpx.Client(transport=httpx.MockTransport(answer), base_url="http://server")
+    lines = list(over_http.measure(client, 4, ["call"], grammar=True))
+    assert [(line.name, line.share) for line in lines] == [(table.TOOL, 1), (table.ARGUMENTS, 1)]

@@ -1,0 +1,118 @@
+"""The measures: each gives lines of the table as soon as they are known."""
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+import torch
+
+from demo import strange, transcript
+from demo.decode import Decoder
+from demo.evaluate.play import LONGEST_TURN, SEED, Play, cases, greedy, in_batches, play
+from demo.evaluate.table import ARGUMENTS, EFFORT, ENDS, TOOL, VALID, Row, row
+from demo.scoring import SampledTurn, expected, fits, parse
+from demo.skills import SKILLS, draw_case
+from demo.skills.words import Split
+from harmony import vocab
+from harmony.messages import Effort
+from harmony.tokenizer import encode
+
+OTHERS = ("practical", "efforts", "ends")
+"""The measures that are not skills."""
+
+
+def names() -> tuple[str, ...]:
+    """Everything that can be measured."""
+    return (*SKILLS, *OTHERS)
+
+
+def measure(decoder: Decoder, count: int, unlike: int, only: Sequence[str]) -> Iterator[Row]:
+    """The lines of the skills and other measures in `only`, with `count` cases each.
+
+    unlike: how many prompts are sampled at temperature 1.
+    """
+    turns: list[SampledTurn | None] = []
+    for skill in SKILLS:
+        if skill in only:
+            plays = play(decoder, cases(skill, count))
+            turns += [turn for one in plays for turn in one.outputs]
+            yield from skill_lines(skill, plays)
+    if turns:
+        yield row(VALID, [turn is not None for turn in turns])
+    if "practical" in only:
+        yield from practical(decoder, count)
+    if "efforts" in only:
+        yield efforts(decoder, count)
+    if "ends" in only and unlike:
+        yield from ends(decoder, unlike)
+
+
+def skill_lines(skill: str, plays: Sequence[Play]) -> Iterator[Row]:
+    """The lines of one skill: whole cases, or the first calls where these are the skill."""
+    firsts = [(one.outputs[0], expected(one.case.turns[0]), one.agreed[0]) for one in plays]
+    if skill == "call":
+        yield row(TOOL, [one is not None and one.recipient == w.recipient for one, w, _ in firsts])
+        yield row(ARGUMENTS, [agreed for _, _, agreed in firsts])
+    elif skill == "everyday":
+        yield row(skill, [agreed for _, _, agreed in firsts], "right tool and arguments")
+    else:
+        yield row(skill, [one.right for one in plays])
+
+
+def practical(decoder: Decoder, count: int) -> Iterator[Row]:
+    """Tools and requests as people write them, and as compatibility tests have them."""
+    asked = strange.practical(SEED, count)
+    outputs = [parse(ids) for ids in greedy(decoder, [strange.prompt_of(SEED, p) for p in asked])]
+    valid = [
+        turn is not None
+        and turn.recipient == f"functions.{one.name}"
+        and fits(one.schema, turn.arguments)
+        for turn, one in zip(outputs, asked, strict=True)
+    ]
+    yield row("practical tools: right tool, valid", valid)
+    yield row(
+        "and the right values",
+        [
+            fine and turn is not None and _holds(turn.arguments or "", one.values)
+            for fine, turn, one in zip(valid, outputs, asked, strict=True)
+        ],
+    )
+
+
+def _holds(arguments: str, values: Sequence[object]) -> bool:
+    return all(str(value).lower() in arguments.lower() for value in values)
+
+
+def efforts(decoder: Decoder, count: int) -> Row:
+    """How often low, medium and high reasoning on one request differ by at least 2x each."""
+    chosen = [name for name in SKILLS if name != "chain"]
+    prompts: list[list[int]] = []
+    lengths: list[int] = []
+    for index in range(count):
+        for effort in Effort:
+            skill = chosen[index % len(chosen)]
+            case = draw_case(SEED, index, Split.HELD_OUT, skill, effort)
+            prompts.append(transcript.prompt(case))
+            lengths.append(len(transcript.sampled(case.turns[0])))
+    thoughts = [_thought_length(ids) for ids in greedy(decoder, prompts, lengths)]
+    triples = zip(*[iter(thoughts)] * len(Effort), strict=True)
+    right = [low > 0 and medium >= 2 * low and high >= 2 * medium for low, medium, high in triples]
+    return row(EFFORT, right)
+
+
+def _thought_length(ids: list[int]) -> int:
+    turn = parse(ids)
+    return 0 if turn is None else len(encode(turn.thought))
+
+
+def ends(decoder: Decoder, count: int) -> Iterator[Row]:
+    """Whether the model ends by itself, sampled as clients do that set nothing."""
+    generator = torch.Generator().manual_seed(SEED)
+    outputs = in_batches(
+        lambda chosen: decoder.sample(chosen, LONGEST_TURN, generator),
+        strange.mix(SEED, count),
+    )
+    parsed = [parse(ids) for ids in outputs]
+    ended = [ids[-1] in vocab.STOP_TOKENS for ids in outputs]
+    middle = median(map(len, outputs))
+    yield row(ENDS, ended, f"within {LONGEST_TURN} tokens, median {middle:g}")
+    yield row("valid harmony at temperature 1", [turn is not None for turn in parsed])

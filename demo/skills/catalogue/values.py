@@ -1,0 +1,231 @@
+"""Values for the parameters of everyday functions, and the JSON Schemas that declare them."""
+
+import re
+from functools import cache
+from typing import Any
+
+from demo.skills.case import Draw
+from demo.skills.catalogue.kinds import Parameter
+from demo.skills.forms import compact
+from demo.skills.words import Split, aligned, names, person, split_of, text_value, words
+from harmony.tokenizer import encode
+
+PLACES = [
+    "Paris",
+    "Berlin",
+    "Rome",
+    "London",
+    "Madrid",
+    "Tokyo",
+    "Vienna",
+    "Lisbon",
+    "Dublin",
+    "Oslo",
+    "Boston",
+    "Chicago",
+    "Denver",
+    "Miami",
+    "Seattle",
+    "Toronto",
+    "Sydney",
+    "Munich",
+    "Hamburg",
+    "Prague",
+    "Warsaw",
+    "Athens",
+    "Cairo",
+    "Delhi",
+    "Mumbai",
+    "Seoul",
+    "Lima",
+    "Brussels",
+    "Helsinki",
+    "Stockholm",
+    "Copenhagen",
+    "Amsterdam",
+    "Zurich",
+    "Geneva",
+    "Milan",
+    "Naples",
+    "Barcelona",
+    "Porto",
+    "Budapest",
+    "Istanbul",
+    "Dubai",
+    "Bangkok",
+    "Singapore",
+    "Melbourne",
+    "Dallas",
+    "Houston",
+    "Austin",
+    "Atlanta",
+    "Phoenix",
+    "Montreal",
+    "Vancouver",
+    "Glasgow",
+    "Liverpool",
+    "Manchester",
+    "Cologne",
+    "Frankfurt",
+    "Lyon",
+    "Venice",
+    "Florence",
+    "Kyoto",
+]
+_LONG_PLACES = [
+    "New York",
+    "San Francisco",
+    "Los Angeles",
+    "Hong Kong",
+    "Cape Town",
+    "Buenos Aires",
+    "San Diego",
+    "Las Vegas",
+    "Mexico City",
+    "Tel Aviv",
+]
+_ENDINGS = ("com", "org", "net")
+_FILES = ("txt", "md", "py", "csv", "json", "pdf", "log", "html")
+
+_JSON_TYPES = {"int": "integer", "number": "number", "bool": "boolean", "object": "object"}
+
+
+@cache
+def places(split: Split) -> tuple[str, ...]:
+    """The known places of a split."""
+    return tuple(p for p in (*PLACES, *_LONG_PLACES) if aligned(p) and split_of(p) is split)
+
+
+def copyable(value: str) -> bool:
+    """Whether the value's tokens are the same in a request and between quotes in JSON.
+
+    (A space before a digit is a token of its own, so a date keeps its tokens after one.)
+    """
+    ids = encode(value)
+    quoted = encode(compact({"a": value}))
+    found = any(quoted[i : i + len(ids)] == ids for i in range(len(quoted)))
+    return found and (value[0].isdigit() or aligned(value))
+
+
+def draw_value(draw: Draw, parameter: Parameter) -> tuple[Any, str]:
+    """A value, and how a person words it."""
+    if parameter.type == "enum":
+        value, spoken = draw.pick(parameter.choices)
+        return value, value if draw.chance(0.1) else spoken
+    if parameter.type == "object":
+        pairs = [(p.name, *draw_value(draw, p)) for p in parameter.properties]
+        text = ", ".join(f"{name.replace('_', ' ')} {said}" for name, _, said in pairs)
+        return {name: value for name, value, _ in pairs}, text
+    if parameter.type.endswith("[]"):
+        return _several(draw, parameter.type.removesuffix("[]"))
+    return _one(draw, parameter.type)
+
+
+def _several(draw: Draw, type_: str) -> tuple[Any, str]:
+    drawn = dict(_one(draw, type_)[::-1] for _ in range(draw.pick((1, 2, 2, 2, 3, 3, 4))))
+    texts = list(drawn)
+    text = ", ".join(texts[:-1]) + " and " + texts[-1] if texts[1:] else texts[0]
+    return list(drawn.values()), text
+
+
+def _one(draw: Draw, type_: str) -> tuple[Any, str]:
+    rng = draw.rng
+    match type_:
+        case "int":
+            whole = rng.choice((rng.randint(1, 12), rng.randint(1, 99), rng.randint(1, 999)))
+            return whole, str(whole)
+        case "number":
+            number = (
+                rng.randint(1, 99) + rng.choice((0, rng.randint(1, 9), rng.randint(1, 99))) / 10
+            )
+            plain = int(number) if number == int(number) else round(number, 1)
+            return plain, str(plain)
+        case "bool":
+            truth = draw.chance(0.5)
+            return truth, draw.pick(("on", "yes", "true") if truth else ("off", "no", "false"))
+        case _:
+            text = _text(draw, type_)
+            while not copyable(text):
+                text = _text(draw, type_)
+            return text, text
+
+
+def _text(draw: Draw, type_: str) -> str:
+    rng, plain, capital = draw.rng, words(draw.split), names(draw.split)
+    match type_:
+        case "place":
+            return draw.pick(places(draw.split) if draw.chance(0.5) else capital)
+        case "person":
+            return person(rng, draw.split)
+        case "word":
+            return draw.pick(plain)
+        case "title":
+            return " ".join(draw.pick(capital) for _ in range(rng.choice((1, 2, 2, 3))))
+        case "name":
+            return draw.pick(capital) if draw.chance(0.4) else _made_up(draw)
+        case "date":
+            return f"{rng.randint(2024, 2029)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
+        case "time":
+            return f"{rng.randint(0, 23):02}:{rng.choice((0, 15, 30, 45, rng.randint(0, 59))):02}"
+        case "email":
+            return f"{draw.pick(plain)}@{draw.pick(plain)}.{draw.pick(_ENDINGS)}"
+        case "path":
+            folders = "".join(f"{draw.pick(plain)}/" for _ in range(rng.choice((0, 1, 1, 2))))
+            return f"{draw.pick(('', '', '/'))}{folders}{draw.pick(plain)}.{draw.pick(_FILES)}"
+        case "url":
+            return f"https://{draw.pick(plain)}.{draw.pick(_ENDINGS)}/{draw.pick(plain)}"
+        case "code":
+            return f"{draw.pick(plain)}{rng.choice('-_')}{rng.randint(1, 999)}"
+        case _:
+            return " ".join(draw.pick(plain) for _ in range(rng.choice((1, 2, 2, 3))))
+
+
+def _made_up(draw: Draw) -> str:
+    while True:
+        word = text_value(draw.rng, draw.split)
+        if re.fullmatch(r"[A-Z]?[a-z]+", word):
+            return word
+
+
+def json_type(parameter: Parameter) -> str:
+    """The kind of a field for the parameter: its JSON type, or `enum`."""
+    if parameter.type.endswith("[]"):
+        return "array"
+    return "enum" if parameter.type == "enum" else _JSON_TYPES.get(parameter.type, "string")
+
+
+def schema(draw: Draw, parameter: Parameter, *, bounded: bool = True) -> dict[str, Any]:
+    """A JSON Schema for the parameter; some numbers have bounds if `bounded` allows it."""
+    if parameter.type == "object":
+        return {
+            "type": "object",
+            "properties": {p.name: schema(draw, p) for p in parameter.properties},
+            "required": [p.name for p in parameter.properties],
+        }
+    if parameter.type.endswith("[]"):
+        item = _JSON_TYPES.get(parameter.type.removesuffix("[]"), "string")
+        return {"type": "array", "items": {"type": item}}
+    made: dict[str, Any] = {"type": _JSON_TYPES.get(parameter.type, "string")}
+    if parameter.type == "enum":
+        made["enum"] = [value for value, _ in parameter.choices]
+        if draw.chance(0.3):
+            draw.rng.shuffle(made["enum"])
+    if parameter.type in ("int", "number") and bounded and draw.chance(0.2):
+        made["minimum"] = 0
+        if draw.chance(0.5):
+            made["maximum"] = draw.pick((1000, 2000, 5000, 9999))
+    if parameter.optional and draw.chance(0.15):
+        made |= _default(draw, parameter)
+    return made
+
+
+def _default(draw: Draw, parameter: Parameter) -> dict[str, Any]:
+    match parameter.type:
+        case "enum":
+            return {"default": draw.pick(parameter.choices)[0]}
+        case "int":
+            return {"default": draw.pick((1, 5, 10, 20))}
+        case "bool":
+            return {"default": False}
+        case _:
+            return {}

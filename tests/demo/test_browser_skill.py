@@ -1,0 +1,193 @@
+"""The browser's cases: displays as the server's, answers that their lines support."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from demo.skills import browser
+from demo.skills.browser import docs
+from demo.skills.browser.display import Page, markdown_page, show, wrap
+from demo.skills.browser.facts import draw_articles
+from demo.skills.browser.site import Session, Site, is_telling
+from demo.skills.case import Case, Draw
+from demo.skills.words import Split
+from demo.transcript import transcript
+from harmony.messages import Effort, Message, Role
+from harmony.tokenizer import encode
+from server.tools.browser import lines as server_lines
+from server.tools.browser.page import Page as ServerPage
+from server.tools.browser.search.base import SearchResult
+from server.tools.browser.search.index import FolderIndex
+from server.tools.browser.session import _results_page
+
+MARKER = re.compile(r"^(.+) 【(\d+)†L(\d+)】\.$")
+
+
+def draw(seed: int, split: Split = Split.TRAIN, effort: Effort = Effort.LOW) -> Draw:
+    return Draw(Random(f"browser/{seed}"), split, effort)
+
+
+def messages(case: Case) -> list[Message]:
+    after = [m for turn in case.turns for m in (*turn.messages, *turn.results)]
+    return [*case.history, *after]
+
+
+def made(split: Split, count: int) -> list[Case]:
+    return [browser.case(draw(seed, split)) for seed in range(count)]
+
+
+def test_lines_end_where_the_server_ends_them() -> None:
+    rng = Random(5)
+    parts = [
+        "a",
+        "word",
+        "well-known",
+        "--cache-size",
+        "x" * 90,
+        "`a/b`",
+        "  ",
+        "no.",
+        "1-2",
+        "é-é",
+    ]
+    for _ in range(300):
+        text = " ".join(rng.choice(parts) for _ in range(rng.randint(0, 40)))
+        assert wrap(text) == server_lines.wrap(text)
+
+
+def test_pages_of_markdown_are_displayed_as_by_the_server(tmp_path: Path) -> None:
+    for split in Split:
+        for article in draw_articles(draw(2, split), 4, (4, 30)):
+            page = article.page
+            for start, count in ((0, 0), (0, 20), (2, 5)):
+                assert show(3, page, start, count).text == server_display(3, page, start, count)
+
+
+def server_display(cursor: int, page: Page, start: int, count: int) -> str:
+    lines = server_lines.wrap(page.text)
+    end = server_lines.view_end(lines, start, count)
+    shown = ServerPage(page.url, page.title, page.text, page.links)
+    return server_lines.display(cursor, shown, lines, start, end)
+
+
+@pytest.fixture(scope="module")
+def server_index(tmp_path_factory: pytest.TempPathFactory) -> FolderIndex:
+    index = FolderIndex(docs.FOLDER, tmp_path_factory.mktemp("index") / "docs.sqlite")
+    index.refresh()
+    return index
+
+
+@pytest.mark.parametrize("query", ["PostgreSQL store", "cancel response", "zzyzx", "tool limits"])
+def test_search_results_are_the_servers(query: str, server_index: FolderIndex) -> None:
+    url = "file-search://gpt-oss-server/{}".format
+    paths = sorted(docs.FOLDER.glob("*.md"))
+    site = Site([markdown_page(url(p.name), p.read_text("utf-8")) for p in paths])
+    hits = server_index.search(query, 3)
+    found = [SearchResult(url(hit.path), hit.title, hit.summary) for hit in hits]
+    page, _ = _results_page(query, found)
+    lines = server_lines.wrap(page.text)
+    expected = server_lines.display(0, page, lines, 0, server_lines.view_end(lines, 0, -1))
+    assert Session(site).search(query)[2].text == expected
+
+
+def test_documents_become_the_servers_pages() -> None:
+    from server.tools.browser.documents import markdown_page as server_page
+
+    for path in docs.FOLDER.glob("*.md"):
+        url, text = f"file-search://gpt-oss-server/{path.name}", path.read_text("utf-8")
+        mine, theirs = markdown_page(url, text), server_page(text, url)
+        assert (mine.title, mine.text, mine.links) == (theirs.title, theirs.text, theirs.links)
+
+
+@pytest.mark.parametrize("pattern", ["store", "the", "no such words"])
+def test_find_results_are_the_servers(pattern: str) -> None:
+    path = docs.FOLDER / "storage.md"
+    url = "file-search://gpt-oss-server/storage.md"
+    session = Session(Site([markdown_page(url, path.read_text("utf-8"))]))
+    session.open(url)
+    page = session.displays[0].page
+    matches = server_lines.find(server_lines.wrap(page.text), pattern)
+    parts = [f"# 【{n}†match at L{m.line}】\n{m.text}" for n, m in enumerate(matches)]
+    text = "\n\n".join(parts) or f"No `find` results for pattern: `{pattern}`"
+    title = f"Find results for text: `{pattern}` in `{page.title}`"
+    found = Page(f"{url}/find?pattern={pattern}", title, text)
+    display = session.find(pattern)[2]
+    assert display.text == server_display(1, found, 0, 0)
+
+
+@pytest.mark.parametrize("split", Split)
+def test_answers_are_words_of_the_line_that_they_cite(split: Split) -> None:
+    cited = 0
+    for case in [*made(split, 60), *(browser.drill(draw(seed, split)) for seed in range(6))]:
+        shown: dict[int, dict[int, str]] = {}
+        for message in messages(case):
+            text = str(message.content)
+            if message.author.role is Role.TOOL and text.startswith("["):
+                cursor, lines = read(text)
+                shown[cursor] = lines
+            answer = MARKER.match(text) if message in said(case) else None
+            if answer and not is_found(case):
+                words, cursor, line = answer[1], int(answer[2]), int(answer[3])
+                assert words in shown[cursor][line].replace("…", "")
+                assert 4 <= len(words.split()) <= 10
+                cited += 1
+    assert cited > 40
+
+
+def said(case: Case) -> list[Message]:
+    return [turn.messages[-1] for turn in case.turns if turn.messages[-1].recipient is None]
+
+
+def is_found(case: Case) -> bool:
+    """Whether the answer is a line below the view, which only `find` showed."""
+    return any(m.recipient == "browser.find" for m in messages(case))
+
+
+def read(text: str) -> tuple[int, dict[int, str]]:
+    """The cursor of a display, and its lines without the markers of links."""
+    lines = re.findall(r"^L(\d+): (.*)$", re.sub(r"【\d+†([^†】]+)[^】]*】", r"\1", text), re.M)
+    return int(text[1 : text.index("]")]), {int(number): line for number, line in lines}
+
+
+@pytest.mark.parametrize("split", Split)
+def test_calls_are_of_the_kinds_that_the_skill_names(split: Split) -> None:
+    kinds: Counter[str] = Counter()
+    for case in made(split, 120):
+        calls = [m for t in case.turns for m in t.messages if m.recipient]
+        kinds["/".join(str(m.recipient) for m in calls if "browser" in str(m.recipient))] += 1
+        for message in calls:
+            assert isinstance(json.loads(str(message.content)), dict)
+    assert kinds["browser.search"] > 60
+    assert kinds["browser.search/browser.open"] > 8
+    assert kinds["browser.open/browser.find"]
+    assert kinds["browser.open/browser.open"]
+    assert kinds[""] > 4
+
+
+def test_a_query_has_the_telling_words_of_the_question() -> None:
+    for case in made(Split.TRAIN, 40):
+        first = case.turns[0].messages[-1]
+        if first.recipient == "browser.search":
+            query = json.loads(str(first.content))["query"].split()
+            question = str(case.history[-1].content)
+            assert all(word in question and is_telling(word) for word in query)
+
+
+def test_cases_are_short_and_their_reasoning_grows_with_the_effort() -> None:
+    for seed in range(25):
+        by_effort = [browser.case(draw(seed, effort=effort)) for effort in Effort]
+        for turns in zip(*(case.turns for case in by_effort), strict=True):
+            low, medium, high = (len(encode(str(turn.messages[0].content))) for turn in turns)
+            assert medium >= 2 * low
+            assert high >= 2 * medium
+        assert max(len(transcript(case).ids) for case in by_effort) <= 1500
+
+
+def test_it_works_without_the_documentation(tmp_path: Path, monkeypatch) -> None:
+    assert docs.site(Split.TRAIN, tmp_path) is None
+    monkeypatch.setattr(docs, "site", lambda split: None)
+    assert {case.skill for case in made(Split.TRAIN, 20)} == {"browser"}

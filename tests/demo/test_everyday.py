@@ -1,0 +1,146 @@
+"""Everyday functions: the language of kinds, the values that requests give, the two splits."""
+
+import json
+import re
+from collections import Counter
+from random import Random
+
+import pytest
+
+from demo.skills import catalogue, everyday
+from demo.skills.case import Draw
+from demo.skills.catalogue import asking
+from demo.skills.catalogue.asking import declare, draw_box, draw_request, fill_in, subjects
+from demo.skills.catalogue.kinds import PLACEHOLDER, SIMPLE, Parameter, kind
+from demo.skills.catalogue.values import draw_value
+from demo.skills.words import Split
+from harmony.messages import Channel, Effort
+from harmony.tokenizer import encode
+
+TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def drawn(index: int, split: Split = Split.TRAIN, effort: Effort = Effort.LOW) -> Draw:
+    return Draw(Random(f"everyday/{index}"), split, effort)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "request_", "problem"),
+    [
+        ("city:place", "weather in {town}", "unknown parameter town"),
+        ("city:place unit:a/b", "weather in {city}", "missing unit"),
+        ("city:place unit:a/b", "weather in {city} => unit=c", "c is no value of unit"),
+        ("city:village", "weather in {city}", "unknown type"),
+        ("city:place", "weather in {city", "brace"),
+    ],
+)
+def test_mistakes_in_a_kind_are_reported_with_its_name(
+    parameters: str, request_: str, problem: str
+) -> None:
+    with pytest.raises(ValueError, match=f"get_weather: .*{problem}"):
+        kind("get_weather|weather", "Get the weather", parameters, request_)
+
+
+def test_implied_values_are_in_the_call_and_unmentioned_ones_are_not() -> None:
+    made = kind(
+        "set_heat",
+        "Set the heat",
+        "room:word unit|units:c=degrees Celsius/f? on|active:bool level:int?",
+        "{on:warm|cool} the {room} => unit=c, level=3",
+    )
+    for index in range(20):
+        draw = drawn(index)
+        text, filled = draw_request(draw, declare(draw, made))
+        values = [f.value for f in filled]
+        assert {"c", 3} <= set(values)
+        truth = next(v for v in values if isinstance(v, bool))
+        assert ("war" in text.lower()) == truth
+
+
+@pytest.mark.parametrize("split", Split)
+def test_values_fit_the_schema_and_stand_in_the_request(split: Split) -> None:
+    for index in range(300):
+        draw = drawn(index, split)
+        made = draw.pick(asking.kinds(split))
+        declared, request = declare(draw, made), draw.pick(made.requests)
+        text, filled = fill_in(draw, declared, request, request.text)
+        schema = dict(declared.tool.parameters or {})
+        given = [f.field.name for f in filled]
+        assert given == [name for name in schema["properties"] if name in given]
+        assert set(schema["required"]) <= set(given)
+        by_field = {one.field.name: one for one in filled}
+        for parameter, field in declared.fields:
+            if field.name not in by_field:
+                continue
+            one, property_ = by_field[field.name], schema["properties"][field.name]
+            assert type(one.value) in TYPES[property_["type"]]
+            assert one.value in property_.get("enum", [one.value])
+            if "minimum" in property_:
+                assert property_["minimum"] <= one.value <= property_.get("maximum", one.value)
+            if parameter.name in request.mentioned and parameter.type != "bool":
+                assert one.text in text
+
+
+@pytest.mark.parametrize("type_", sorted(SIMPLE))
+@pytest.mark.parametrize("split", Split)
+def test_each_type_has_values_that_can_be_copied(type_: str, split: Split) -> None:
+    values = {draw_value(drawn(index, split), Parameter(("a",), type_))[1] for index in range(10)}
+    assert len(values) >= 2
+
+
+def test_no_two_kinds_share_a_name() -> None:
+    for split in Split:
+        found = Counter(name for made in asking.kinds(split) for name in set(made.names))
+        assert not [name for name, count in found.items() if count > 1]
+
+
+@pytest.mark.parametrize("make", [everyday.case, everyday.drill])
+def test_same_random_numbers_give_same_case(make) -> None:
+    assert make(drawn(3)) == make(drawn(3))
+    assert make(drawn(3)) != make(drawn(4))
+
+
+def test_evaluation_has_kinds_and_wordings_of_its_own() -> None:
+    def wordings(kinds: tuple) -> set[str]:
+        return {PLACEHOLDER.sub("_", r.text).lower() for k in kinds for r in k.requests}
+
+    def names(kinds: tuple) -> set[str]:
+        return {name for k in kinds for name in k.names}
+
+    shared = wordings(catalogue.TRAINING) & wordings(catalogue.UNSEEN)
+    assert not {text for text in shared if re.search(r"[a-z]{3}", text)}
+    assert not names(catalogue.TRAINING) & names(catalogue.UNSEEN)
+    unseen = names(catalogue.UNSEEN)
+    for index in range(60):
+        for split in Split:
+            case = everyday.case(drawn(index, split))
+            tools = case.history[1].content.tools[0].tools
+            assert {tool.name in unseen for tool in tools} == {split is Split.HELD_OUT}
+
+
+def test_functions_of_a_box_differ_in_what_they_are_about() -> None:
+    for index in range(50):
+        box = draw_box(drawn(index), 8)
+        words = [word for declared in box for word in subjects(declared.kind)]
+        assert len(box) == 8
+        assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize("make", [everyday.case, everyday.drill])
+def test_turns_think_as_long_as_the_effort_says_and_calls_are_json(make) -> None:
+    for index in range(40):
+        low, medium, high = (make(drawn(index, effort=effort)).turns for effort in Effort)
+        lengths = [len(encode(str(turns[0].messages[0].content))) for turns in (low, medium, high)]
+        if make is everyday.case:
+            assert lengths[1] >= 2 * lengths[0]
+            assert lengths[2] >= 2 * lengths[1]
+        for turn in (*low, *medium, *high):
+            if turn.messages[-1].channel is Channel.COMMENTARY:
+                assert isinstance(json.loads(str(turn.messages[-1].content)), dict)
