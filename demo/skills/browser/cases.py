@@ -1,6 +1,6 @@
 """Questions that the browser answers, and requests that need no browser."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from demo.skills import calls, chat
@@ -26,7 +26,6 @@ from demo.skills.drills import Exchange, joined
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import ask, draw_task, toolbox
 from demo.skills.words import Split
-from demo.transcript import between, sampled, transcript
 from harmony.messages import Effort, Message
 from harmony.render import render_message
 from harmony.tools import BROWSER, PYTHON
@@ -79,7 +78,7 @@ def case(draw: Draw) -> Case:
     maker = _draw_maker(draw)
     while True:
         made = _attempt(draw, maker)
-        if made is not None and len(transcript(made).ids) <= MOST_TOKENS:
+        if made is not None and _size_of(made) <= MOST_TOKENS:
             return made
 
 
@@ -92,7 +91,7 @@ def drill(draw: Draw) -> Case:
         exchanges = _questions(draw, world, has_docs=has_docs)
         if len(exchanges) > 1:
             made = joined(start, exchanges)
-            if len(transcript(made).ids) <= MOST_TOKENS:
+            if _size_of(made) <= MOST_TOKENS:
                 return made
 
 
@@ -108,17 +107,24 @@ def _questions(draw: Draw, world: World, *, has_docs: bool) -> list[Exchange]:
             makers = (_from_docs,) if has_docs else (_quoting, _quoting, _nothing)
             made = draw.pick(makers)(draw, world)
         if made is not None:
-            left -= _size(made)
+            left -= _size((made[0], *_messages(made[1])))
             if left < 0:
                 break
             exchanges.append(made)
     return exchanges
 
 
-def _size(exchange: Exchange) -> int:
-    """The tokens of an exchange, about."""
-    asked = len(render_message(exchange[0]))
-    return asked + sum(len(sampled(turn)) + len(between(turn)) for turn in exchange[1])
+def _messages(turns: Iterable[Turn]) -> list[Message]:
+    return [message for turn in turns for message in (*turn.messages, *turn.results)]
+
+
+def _size(messages: Iterable[Message]) -> int:
+    """The number of tokens, about."""
+    return sum(len(render_message(message)) for message in messages)
+
+
+def _size_of(case: Case) -> int:
+    return _size((*case.history, *_messages(case.turns)))
 
 
 def _draw_maker(draw: Draw) -> Maker:
