@@ -1,9 +1,12 @@
 """The evaluation: a perfect model gets full marks, every line is named, and a server is asked."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import httpx
+import pytest
 import torch
 
 from demo.decode import sampled as draw_ids
@@ -113,3 +116,8 @@ def test_a_server_is_asked_for_first_turns() -> None:
     client = httpx.Client(transport=httpx.MockTransport(answer), base_url="http://server")
     lines = list(over_http.measure(client, 4, ["call"], grammar=True))
     assert [(line.name, line.share) for line in lines] == [(table.TOOL, 1), (table.ARGUMENTS, 1)]
+
+
+@pytest.mark.parametrize("module", ["demo.transcript", "demo.skills", "demo.evaluate.__main__"])
+def test_each_module_can_be_the_first_that_is_imported(module: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
