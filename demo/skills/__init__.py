@@ -13,6 +13,7 @@ from demo.skills import (
     drills,
     everyday,
     instructions,
+    python,
     recall,
     structured,
     sums,
@@ -34,6 +35,7 @@ SKILLS: dict[str, tuple[int, Skill]] = {
     "chain": (11, calls.chain),
     "no_call": (6, calls.no_call),
     "structured": (12, structured.case),
+    "python": (7, python.case),
     "browser": (10, browser.case),
     "sums": (7, sums.case),
     "instructions": (6, instructions.case),
@@ -47,6 +49,7 @@ DRILLS = 0.55
 _DRILLS: tuple[tuple[float, Skill], ...] = (
     (60, drills.drill),
     (30, everyday.drill),
+    (10, python.drill),
     (14, browser.drill),
 )
 
