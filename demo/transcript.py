@@ -1,6 +1,7 @@
 """Cases as token ids, through the same renderer that the server uses."""
 
 from dataclasses import dataclass
+from functools import cache
 
 from demo.skills.case import Case, Turn, without_thought
 from harmony import vocab
@@ -32,17 +33,23 @@ def sampled(turn: Turn) -> list[int]:
     ids: list[int] = []
     for message in turn.messages:
         if ids:
-            ids += encode_with_control("<|start|>assistant")
+            ids += _control("<|start|>assistant")
         header = f"<|channel|>{message.channel}"
         if message.content_type == "code":
             header += f" to={message.recipient} code"
         elif message.recipient is not None:
             header += f" to={message.recipient} <|constrain|>{message.content_type}"
-        ids += encode_with_control(f"{header}<|message|>")
+        ids += _control(f"{header}<|message|>")
         text = Message(Author(Role.USER), message.content)
         ids += render_message(text)[3:-1]
         ids.append(_end(message))
     return ids
+
+
+@cache
+def _control(text: str) -> tuple[int, ...]:
+    """A header's ids; there are few of them, and each is needed often."""
+    return tuple(encode_with_control(text))
 
 
 def _end(message: Message) -> int:
@@ -54,7 +61,7 @@ def _end(message: Message) -> int:
 def between(turn: Turn) -> list[int]:
     """What the server adds after a turn: the tools' results, then the next `<|start|>assistant`."""
     ids = [token for message in turn.results for token in render_message(message)]
-    return ids + encode_with_control("<|start|>assistant")
+    return [*ids, *_control("<|start|>assistant")]
 
 
 def transcript(case: Case, *, thinking: bool = True) -> Sequence:
@@ -76,7 +83,7 @@ def _history(case: Case) -> tuple[list[int], list[bool]]:
     ids = prompt(case)
     learned = [False] * len(ids)
     if case.teach_history:
-        at = len(ids) - len(encode_with_control("<|start|>assistant"))
+        at = len(ids) - len(_control("<|start|>assistant"))
         for message in reversed(without_answered_reasoning(case.history)[1:]):
             size = len(render_message(message))
             at -= size
