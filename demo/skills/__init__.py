@@ -10,6 +10,7 @@ from demo.skills import (
     browser,
     calls,
     chat,
+    dialogue,
     drills,
     everyday,
     instructions,
@@ -27,7 +28,7 @@ Skill = Callable[[Draw], Case]
 
 SKILLS: dict[str, tuple[int, Skill]] = {
     "chat": (7, chat.case),
-    "echo": (3, chat.echo),
+    "echo": (5, chat.echo),
     "recall": (7, recall.case),
     "call": (14, calls.single),
     "everyday": (18, everyday.case),
@@ -35,6 +36,7 @@ SKILLS: dict[str, tuple[int, Skill]] = {
     "chain": (11, calls.chain),
     "no_call": (6, calls.no_call),
     "structured": (12, structured.case),
+    "dialogue": (10, dialogue.case),
     "python": (7, python.case),
     "browser": (10, browser.case),
     "sums": (7, sums.case),
@@ -49,6 +51,7 @@ DRILLS = 0.55
 _DRILLS: tuple[tuple[float, Skill], ...] = (
     (60, drills.drill),
     (30, everyday.drill),
+    (22, dialogue.drill),
     (10, python.drill),
     (14, browser.drill),
 )

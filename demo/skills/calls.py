@@ -121,7 +121,7 @@ def chain(draw: Draw) -> Case:
     turns = []
     for position, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
         rest = [t.tool.name for t in tasks[position + 1 :]]
-        messages = _step(draw, task, position, rest)
+        messages = step(draw, task, position, rest)
         turns.append(Turn(messages, (result(task.tool.name, outcome.text),)))
     turns.append(quoting(draw, outcomes[-1]))
     return Case("chain", (system(draw), *developer(None, box), user(request)), tuple(turns))
@@ -154,7 +154,8 @@ def _in_order(draw: Draw, requests: Sequence[str]) -> str:
     return ", and after that ".join(requests)
 
 
-def _step(draw: Draw, task: Task, position: int, rest: Sequence[str]) -> tuple[Message, ...]:
+def step(draw: Draw, task: Task, position: int, rest: Sequence[str]) -> tuple[Message, ...]:
+    """The messages of a turn that calls one of several functions; `rest` are those after it."""
     name, values = task.tool.name, listed_values(task.filled)
     then = f"After it: {', '.join(rest)}." if rest else "It is the last step."
     medium = f"Step {position + 1} is {name}. Its arguments: {values}. {then} So I call {name}."

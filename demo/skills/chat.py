@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, final, system, user
-from demo.skills.words import person, split_of, text_value, words
+from demo.skills.words import Split, person, split_of, text_value, words
 from harmony.messages import Message
 
 
@@ -363,8 +363,37 @@ _ECHO = ("say {}", "repeat: {}", "repeat after me: {}", "echo {}", "say the word
          "say exactly: {}", "only reply with {}", "print {}", "type {}")  # fmt: skip
 
 
+_ASKED_BEFORE = ("What about", "How is", "Where is", "What is", "Tell me about")
+_REPEAT = {
+    Split.TRAIN: ("repeat that", "say that again", "what did you say", "once again", "pardon"),
+    Split.HELD_OUT: ("can you repeat that", "say it again"),
+}
+_REPEAT_PART = {
+    Split.TRAIN: ("just the {}", "only the {}, please", "what was the {}", "and the {} alone"),
+    Split.HELD_OUT: ("repeat only the {}", "give me only the {}"),
+}
+
+
+def repeating(draw: Draw) -> Case:
+    """Say the last answer again, or only the number or the name in it."""
+    number, name = str(draw.rng.randint(0, 9999)), person(draw.rng, draw.split)
+    thing = text_value(draw.rng, draw.split)
+    said = draw.pick((f"The {thing} is {number}.", f"It is {number}.", f"{name} has {number}.",
+                      f"The result is {number}.", f"{name} is at {number}."))  # fmt: skip
+    parts = {"number": number, "name": name} if name in said else {"number": number}
+    part = draw.pick(list(parts)) if draw.chance(0.6) else None
+    wanted = said if part is None else parts[part]
+    asked = draw.pick((_REPEAT if part is None else _REPEAT_PART)[draw.split]).format(part)
+    text = draw.pick((asked, asked[0].upper() + asked[1:])) + draw.pick(("", ".", ""))
+    past = (user(f"{draw.pick(_ASKED_BEFORE)} {thing}?"), final(said))
+    turn = answer(draw, thought("a wish to hear it again", wanted), wanted)
+    return Case("echo", (system(draw), *past, user(text)), (turn,))
+
+
 def echo(draw: Draw) -> Case:
-    """Say what the user says, or count to a number."""
+    """Say what the user says, or what was said before, or count to a number."""
+    if draw.chance(0.35):
+        return repeating(draw)
     if draw.chance(0.25):
         last = draw.rng.randint(1, 20)
         text = draw.pick(("count to {}", "count from 1 to {}", "count up to {}")).format(last)

@@ -28,7 +28,8 @@ def drill(draw: Draw) -> Case:
         (30, talk),
         (12, remembering),
         (32, calling),
-        (16, filling),
+        (14, filling),
+        (14, recording),
         (10, obeying),
         (12, adding),
     )
@@ -117,6 +118,16 @@ def filling(draw: Draw) -> Case:
     exchanges: list[Exchange] = []
     for _ in range(_SOME[draw.effort]):
         text, turn = structured.exchange(draw, [fill(draw, field) for field in fields])
+        exchanges.append((user(text), (turn,)))
+    return joined(start, exchanges)
+
+
+def recording(draw: Draw) -> Case:
+    """Records of one kind, each from the text that holds its values."""
+    start, declared = structured.record_wanted(draw)
+    exchanges: list[Exchange] = []
+    for _ in range(_MANY[draw.effort]):
+        text, turn = structured.record_exchange(draw, declared)
         exchanges.append((user(text), (turn,)))
     return joined(start, exchanges)
 

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from demo.skills import records
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
+from demo.skills.catalogue.asking import Declared, declare, fill_in
 from demo.skills.forms import (
     Field,
     Filled,
@@ -17,7 +19,7 @@ from demo.skills.forms import (
     to_json,
 )
 from demo.skills.words import nouns, text_value
-from harmony.messages import ResponseFormat
+from harmony.messages import Message, ResponseFormat
 
 _ASK = (
     "Extract the data{}",
@@ -35,8 +37,44 @@ _ASK = (
 )
 
 
+_RECORDS = 0.5
+
+
 def case(draw: Draw) -> Case:
     """A request whose values the answer must hold, in the schema's order."""
+    return _record(draw) if draw.chance(_RECORDS) else _form(draw)
+
+
+def _record(draw: Draw) -> Case:
+    """A sentence whose values are wanted as JSON."""
+    start, declared = record_wanted(draw)
+    text, turn = record_exchange(draw, declared)
+    return Case("structured", (*start, user(text)), (turn,))
+
+
+def record_wanted(draw: Draw) -> tuple[tuple[Message, ...], Declared]:
+    """The messages that ask for one kind of record as JSON, and the kind as it is declared."""
+    declared = declare(draw, draw.pick(records.kinds(draw.split)))
+    tool = declared.tool
+    name = draw.pick((tool.name, tool.name, "answer", "result", "response", "data", "record"))
+    form = ResponseFormat(name, tool.parameters or {}, tool.description)
+    instructions = draw.pick((None, None, "Answer in JSON.", "You are a helpful assistant."))
+    return (system(draw), *developer(instructions, formats=[form])), declared
+
+
+def record_exchange(draw: Draw, declared: Declared) -> tuple[str, Turn]:
+    """A text that holds the values of a record, and the turn that answers with them."""
+    request = draw.pick(declared.kind.requests)
+    said, filled = fill_in(draw, declared, request, request.text)
+    ending = draw.pick(records.wanted(draw.split))
+    if ending and said[-1].isalnum():
+        said += "."
+    text = draw.pick((f"{said} {ending}", f"{said} {ending}", f"{ending} {said}")).strip()
+    return text, answer(draw, _thought(listed_values(filled)), to_json(filled))
+
+
+def _form(draw: Draw) -> Case:
+    """Fields of any name, and their values said as an application would."""
     fields = draw_fields(draw, draw.pick((1, 2, 2, 3, 3, 4, 5)))
     filled = [fill(draw, field) for field in fields]
     value: dict[str, Any] = {f.field.name: f.value for f in filled}

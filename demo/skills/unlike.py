@@ -4,8 +4,9 @@ from demo.skills import chat
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
 from demo.skills.words import Split, names, split_of, text_value, words
 
-REFUSAL = "I am only a tiny demo model, so I cannot help with that."
-NO_TOOL = "None of my tools fits that, and I am only a tiny demo model, so I cannot help with it."
+_INSTEAD = "I can chat a little, call tools, answer in JSON and do small sums."
+REFUSAL = f"I am only a tiny demo model, so I cannot help with that. {_INSTEAD}"
+NO_TOOL = f"None of my tools fits that, and I am only a tiny demo model. {_INSTEAD}"
 
 _TOPICS = (
     "explain {}",

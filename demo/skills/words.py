@@ -156,6 +156,8 @@ def aligned(text: str) -> bool:
     """
     pieces = vocab.token_bytes()
     alone, spaced = encode(text), encode(f" {text}")
+    if pieces[spaced[0]] == b" ":  # numbers are tokens of their own
+        del spaced[0]
     return [core(pieces[i]) for i in alone] == [core(pieces[i]) for i in spaced]
 
 
