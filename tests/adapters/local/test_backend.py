@@ -271,8 +271,13 @@ async def test_a_bad_grammar_is_refused_before_it_runs(local: LocalBackend) -> N
 
 async def test_a_grammar_that_grows_too_complex_ends_its_own_request(local: LocalBackend) -> None:
     grammar = f'start: <[{CHANNEL}]> s\ns: s s s | s s | /[a-z]/ | " " | ""'
+    (word,), (refused,) = encode("international"), encode("1")
+    # What the grammar refuses makes the engine compute the whole mask.
+    going_on = SamplingParams(temperature=0.0, logit_bias={word: 100.0, refused: 200.0})
     bad, good = await asyncio.gather(
-        sample(local, ask(grammar=grammar)), sample(local, ask()), return_exceptions=True
+        sample(local, ask(grammar=grammar, sampling=going_on)),
+        sample(local, ask()),
+        return_exceptions=True,
     )
     assert isinstance(bad, InvalidGrammar)
     assert isinstance(good, list)
