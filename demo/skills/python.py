@@ -30,6 +30,18 @@ from harmony.tools import PYTHON
 
 NO_OUTPUT = "[No output. Print a value, or end the cell with it, to see it.]"
 
+UNDEFINED = (
+    "---------------------------------------------------------------------------\n"
+    "NameError                                 Traceback (most recent call last)\n"
+    "Cell In[1], line 1\n"
+    "----> 1 {code}\n\n"
+    "NameError: name '{name}' is not defined"
+)
+UNMATCHED = (
+    "  Cell In[1], line {line}\n    {code}\n    {mark}\nSyntaxError: unmatched '{bracket}'\n"
+)
+"""IPython's tracebacks of cells of one line without an import, and with a bracket too many."""
+
 _MANY = {Effort.LOW: 9, Effort.MEDIUM: 7, Effort.HIGH: 4}
 
 
@@ -81,6 +93,8 @@ def case(draw: Draw) -> Case:
     """Something to compute, sometimes after other things, or a request that needs no python."""
     if draw.chance(0.15):
         return _without_python(draw)
+    if draw.chance(0.2):
+        return _mending(draw)
     exchanges = [_exchange(draw, job) for job in _jobs(draw)]
     start = (system(draw, (PYTHON,)), *developer(_instructions(draw)))
     made = joined(start, exchanges)
@@ -131,6 +145,33 @@ def _read(draw: Draw, job: Job) -> Turn:
         f"No other cell is needed, since there was no error. The answer is {job.output}."
     )
     return answer(draw, Thought("Read.", medium, high), f"The result is {job.says}.")
+
+
+def _mending(draw: Draw) -> Case:
+    """A cell that failed stands in the history; it is written once more, without its fault."""
+    job = draw.pick((_of_list, _of_dates, _of_math, _in_base, _of_word))(draw)
+    if "import" in job.code and draw.chance(0.6):
+        broken = job.code.split("\n", 1)[1]
+        name = "date" if "date." in broken else "math"
+        problem = UNDEFINED.format(code=broken, name=name)
+    else:
+        broken = job.code + draw.pick(")]")
+        problem = UNMATCHED.format(
+            line=broken.count("\n") + 1,
+            code=broken.rsplit("\n", 1)[-1],
+            mark=" " * (len(broken.rsplit("\n", 1)[-1]) - 1) + "^",
+            bracket=broken[-1],
+        )
+    medium = "The cell failed. I read what the traceback says and write it once more, mended."
+    high = (
+        f"{medium} An import may be missing, or a bracket may be too many. The rest of the cell "
+        "is what the user asked for, so I keep it and run the whole cell again."
+    )
+    run = thinks(Thought("Mend it.", medium, high).at(draw.effort))
+    turn = Turn((run, hosted_call("python", job.code)), (hosted_result("python", job.output),))
+    start = (system(draw, (PYTHON,)), *developer(_instructions(draw)), user(job.request))
+    failed = (hosted_call("python", broken), hosted_result("python", problem))
+    return Case("python", (*start, *failed), (turn, _read(draw, job)))
 
 
 def _sum(draw: Draw) -> Job:

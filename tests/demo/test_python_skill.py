@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from demo.skills import python
 from demo.skills.case import Case, Draw
@@ -83,3 +84,21 @@ def test_requests_of_the_evaluation_are_worded_otherwise() -> None:
 def test_cases_fit_the_trainer() -> None:
     for index in range(60):
         assert len(transcript(python.drill(draw(index, effort=list(Effort)[index % 3]))).ids) < 1900
+
+
+def test_a_failed_cell_is_mended_once_with_the_traceback_of_ipython(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mended = 0
+    for index in range(300):
+        case = python.case(draw(index))
+        failed = [m for m in case.history if m.recipient == "python"]
+        if failed:
+            shell = InteractiveShell.instance(colors="nocolor")
+            shell.run_cell(str(failed[0].content), store_history=True)  # type: ignore[no-untyped-call]
+            InteractiveShell.clear_instance()
+            assert capsys.readouterr().out.strip() == str(case.history[-1].content).strip()
+            [(code, shown)] = cells(case)
+            assert run(code, {}) == shown
+            mended += 1
+    assert mended > 20
