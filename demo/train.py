@@ -25,6 +25,7 @@ from torch.nn import functional as F
 
 from demo.batches import Batch, known_tokens, stream
 from demo.embedding import IDENTITY, OUTPUT_AT, Rows
+from demo.growth import with_layers, with_rows
 from demo.induction import set_induction_heads
 from demo.model import Body, Shape, compile_kernels
 from demo.optim import Muon
@@ -88,26 +89,15 @@ def fresh(seed: int, shape: Shape | None = None, known: Tensor | None = None) ->
 def from_package(seed: int) -> State:
     """The packaged weights at step 0. Raises WeightsCorrupt if they are missing or damaged.
 
-    Tokens that have become frequent in the cases get rows of their own.
+    Tokens that have become frequent in the cases get rows of their own, and a body that is meant to
+    be deeper gets its further layers.
     """
     weights, old = unpack(packaged())
     known = torch.cat((old, known_tokens(seed))).unique()
     state = fresh(seed, known=known)
-    state.model.load_state_dict(with_rows(weights, old, known))
+    grown = with_layers(with_rows(weights, old, known), state.model.state_dict())
+    state.model.load_state_dict(grown)
     return state
-
-
-def with_rows(weights: dict[str, Tensor], old: Tensor, known: Tensor) -> dict[str, Tensor]:
-    """The same model with rows for all of `known`, among them all of `old`, both sorted.
-
-    New rows are copies of the one that all other tokens share.
-    """
-    widened = dict(weights)
-    for name in ("input.deltas", "output.deltas"):
-        rows = weights[name][-1].repeat(len(known) + 1, 1)
-        rows[torch.searchsorted(known, old)] = weights[name][:-1]
-        widened[name] = rows
-    return widened
 
 
 def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:

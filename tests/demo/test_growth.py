@@ -1,0 +1,43 @@
+"""A larger model computes what the smaller one did, and can be trained."""
+
+from dataclasses import replace
+
+import torch
+
+from demo.batches import pool
+from demo.growth import with_layers, with_rows
+from demo.model import Shape
+from demo.train import fresh, train_step
+
+SMALL = Shape(layers=4, heads=4, kv_heads=2, intermediate=32)
+KNOWN = torch.arange(1000)
+
+
+def test_a_deeper_model_computes_the_same() -> None:
+    small = fresh(0, SMALL, KNOWN).model
+    deep = fresh(1, replace(SMALL, layers=8), KNOWN).model
+    deep.load_state_dict(with_layers(small.state_dict(), deep.state_dict()))
+    rows = torch.randn(2, 200, SMALL.hidden)
+    with torch.no_grad():
+        assert torch.equal(small.body(rows), deep.body(rows))
+
+
+def test_all_layers_of_a_deeper_model_learn() -> None:
+    small = fresh(0, SMALL, KNOWN).model
+    deep = fresh(1, replace(SMALL, layers=6), KNOWN)
+    deep.model.load_state_dict(with_layers(small.state_dict(), deep.model.state_dict()))
+    for batch in pool(3, 0, KNOWN.numpy(), size=20, tokens=768)[:2]:
+        train_step(deep, batch, 1.0)
+    assert all(layer.o.abs().sum() > 0 for layer in deep.model.body.layers)
+    assert all(layer.q.grad.abs().sum() > 0 for layer in deep.model.body.layers)
+
+
+def test_new_rows_are_those_that_the_tokens_had() -> None:
+    small = fresh(0, SMALL, KNOWN).model
+    torch.nn.init.normal_(small.input.deltas)
+    both = torch.arange(1500)
+    wide = fresh(1, SMALL, both).model
+    wide.load_state_dict(with_rows(small.state_dict(), KNOWN, both))
+    ids = torch.tensor([0, 999, 1200, 5000])
+    with torch.no_grad():
+        assert torch.equal(small.input(ids), wide.input(ids))
