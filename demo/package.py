@@ -7,13 +7,13 @@ from typing import Any
 from harmony import vocab
 
 FILE = "demo.xz"
-SHA256 = "3f6cf8cac7e2406a0b3350c7d3b0480bd8a35885c560a62c1f9f4f2ce6ef47f1"
+SHA256 = "fcd647062557ebc2cfa5691658afb260f15a2293e83f4c860fb6294dda4b5d59"
 
 CONFIG: dict[str, Any] = {
     "vocab_size": vocab.VOCAB_SIZE,
     "hidden_size": 256,
     "intermediate_size": 192,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 6,
     "num_attention_heads": 8,
     "num_key_value_heads": 4,
     "head_dim": 64,
