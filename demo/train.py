@@ -1,9 +1,9 @@
-"""Train the demo model: `python -m demo.train --steps 7000`. Resumes from its last checkpoint.
+"""Train the demo model: `python -m demo.train --steps 12000`. Resumes from its last checkpoint.
 
 Where there is none, training begins anew, or with `--packaged` at the weights in the package, so
-that it can go on over many days and machines. The learning rate is constant after a short warm-up
-and falls to zero over the last `--cooldown` steps, so that how long to train can be decided while
-training.
+that it can go on over many days and machines; another `--seed` then gives new cases. The learning
+rate is constant after a short warm-up and falls to zero over the last `--cooldown` steps, so that
+how long to train can be decided while training.
 """
 
 import argparse
@@ -211,8 +211,8 @@ def run(rank: int, options: argparse.Namespace, meeting: str) -> None:
 def main() -> None:
     """The command line: see the module's first line."""
     parser = argparse.ArgumentParser(prog="python -m demo.train", description=__doc__)
-    parser.add_argument("--steps", type=int, default=7000)
-    parser.add_argument("--cooldown", type=int, default=3600)
+    parser.add_argument("--steps", type=int, default=12000)
+    parser.add_argument("--cooldown", type=int, default=7000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
