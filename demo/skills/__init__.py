@@ -27,21 +27,21 @@ from harmony.messages import Effort
 Skill = Callable[[Draw], Case]
 
 SKILLS: dict[str, tuple[int, Skill]] = {
-    "chat": (7, chat.case),
-    "echo": (5, chat.echo),
-    "recall": (7, recall.case),
-    "call": (14, calls.single),
-    "everyday": (18, everyday.case),
-    "result": (6, calls.from_result),
-    "chain": (11, calls.chain),
+    "chat": (3, chat.case),
+    "echo": (4, chat.echo),
+    "recall": (5, recall.case),
+    "call": (16, calls.single),
+    "everyday": (28, everyday.case),
+    "result": (4, calls.from_result),
+    "chain": (24, calls.chain),
     "no_call": (6, calls.no_call),
-    "structured": (12, structured.case),
-    "dialogue": (10, dialogue.case),
-    "python": (7, python.case),
-    "browser": (10, browser.case),
-    "sums": (7, sums.case),
-    "instructions": (6, instructions.case),
-    "unlike": (6, unlike.case),
+    "structured": (14, structured.case),
+    "dialogue": (16, dialogue.case),
+    "python": (5, python.case),
+    "browser": (20, browser.case),
+    "sums": (5, sums.case),
+    "instructions": (3, instructions.case),
+    "unlike": (4, unlike.case),
 }
 """Each skill's share of the training cases, and its generator."""
 
@@ -49,11 +49,11 @@ DRILLS = 0.55
 """How many of the training cases are conversations of many exchanges."""
 
 _DRILLS: tuple[tuple[float, Skill], ...] = (
-    (60, drills.drill),
-    (30, everyday.drill),
+    (44, drills.drill),
+    (40, everyday.drill),
     (22, dialogue.drill),
-    (10, python.drill),
-    (14, browser.drill),
+    (8, python.drill),
+    (26, browser.drill),
 )
 
 _EFFORTS: tuple[tuple[Effort, float], ...] = (

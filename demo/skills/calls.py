@@ -182,7 +182,7 @@ def no_call(draw: Draw) -> Case:
         text = ask(draw, draw_task(draw, [tool.name for tool in box]).request)
         turn = unlike.declined(draw, with_tools=True)
     else:
-        text = unlike.request(draw)
+        text = unlike.pasted(draw) if draw.chance(0.2) else unlike.request(draw)
         turn = unlike.declined(draw, with_tools=True)
     start = (system(draw), *developer(_instructions(draw), box))
     return Case("no_call", (*start, *before, user(text)), (turn,))

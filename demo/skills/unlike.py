@@ -3,6 +3,8 @@
 from demo.skills import chat
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
 from demo.skills.words import Split, names, split_of, text_value, words
+from harmony.tokenizer import encode
+from harmony.tools import BROWSER, PYTHON
 
 _INSTEAD = "I can chat a little, call tools, answer in JSON and do small sums."
 REFUSAL = f"I am only a tiny demo model, so I cannot help with that. {_INSTEAD}"
@@ -56,6 +58,23 @@ _TOPICS = (
     "should I {} or {}",
     "continue this text: {} {} {} {}",
 )
+_PASTED = (
+    "{}",
+    "{} {} {} {} {} {}",
+    "{},{},#,{}",
+    "# {} {} {}",
+    "{}: {}",
+    "INFO {}.{} took # ms",
+    "{} = {}(#)",
+    "The {} of the {} is {}",
+    "<{}>{}</{}>",
+    "#",
+    "{}{}{}",
+    "{}-{}",
+)
+_OFTEN_LONG = 0.3
+_LONGEST = 1100
+"""About the tokens of the longest pasted text."""
 _MARKS = "?!.,;:-#*()[]{}<>/\\|@&%$+=~^_\"'`"
 _FOREIGN = ((0x3B1, 24), (0x430, 32), (0x4E00, 900), (0x3042, 80), (0x5D0, 26), (0x627, 30))
 
@@ -92,6 +111,20 @@ def _request(draw: Draw) -> str:
     return "\n".join(lines)
 
 
+def pasted(draw: Draw) -> str:
+    """A long text that asks for nothing: many lines, each another or all the same."""
+    rng, form = draw.rng, draw.pick(_PASTED)
+    separator = draw.pick(("\n", "\n", "\n\n", "; ", " | ", ", ", " / ", ". "))
+    lines = [_line(draw, form) for _ in range(rng.choice((1, 1, 2, 30)))]
+    count = max(3, rng.randint(60, _LONGEST) // len(encode(lines[0] + separator)))
+    return separator.join(lines[n % len(lines)] for n in range(count))
+
+
+def _line(draw: Draw, form: str) -> str:
+    picked = [draw.pick(words(Split.TRAIN)) for _ in range(form.count("{}"))]
+    return form.replace("#", str(draw.rng.randint(0, 999))).format(*picked)
+
+
 def _topic(draw: Draw) -> str:
     return text_value(draw.rng, Split.TRAIN)
 
@@ -114,7 +147,10 @@ def declined(draw: Draw, *, with_tools: bool) -> Turn:
 
 
 def case(draw: Draw) -> Case:
-    """A request unlike anything, without tools."""
-    text, turn = request(draw), declined(draw, with_tools=False)
+    """A request unlike anything, without functions."""
+    long = draw.chance(_OFTEN_LONG)
+    text = pasted(draw) if long else request(draw)
+    hosted = draw.pick(((), (), (BROWSER,), (PYTHON,), (BROWSER, PYTHON))) if long else ()
+    turn = declined(draw, with_tools=bool(hosted))
     instructions = chat.idle_instructions(draw)
-    return Case("unlike", (system(draw), *developer(instructions), user(text)), (turn,))
+    return Case("unlike", (system(draw, hosted), *developer(instructions), user(text)), (turn,))

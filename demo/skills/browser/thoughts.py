@@ -20,11 +20,11 @@ def found(quote: Quote, query: str, cursor: int) -> Thought:
     """Before an answer with a line's words."""
     return Thought(
         "Found it.",
-        f"Line {quote.line} fits best to {query}. I answer with its words and cite it.",
+        f"About {query} the display says: {quote.text}. That is line {quote.line}, so I cite it.",
         f"I go through the lines of the display and look for the words of the question: {query}. "
-        f"The other lines are about other things, but line {quote.line} fits best to {query}. I "
-        f"answer with the line's own words, ten at most, and then I cite it with the cursor "
-        f"{cursor} and the line {quote.line}.",
+        f"The other lines are about other things, but one says: {quote.text}. That is line "
+        f"{quote.line}. It fits best to {query}. I answer with the line's own words, ten at most, "
+        f"and then I cite it with the cursor {cursor} and the line {quote.line}.",
     )
 
 

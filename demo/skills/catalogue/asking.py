@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from demo.skills import catalogue
 from demo.skills.case import Draw
+from demo.skills.catalogue import renaming
 from demo.skills.catalogue.kinds import PLACEHOLDER, Kind, Parameter, Request
 from demo.skills.catalogue.values import draw_value, json_type, schema
 from demo.skills.catalogue.wording import with_slip, worded
@@ -117,10 +118,14 @@ def declare(draw: Draw, kind: Kind) -> Declared:
     properties: dict[str, Any] = {}
     for parameter in parameters:
         free = [name for name in parameter.names if name not in properties]
-        name = draw.pick(free or parameter.names)
+        spoken = draw.pick(free or parameter.names)
+        name, tells = renaming.parameter_name(draw, spoken)
+        if name in properties:
+            name, tells = spoken, True
+        parameter = replace(parameter, choices=renaming.choices(draw, kind, parameter))
         made = schema(draw, parameter, bounded=_within_bounds(kind, parameter))
-        if described:
-            made = {"type": made["type"], "description": _about(draw, name), **made}
+        if described or not tells:
+            made = {"type": made["type"], "description": _about(draw, spoken), **made}
         properties[name] = made
         choices = tuple(value for value, _ in parameter.choices)
         fields.append((parameter, Field(name, json_type(parameter), None, choices)))
@@ -129,8 +134,9 @@ def declare(draw: Draw, kind: Kind) -> Declared:
     if strict:
         whole["additionalProperties"] = False
     about = draw.pick(kind.descriptions)
-    description = draw.pick((about, about, f"{about}.", None))
-    return Declared(kind, FunctionTool(draw.pick(kind.names), description, whole), tuple(fields))
+    name, tells = renaming.function_name(draw, draw.pick(kind.names))
+    description = draw.pick((about, about, f"{about}.", None if tells else about))
+    return Declared(kind, FunctionTool(name, description, whole), tuple(fields))
 
 
 def _within_bounds(kind: Kind, parameter: Parameter) -> bool:

@@ -1,0 +1,61 @@
+"""Names and choices that a declaration changes for training, so that they are read, not known.
+
+An application calls its functions and parameters as it likes. A model that has met few names
+writes the nearest one that it knows; one that meets a new name in every case copies it.
+"""
+
+import re
+
+from demo.skills.case import Draw
+from demo.skills.catalogue.kinds import Kind, Parameter
+from demo.skills.words import Split, aligned, nouns
+
+_RENAMED = 0.4
+_CHOSEN = 0.3
+
+
+def function_name(draw: Draw, name: str) -> tuple[str, bool]:
+    """A function's name, and whether it still says what the function does.
+
+    Held-out names stay as they are.
+    """
+    if draw.split is Split.HELD_OUT or not draw.chance(_RENAMED):
+        return name, True
+    while True:
+        changed, tells = _renamed(draw, _parts(name))
+        if aligned(changed):
+            return changed, tells
+
+
+def parameter_name(draw: Draw, name: str) -> tuple[str, bool]:
+    """As `function_name`, for a parameter."""
+    return function_name(draw, name) if draw.chance(0.6) else (name, True)
+
+
+def choices(draw: Draw, kind: Kind, parameter: Parameter) -> tuple[tuple[str, str], ...]:
+    """The values of an enum and how they are said: at times others, where no request implies one.
+
+    Of one letter or more, and as many as before.
+    """
+    fixed = any(key == parameter.name for request in kind.requests for key, _ in request.fixed)
+    if fixed or draw.split is Split.HELD_OUT or not draw.chance(_CHOSEN):
+        return parameter.choices
+    drawn = draw.rng.sample(nouns(draw.split), len(parameter.choices))
+    return tuple((value, value) for value in drawn)
+
+
+def _parts(name: str) -> list[str]:
+    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower().split("_")
+
+
+def _renamed(draw: Draw, parts: list[str]) -> tuple[str, bool]:
+    noun = draw.pick(nouns(draw.split))
+    roll = draw.rng.random()
+    if roll < 0.3:
+        return "_".join([noun, *parts]), True
+    if roll < 0.5:
+        return "_".join([*parts, noun]), True
+    if roll < 0.75 and len(parts) > 1:
+        at = draw.rng.randrange(len(parts))
+        return "_".join([*parts[:at], noun, *parts[at + 1 :]]), False
+    return f"{noun}_{draw.pick(nouns(draw.split))}" if draw.chance(0.5) else noun, False
