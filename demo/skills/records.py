@@ -3,6 +3,7 @@
 The kinds are in the language of `catalogue.kinds`: a name, what it is, fields, sentences.
 """
 
+from demo.skills.catalogue import recorded
 from demo.skills.catalogue.kinds import Kind, kind
 from demo.skills.words import Split
 
@@ -412,7 +413,7 @@ _WANTED = {
 
 def kinds(split: Split) -> tuple[Kind, ...]:
     """The kinds that cases of a split may use."""
-    return _TRAINING if split is Split.TRAIN else _HELD_OUT
+    return (*_TRAINING, *recorded.KINDS) if split is Split.TRAIN else _HELD_OUT
 
 
 def wanted(split: Split) -> tuple[str, ...]:
