@@ -30,7 +30,7 @@ POOL = 2048
 WITHOUT_THOUGHT = 0.06
 NEGATIVES = 1536
 RELATIVES = 4
-KNOWN = 2048
+KNOWN = 3072
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,15 @@
 
 A row is a fixed sign pattern of the token's core (its text without case, leading space or leading
 punctuation; a hash, so nothing is stored), plus learned vectors for what the core leaves out
-(leading space, case, letters, digits, length), plus, for the frequent tokens, a learned row of
-its own. So `Paris`, ` paris` and `_paris` share what they have in common, and the model can copy
-words that no training text contains.
+(leading space, case, letters, digits, length) and for its tags in the lexicon, plus, for the
+frequent tokens, a learned row of its own. So `Paris`, ` paris` and `_paris` share what they have in
+common, and the model can copy words that no training text contains, and understand some of them.
+Where a word is one token after a space, but several without (` kitchen`, and `k`, `itchen` after a
+quote), the row in the input matrix also has the signs of these pieces, so that it can be spelt.
 """
 
 import hashlib
+import re
 import string
 from functools import cache
 
@@ -15,7 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from demo.lexicon import MOST, lexicon
 from harmony import vocab
+from harmony.tokenizer import encode
 
 IDENTITY = 96
 """How many of a row's components hold the core's signs."""
@@ -24,6 +29,7 @@ OUTPUT_AT = 96
 """Where the signs begin in a row of the output matrix; in the input matrix they begin at 0."""
 
 _PREFIXES = " \n._-\"'/(=:$#@\t"
+_WORD = re.compile(rb" [A-Za-z]{2,}")
 _LETTERS = string.ascii_lowercase
 _FEATURES = len(_PREFIXES) + 4 + 3 + 30 + 10 + 26 + 26 + 3
 
@@ -82,29 +88,89 @@ def structure() -> tuple[Tensor, Tensor]:
     return torch.from_numpy(signs), torch.from_numpy(features)
 
 
+@cache
+def tagged() -> Tensor:
+    """The numbers of each token's tags, (vocabulary, MOST); what is empty has the next number."""
+    words, tags = lexicon()
+    found = torch.full((vocab.VOCAB_SIZE, MOST), len(tags))
+    for token, piece in enumerate(vocab.token_bytes()):
+        numbers = words.get(core(piece), ())
+        found[token, : len(numbers)] = torch.tensor(numbers, dtype=torch.long)
+    return found
+
+
+@cache
+def pieces() -> Tensor:
+    """The first two tokens of each token ` word` that is several without its space, (vocabulary, 2).
+
+    All other tokens have -1.
+    """
+    found = torch.full((vocab.VOCAB_SIZE, 2), -1)
+    for token, piece in enumerate(vocab.token_bytes()):
+        if _WORD.fullmatch(piece):
+            bare = encode(piece[1:].decode())
+            if len(bare) > 1:
+                found[token] = torch.tensor(bare[:2])
+    return found
+
+
 class Rows(nn.Module):
     """One matrix of the vocabulary, input or output, as a function of token ids."""
 
-    def __init__(self, hidden: int, known: Tensor, offset: int, scale: float) -> None:
-        """`known` are the ids with learned rows, `offset` is where the signs go."""
+    def __init__(
+        self, hidden: int, known: Tensor, offset: int, scale: float, *, spelt: bool = False
+    ) -> None:
+        """`known` are the ids with learned rows, `offset` is where the signs go.
+
+        spelt: whether a row also has the signs of its token's pieces.
+        """
         super().__init__()
+        if spelt:
+            self.spelling = nn.Parameter(_spelling(hidden, scale))
         self.offset = offset
         self.hidden = hidden
         self.features = nn.Parameter(torch.randn(_FEATURES, hidden) * scale * 0.3)
+        self.tags = nn.Parameter(torch.zeros(len(lexicon()[1]) + 1, hidden))
         self.deltas = nn.Parameter(torch.zeros(len(known) + 1, hidden))
         self.scale = nn.Parameter(torch.tensor(scale))
         place = torch.full((vocab.VOCAB_SIZE,), len(known))
         place[known] = torch.arange(len(known))
         self.register_buffer("place", place, persistent=False)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """ids (n,) -> rows (n, hidden), float32. Tokens that are not known share one delta."""
+    def forward(self, ids: Tensor, forget: float = 0.0) -> Tensor:
+        """ids (n,) -> rows (n, hidden), float32. Tokens that are not known share one delta.
+
+        forget: how many of the tokens with tags go without their own delta, so that the model
+        learns to understand words by their tags.
+        """
         signs, features = structure()
         after = self.hidden - self.offset - IDENTITY
         placed = nn.functional.pad(signs[ids].float(), (self.offset, after))
-        place = self.get_buffer("place")[ids]
+        place, tags = self.get_buffer("place")[ids], tagged()[ids]
+        empty = len(self.tags) - 1
+        if forget:
+            forgotten = (tags[:, 0] != empty) & (torch.rand(len(ids)) < forget)
+            place = place.masked_fill(forgotten, len(self.deltas) - 1)
+        meant = nn.functional.embedding_bag(tags, self.tags, mode="sum", padding_idx=empty)
         own = nn.functional.embedding(place, self.deltas)
-        return placed * self.scale + features[ids].float() @ self.features + own
+        row = placed * self.scale + features[ids].float() @ self.features + meant + own
+        return row + self._spelt(ids) if hasattr(self, "spelling") else row
+
+    def _spelt(self, ids: Tensor) -> Tensor:
+        parts = pieces()[ids]
+        signs = structure()[0][parts.clamp(min=0)].float() * (parts >= 0)[..., None]
+        return signs.flatten(1) @ self.spelling
+
+
+def _spelling(hidden: int, scale: float) -> Tensor:
+    """Where the pieces' signs begin, (2 * IDENTITY, hidden): the first one's where the token's own
+    signs are, and where induction heads look for the token before; the second one's anywhere."""
+    start = torch.randn(2 * IDENTITY, hidden) * scale * 0.05
+    width = min(IDENTITY, hidden - OUTPUT_AT - IDENTITY)
+    start[:IDENTITY] = 0
+    start[:IDENTITY, :IDENTITY] = torch.eye(IDENTITY) * scale * 0.5
+    start[:width, OUTPUT_AT + IDENTITY : OUTPUT_AT + IDENTITY + width] = torch.eye(width) * 0.4
+    return start
 
 
 @cache

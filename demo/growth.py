@@ -20,6 +20,21 @@ def with_rows(weights: dict[str, Tensor], old: Tensor, known: Tensor) -> dict[st
     return widened
 
 
+def with_tags(weights: dict[str, Tensor], start: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The model with as many tags as `start`, a model at its random start.
+
+    Further tags mean nothing until training changes that. A model without spelling gets it, as it
+    is at the start.
+    """
+    grown = {"input.spelling": start["input.spelling"], **weights}
+    for name in ("input.tags", "output.tags"):
+        tags = torch.zeros_like(start[name])
+        if name in weights:
+            tags[: len(weights[name]) - 1] = weights[name][:-1]
+        grown[name] = tags
+    return grown
+
+
 def with_layers(weights: dict[str, Tensor], start: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same model as deep as `start`, a model at its random start.
 

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from demo.batches import Batch, known_tokens, stream
 from demo.embedding import IDENTITY, OUTPUT_AT, Rows
-from demo.growth import with_layers, with_rows
+from demo.growth import with_layers, with_rows, with_tags
 from demo.induction import set_induction_heads
 from demo.model import Body, Shape, compile_kernels
 from demo.optim import Muon
@@ -36,7 +36,8 @@ log = logging.getLogger("demo.train")
 
 MATRICES = frozenset({"q", "k", "v", "o", "gate", "up", "down"})
 WARM_UP = 50
-RATES = {"muon": 0.008, "small": 1e-3, "input": 6e-4, "output": 3e-4}
+RATES = {"muon": 0.008, "small": 1e-3, "input": 6e-4, "output": 3e-4, "tags": 1.5e-3}
+FORGOTTEN = 0.15
 
 
 class Demo(nn.Module):
@@ -47,12 +48,12 @@ class Demo(nn.Module):
         self.known = known
         self.body = Body(shape)
         set_induction_heads(self.body)
-        self.input = Rows(shape.hidden, known, 0, 6 / IDENTITY**0.5)
+        self.input = Rows(shape.hidden, known, 0, 6 / IDENTITY**0.5, spelt=True)
         self.output = Rows(shape.hidden, known, OUTPUT_AT, 0.12)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Mean cross entropy over what the batch learns, and how many of it are guessed right."""
-        rows = self.input(batch.tokens).bfloat16()
+        rows = self.input(batch.tokens, FORGOTTEN).bfloat16()
         hidden = self.body(F.embedding(batch.rows, rows)).flatten(0, 1)[batch.at]
         logits = F.linear(hidden, self.output(batch.candidates).bfloat16()).float()
         logits = logits + batch.shares
@@ -79,24 +80,30 @@ def fresh(seed: int, shape: Shape | None = None, known: Tensor | None = None) ->
         (matrices if name.rsplit(".", 1)[-1] in MATRICES else small).append(parameter)
     groups: list[dict[str, Any]] = [
         {"params": small, "of": "small"},
-        {"params": list(model.input.parameters()), "of": "input"},
-        {"params": list(model.output.parameters()), "of": "output"},
+        {"params": [model.input.tags, model.output.tags, model.input.spelling], "of": "tags"},
+        {"params": _own(model.input), "of": "input"},
+        {"params": _own(model.output), "of": "output"},
     ]
     adam = torch.optim.Adam(groups, betas=(0.9, 0.98), eps=1e-10)
     return State(model, [Muon([{"params": matrices, "of": "muon"}], RATES["muon"]), adam])
 
 
+def _own(rows: Rows) -> list[nn.Parameter]:
+    return [rows.features, rows.deltas, rows.scale]
+
+
 def from_package(seed: int) -> State:
     """The packaged weights at step 0. Raises WeightsCorrupt if they are missing or damaged.
 
-    Tokens that have become frequent in the cases get rows of their own, and a body that is meant to
-    be deeper gets its further layers.
+    Tokens that have become frequent in the cases get rows of their own, the lexicon's further tags
+    theirs, and a body that is meant to be deeper gets its further layers.
     """
     weights, old = unpack(packaged())
     known = torch.cat((old, known_tokens(seed))).unique()
     state = fresh(seed, known=known)
-    grown = with_layers(with_rows(weights, old, known), state.model.state_dict())
-    state.model.load_state_dict(grown)
+    start = state.model.state_dict()
+    weights = with_tags(with_rows(weights, old, known), start)
+    state.model.load_state_dict(with_layers(weights, start))
     return state
 
 

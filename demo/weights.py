@@ -60,7 +60,7 @@ def build(state: dict[str, Tensor], known: Tensor, shape: Shape) -> tuple[Body, 
     ids = torch.arange(vocab.VOCAB_SIZE)
     matrices = []
     for part, offset in (("input.", 0), ("output.", OUTPUT_AT)):
-        rows = Rows(shape.hidden, known, offset, 1.0)
+        rows = Rows(shape.hidden, known, offset, 1.0, spelt=part == "input.")
         rows.load_state_dict(_under(part, state))
         with torch.no_grad():
             matrices.append(torch.cat([rows(chunk).bfloat16() for chunk in ids.split(32_768)]))

@@ -27,19 +27,19 @@ from harmony.messages import Effort
 Skill = Callable[[Draw], Case]
 
 SKILLS: dict[str, tuple[int, Skill]] = {
-    "chat": (3, chat.case),
-    "echo": (4, chat.echo),
-    "recall": (5, recall.case),
-    "call": (16, calls.single),
-    "everyday": (28, everyday.case),
-    "result": (4, calls.from_result),
-    "chain": (24, calls.chain),
+    "chat": (2, chat.case),
+    "echo": (2, chat.echo),
+    "recall": (3, recall.case),
+    "call": (10, calls.single),
+    "everyday": (36, everyday.case),
+    "result": (2, calls.from_result),
+    "chain": (14, calls.chain),
     "no_call": (6, calls.no_call),
-    "structured": (14, structured.case),
+    "structured": (22, structured.case),
     "dialogue": (16, dialogue.case),
-    "python": (5, python.case),
-    "browser": (20, browser.case),
-    "sums": (5, sums.case),
+    "python": (4, python.case),
+    "browser": (28, browser.case),
+    "sums": (3, sums.case),
     "instructions": (3, instructions.case),
     "unlike": (4, unlike.case),
 }
@@ -49,11 +49,11 @@ DRILLS = 0.55
 """How many of the training cases are conversations of many exchanges."""
 
 _DRILLS: tuple[tuple[float, Skill], ...] = (
-    (44, drills.drill),
-    (40, everyday.drill),
-    (22, dialogue.drill),
-    (8, python.drill),
-    (26, browser.drill),
+    (30, drills.drill),
+    (60, everyday.drill),
+    (24, dialogue.drill),
+    (4, python.drill),
+    (34, browser.drill),
 )
 
 _EFFORTS: tuple[tuple[Effort, float], ...] = (

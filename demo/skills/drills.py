@@ -25,13 +25,13 @@ _SOME = {Effort.LOW: 5, Effort.MEDIUM: 4, Effort.HIGH: 2}
 def drill(draw: Draw) -> Case:
     """A conversation of several exchanges that practise one or a few skills."""
     makers: tuple[tuple[float, Callable[[Draw], Case]], ...] = (
-        (30, talk),
-        (12, remembering),
-        (32, calling),
-        (14, filling),
-        (14, recording),
-        (10, obeying),
-        (12, adding),
+        (14, talk),
+        (8, remembering),
+        (22, calling),
+        (10, filling),
+        (40, recording),
+        (7, obeying),
+        (9, adding),
     )
     return draw.rng.choices([make for _, make in makers], [share for share, _ in makers])[0](draw)
 

@@ -1,6 +1,7 @@
 """The words that cases are made of: taken from the packaged vocabulary or put together.
 
 Every word belongs to one of two splits by its hash: what evaluation uses, training never sees.
+Evaluation uses words of the lexicon alone; training also takes any other letters that are tokens.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ from functools import cache
 from random import Random
 
 from demo.embedding import core
+from demo.lexicon import lexicon
 from harmony import vocab
 from harmony.tokenizer import encode
 
@@ -123,6 +125,7 @@ def _pieces() -> tuple[str, ...]:
 def _matching(pattern: str, twin: str, split: Split) -> tuple[str, ...]:
     """The bare words of tokens ` word` that are also tokens as `twin` + word."""
     known = set(_pieces())
+    meaning = lexicon()[0]
     found = (piece[1:] for piece in _pieces() if re.fullmatch(pattern, piece))
     return tuple(
         word
@@ -131,6 +134,7 @@ def _matching(pattern: str, twin: str, split: Split) -> tuple[str, ...]:
         and word in known
         and word.lower() not in _NOT_VALUES
         and split_of(word) is split
+        and (split is Split.TRAIN or word.lower() in meaning)
     )
 
 

@@ -1,8 +1,10 @@
 """Made-up websites: pages of sentences that each state something, and questions about them."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 
 from demo.skills.browser.display import Page, markdown_page
 from demo.skills.browser.site import is_telling
@@ -13,14 +15,10 @@ from demo.skills.words import Split, names, nouns, words
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A kind of fact: its sentences, the questions to train on and those to evaluate with.
-
-    The last sentence is for evaluation only. value: the slot that no question names.
-    """
+    """A kind of fact: its sentences and its questions. value: the slot that no question names."""
 
     sentences: tuple[str, ...]
-    trained: tuple[str, ...]
-    held_out: tuple[str, ...]
+    questions: tuple[str, ...]
     value: str
 
 
@@ -42,108 +40,27 @@ class Article:
     facts: tuple[Fact, ...]
 
 
-FORMS = (
-    Form(
-        (
-            "The {a} of {e} is {v}.",
-            "{e} has the {a} {v}.",
-            "For {e} the {a} is {v}.",
-            "As {a}, {e} takes {v}.",
-        ),
-        (
-            "What is the {a} of {e}?",
-            "What's the {a} of {e}?",
-            "Tell me the {a} of {e}.",
-            "{e}: what is the {a}?",
-            "What {a} does {e} have?",
-            "I need the {a} of {e}",
-        ),
-        ("Which {a} has {e}?", "Look up the {a} of {e}."),
-        "v",
-    ),
-    Form(
-        (
-            "{e} opens at {t} on {d}.",
-            "On {d} {e} opens at {t}.",
-            "{e} opens its {a} at {t}.",
-            "The doors of {e} open at {t}.",
-        ),
-        ("When does {e} open?", "At what time does {e} open?", "When is {e} open?"),
-        ("Tell me when {e} opens.", "How early does {e} open?"),
-        "t",
-    ),
-    Form(
-        (
-            "A {a} costs {n} euros at {e}.",
-            "{e} asks {n} dollars for a {a}.",
-            "{e} sells a {a} at {n}.",
-        ),
-        (
-            "How much is a {a} at {e}?",
-            "What do I pay for a {a} at {e}?",
-            "Price of a {a} at {e}?",
-            "What does {e} want for a {a}?",
-        ),
-        ("Find out how much a {a} is at {e}.", "{e}: how much for a {a}?"),
-        "n",
-    ),
-    Form(
-        ("{p} leads the {a} of {e}.", "The {a} of {e} is run by {p}.", "{p} owns the {a} of {e}."),
-        ("Who leads the {a} of {e}?", "Who is behind the {a} of {e}?", "Who runs the {a} of {e}?"),
-        ("Who is in charge of the {a} of {e}?",),
-        "p",
-    ),
-    Form(
-        ("{e} is a {a} near {c}.", "The {a} {e} lies in {c}.", "{c} is home to the {a} {e}."),
-        ("Where is the {a} {e}?", "In which city is the {a} {e}?", "Where do I find the {a} {e}?"),
-        ("Where does the {a} {e} lie?",),
-        "c",
-    ),
-    Form(
-        (
-            "Use `{o}` to {k} the {a} of {e}.",
-            "Run `{o}` to {k} the {a} of {e}.",
-            "To {k} the {a} of {e}, set `{o}`.",
-            "`{o}` is there to {k} the {a} of {e}.",
-            "It takes `{o}` to {k} the {a} of {e}.",
-        ),
-        (
-            "How do I {k} the {a} of {e}?",
-            "How can I {k} the {a} of {e}?",
-            "What do I need to {k} the {a} of {e}?",
-            "I want to {k} the {a} of {e}",
-        ),
-        ("Is there a way to {k} the {a} of {e}?",),
-        "o",
-    ),
-    Form(
-        (
-            "Set `{o}` to have {e} as the {a}.",
-            "With `{o}` {e} is the {a}.",
-            "{e} becomes the {a} with `{o}`.",
-            "`{o}` makes {e} the {a}.",
-        ),
-        (
-            "How do I use {e} as the {a}?",
-            "How can {e} be the {a}?",
-            "Can I have {e} as the {a}?",
-            "How do I set {e} as the {a}?",
-        ),
-        ("How would I use {e} for the {a}?",),
-        "o",
-    ),
-    Form(
-        (
-            "The limit of {e} is {n} {a}s.",
-            "{e} keeps {n} {a}s at most.",
-            "Up to {n} {a}s fit in {e}.",
-            "There is room for {n} {a}s in {e}.",
-        ),
-        ("How many {a}s does {e} hold?", "How many {a}s fit in {e}?"),
-        ("How many {a}s can {e} take?",),
-        "n",
-    ),
-)
+@cache
+def forms(split: Split) -> tuple[Form, ...]:
+    """The kinds of facts of a split, read from `demo/data/facts.txt`.
+
+    A block each: the slot of the value, then sentences behind `-` and questions behind `?`; those
+    behind `--` and `??` are for evaluation. `#` begins a comment.
+    """
+    text = resources.files("demo").joinpath("data", "facts.txt").read_text("utf-8")
+    blocks = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip().split("\n\n")
+    said, asked = ("-", "?") if split is Split.TRAIN else ("--", "??")
+    found = []
+    for block in blocks:
+        value, *lines = block.splitlines()
+        marked = [line.partition(" ") for line in lines]
+        sentences = tuple(text for sign, _, text in marked if sign == said)
+        questions = tuple(text for sign, _, text in marked if sign == asked)
+        if sentences and questions:
+            found.append(Form(sentences, questions, value))
+    return tuple(found)
+
+
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _VERBS = tuple(verb for verb in VERBS if is_telling(verb))
 _HOSTS = ("com", "org", "net", "io")
@@ -172,7 +89,7 @@ def draw_subject(draw: Draw) -> str:
 def draw_fact(draw: Draw, subject: str, shared: Sequence[str]) -> Fact:
     """Something about a subject."""
     rng = draw.rng
-    form = draw.pick(FORMS)
+    form = draw.pick(forms(draw.split))
     slots = {
         "e": subject,
         "a": draw.pick(shared) if draw.chance(0.6) else _noun(draw),
@@ -185,9 +102,8 @@ def draw_fact(draw: Draw, subject: str, shared: Sequence[str]) -> Fact:
         "t": f"{rng.randint(5, 20):02}:{rng.choice((0, 15, 30, 45)):02}",
         "v": draw.pick((draw.pick(words(draw.split)), str(rng.randint(2, 999)))),
     }
-    trains = draw.split is Split.TRAIN
-    question = draw.pick(form.trained if trains else form.held_out).format(**slots)
-    sentence = draw.pick(form.sentences[:-1] if trains else form.sentences[-1:]).format(**slots)
+    question = draw.pick(form.questions).format(**slots)
+    sentence = draw.pick(form.sentences).format(**slots)
     if draw.chance(0.2):
         question = question[0].lower() + question[1:].rstrip("?.")
     return Fact(sentence, question, subject, slots[form.value])

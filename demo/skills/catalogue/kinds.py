@@ -1,16 +1,22 @@
 """A small language for declared functions and the requests that people make of them.
 
-    kind("get_weather|weather", "Get the weather", "city|town:place unit:celsius/fahrenheit?",
-         "weather in {city}", "is it freezing in {city}, in Fahrenheit => unit=fahrenheit")
+    get_weather|weather
+    Get the weather|Look up the weather
+    city|town:place unit:celsius/fahrenheit?
+    weather in {city}
+    is it freezing in {city}, in Fahrenheit => unit=fahrenheit
 
 First the names of the function, then its descriptions, then the parameters (`name|alias:type`, with
-a trailing `?` if optional), then requests. In a request `{city}` is the value of a parameter,
+a trailing `?` if optional), then requests; an empty line ends a kind, `#` begins a comment. In a request `{city}` is the value of a parameter,
 `{on:on|off}` a text for a true and one for a false value, and ` => key=value` fixes values that
 the wording implies. A request may begin with `de:` or `fr:`.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from demo.skills.catalogue import domains
 
 Value = str | int | float | bool
 
@@ -31,9 +37,10 @@ SIMPLE = frozenset(
         "path",
         "url",
         "code",
+        *domains.names(),
     ]
 )
-"""The types of one value; the others are enums, lists `word[]` and objects `{a:word,b:int}`."""
+"""The types of one value, the domains' among them; the others are enums, lists `word[]` and objects `{a:word,b:int}`."""
 
 PLACEHOLDER = re.compile(r"\{(\w+)(?::([^|{}]*)\|([^{}]*))?\}")
 """A parameter in a request, with the texts for true and false if it has them."""
@@ -87,6 +94,13 @@ class Kind:
     def flat(self) -> bool:
         """Whether no parameter is a list or an object."""
         return all(parameter.flat for parameter in self.parameters)
+
+
+def parse(text: str) -> Iterator[Kind]:
+    """The kinds of a whole text; ValueError with a kind's name for a mistake in it."""
+    lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
+    for block in re.split(r"\n{2,}", "\n".join(lines).strip()):
+        yield kind(*block.splitlines())
 
 
 def kind(names: str, descriptions: str, parameters: str, *requests: str) -> Kind:

@@ -4,7 +4,9 @@ import re
 from functools import cache
 from typing import Any
 
+from demo.embedding import pieces
 from demo.skills.case import Draw
+from demo.skills.catalogue import domains
 from demo.skills.catalogue.kinds import Parameter
 from demo.skills.forms import compact
 from demo.skills.words import Split, aligned, names, person, split_of, text_value, words
@@ -87,6 +89,10 @@ _LONG_PLACES = [
 _ENDINGS = ("com", "org", "net")
 _FILES = ("txt", "md", "py", "csv", "json", "pdf", "log", "html")
 
+_NATURAL = 0.7
+"""How often a value is one that people name. Else it is made of any words: a model that has met
+each value in training knows it, and would not copy it."""
+
 _JSON_TYPES = {"int": "integer", "number": "number", "bool": "boolean", "object": "object"}
 
 
@@ -97,14 +103,16 @@ def places(split: Split) -> tuple[str, ...]:
 
 
 def copyable(value: str) -> bool:
-    """Whether the value's tokens are the same in a request and between quotes in JSON.
+    """Whether the value's tokens in a request say what they are between quotes in JSON.
 
-    (A space before a digit is a token of its own, so a date keeps its tokens after one.)
+    They are the same there, or the first word, one token after a space, is two after a quote. (A
+    space before a digit is a token of its own, so a date keeps its tokens after one.)
     """
-    ids = encode(value)
+    ids, spaced = encode(value), encode(f" {value}")
     quoted = encode(compact({"a": value}))
     found = any(quoted[i : i + len(ids)] == ids for i in range(len(quoted)))
-    return found and (value[0].isdigit() or aligned(value))
+    spelt = pieces()[spaced[0]].tolist() == ids[:2] and ids[2:] == spaced[1:]
+    return found and (value[0].isdigit() or spelt or aligned(value))
 
 
 def draw_value(draw: Draw, parameter: Parameter) -> tuple[Any, str]:
@@ -151,6 +159,11 @@ def _one(draw: Draw, type_: str) -> tuple[Any, str]:
 
 
 def _text(draw: Draw, type_: str) -> str:
+    if type_ in domains.names():
+        natural = draw.split is Split.HELD_OUT or draw.chance(_NATURAL)
+        if natural:
+            return draw.pick(domains.values(type_, draw.split))
+        type_ = domains.stand_in(type_)
     rng, plain, capital = draw.rng, words(draw.split), names(draw.split)
     match type_:
         case "place":
