@@ -40,6 +40,11 @@ def core(token: bytes) -> str:
     return text.lstrip(_PREFIXES) or text
 
 
+@cache
+def _cores() -> tuple[str, ...]:
+    return tuple(core(piece) for piece in vocab.token_bytes())
+
+
 def _describe(token: bytes) -> list[int]:
     text = token.decode("utf-8", "backslashreplace")
     bare = text.lstrip(_PREFIXES)
@@ -77,12 +82,11 @@ def structure() -> tuple[Tensor, Tensor]:
 
     Both int8; the same on every machine, since only hashes and the vocabulary go in.
     """
-    pieces = vocab.token_bytes()
-    cores = [core(piece).encode() for piece in pieces]
+    cores = [text.encode() for text in _cores()]
     digests = b"".join(hashlib.blake2b(c, digest_size=IDENTITY // 8).digest() for c in cores)
-    bits = np.unpackbits(np.frombuffer(digests, dtype=np.uint8)).reshape(len(pieces), IDENTITY)
-    features = np.zeros((len(pieces), _FEATURES), dtype=np.int8)
-    for row, piece in enumerate(pieces):
+    bits = np.unpackbits(np.frombuffer(digests, dtype=np.uint8)).reshape(len(cores), IDENTITY)
+    features = np.zeros((len(cores), _FEATURES), dtype=np.int8)
+    for row, piece in enumerate(vocab.token_bytes()):
         features[row, _describe(piece)] = 1
     signs = bits.astype(np.int8) * 2 - 1
     return torch.from_numpy(signs), torch.from_numpy(features)
@@ -92,26 +96,26 @@ def structure() -> tuple[Tensor, Tensor]:
 def tagged() -> Tensor:
     """The numbers of each token's tags, (vocabulary, MOST); what is empty has the next number."""
     words, tags = lexicon()
-    found = torch.full((vocab.VOCAB_SIZE, MOST), len(tags))
-    for token, piece in enumerate(vocab.token_bytes()):
-        numbers = words.get(core(piece), ())
-        found[token, : len(numbers)] = torch.tensor(numbers, dtype=torch.long)
-    return found
+    found = np.full((vocab.VOCAB_SIZE, MOST), len(tags))
+    for token, text in enumerate(_cores()):
+        if numbers := words.get(text):
+            found[token, : len(numbers)] = numbers
+    return torch.from_numpy(found)
 
 
 @cache
 def pieces() -> Tensor:
-    """The first two tokens of each token ` word` that is several without its space, (vocabulary, 2).
+    """The first two of the tokens that a token ` word` is without its space, (vocabulary, 2).
 
-    All other tokens have -1.
+    All tokens that are one there, or no word, have -1.
     """
-    found = torch.full((vocab.VOCAB_SIZE, 2), -1)
+    found = np.full((vocab.VOCAB_SIZE, 2), -1)
     for token, piece in enumerate(vocab.token_bytes()):
         if _WORD.fullmatch(piece):
             bare = encode(piece[1:].decode())
             if len(bare) > 1:
-                found[token] = torch.tensor(bare[:2])
-    return found
+                found[token] = bare[:2]
+    return torch.from_numpy(found)
 
 
 class Rows(nn.Module):
@@ -137,20 +141,19 @@ class Rows(nn.Module):
         place[known] = torch.arange(len(known))
         self.register_buffer("place", place, persistent=False)
 
-    def forward(self, ids: Tensor, forget: float = 0.0) -> Tensor:
+    def forward(self, ids: Tensor, forgotten: Tensor | None = None) -> Tensor:
         """ids (n,) -> rows (n, hidden), float32. Tokens that are not known share one delta.
 
-        forget: how many of the tokens with tags go without their own delta, so that the model
-        learns to understand words by their tags.
+        forgotten: which of the ids (n,) go without their own delta, if they have tags. So the model
+        learns in training to understand words by their tags.
         """
         signs, features = structure()
         after = self.hidden - self.offset - IDENTITY
         placed = nn.functional.pad(signs[ids].float(), (self.offset, after))
         place, tags = self.get_buffer("place")[ids], tagged()[ids]
         empty = len(self.tags) - 1
-        if forget:
-            forgotten = (tags[:, 0] != empty) & (torch.rand(len(ids)) < forget)
-            place = place.masked_fill(forgotten, len(self.deltas) - 1)
+        if forgotten is not None:
+            place = place.masked_fill(forgotten & (tags[:, 0] != empty), len(self.deltas) - 1)
         meant = nn.functional.embedding_bag(tags, self.tags, mode="sum", padding_idx=empty)
         own = nn.functional.embedding(place, self.deltas)
         row = placed * self.scale + features[ids].float() @ self.features + meant + own

@@ -4,10 +4,14 @@ import hashlib
 from importlib import resources
 from typing import Any
 
+from demo import lexicon
 from harmony import vocab
 
 FILE = "demo.xz"
 SHA256 = "fcd647062557ebc2cfa5691658afb260f15a2293e83f4c860fb6294dda4b5d59"
+
+LEXICON = "cd81b625677cf987ccfdd7db72f7a1c84787afa30dfd72753cb506558230abee"
+"""The hash of the lexicon that the weights were trained with."""
 
 CONFIG: dict[str, Any] = {
     "vocab_size": vocab.VOCAB_SIZE,
@@ -34,7 +38,10 @@ class WeightsCorrupt(Exception):
 
 
 def packaged() -> bytes:
-    """The packaged weights, checked. Raises WeightsCorrupt when they are missing or damaged."""
+    """The packaged weights, checked. Raises WeightsCorrupt when they are missing or damaged, or
+    do not belong to the lexicon."""
+    if hashlib.sha256(lexicon.text().encode()).hexdigest() != LEXICON:
+        raise WeightsCorrupt("the lexicon is not the one that the weights were trained with")
     file = resources.files("demo").joinpath("data", FILE)
     if not file.is_file():
         raise WeightsCorrupt(f"{FILE} is not in the package")

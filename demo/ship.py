@@ -1,6 +1,7 @@
 """Put a training state into the package: `python -m demo.ship build/demo/state.pt`.
 
-Writes `demo/data/demo.xz` and prints its hash, which belongs into `demo/package.py`.
+Writes `demo/data/demo.xz` and prints its hash and the lexicon's, which belong into
+`demo/package.py`.
 """
 
 import argparse
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from demo import lexicon
 from demo.package import FILE
 from demo.weights import pack
 
@@ -24,7 +26,9 @@ def main() -> None:
     data = pack(saved["model"], saved["known"])
     options.to.parent.mkdir(exist_ok=True)
     options.to.write_bytes(data)
-    sys.stdout.write(f"{len(data)} bytes\nSHA256 = {hashlib.sha256(data).hexdigest()!r}\n")
+    sys.stdout.write(f"{len(data)} bytes\n")
+    for name, content in (("SHA256", data), ("LEXICON", lexicon.text().encode())):
+        sys.stdout.write(f"{name} = {hashlib.sha256(content).hexdigest()!r}\n")
 
 
 if __name__ == "__main__":

@@ -53,11 +53,17 @@ class Demo(nn.Module):
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Mean cross entropy over what the batch learns, and how many of it are guessed right."""
-        rows = self.input(batch.tokens, FORGOTTEN).bfloat16()
+        rows = self.input(batch.tokens, _forgotten(batch.tokens)).bfloat16()
         hidden = self.body(F.embedding(batch.rows, rows)).flatten(0, 1)[batch.at]
         logits = F.linear(hidden, self.output(batch.candidates).bfloat16()).float()
         logits = logits + batch.shares
         return F.cross_entropy(logits, batch.targets), (logits.argmax(-1) == batch.targets).sum()
+
+
+def _forgotten(tokens: Tensor) -> Tensor:
+    """Which of a batch's tokens the model has to understand by their tags; the same each time."""
+    generator = torch.Generator().manual_seed(int(tokens.sum()))
+    return torch.rand(len(tokens), generator=generator) < FORGOTTEN
 
 
 @dataclass(slots=True)

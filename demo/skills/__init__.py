@@ -57,9 +57,9 @@ _DRILLS: tuple[tuple[float, Skill], ...] = (
 )
 
 _EFFORTS: tuple[tuple[Effort, float], ...] = (
-    (Effort.LOW, 35),
-    (Effort.MEDIUM, 45),
-    (Effort.HIGH, 20),
+    (Effort.LOW, 45),
+    (Effort.MEDIUM, 43),
+    (Effort.HIGH, 12),
 )
 
 

@@ -106,7 +106,8 @@ def case(draw: Draw) -> Case:
 
 def drill(draw: Draw) -> Case:
     """Many exchanges, all of which are learned."""
-    box, exchanges = _conversation(draw, _MANY[draw.effort])
+    box, made = _conversation(draw, _MANY[draw.effort])
+    exchanges = [(asked, turns if draw.chance(0.4) else turns[:-1]) for asked, turns in made]
     return drills.joined((system(draw), *developer(None, box)), exchanges)
 
 

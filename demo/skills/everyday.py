@@ -12,6 +12,7 @@ __all__ = ["case", "draw", "drill"]
 
 _MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
 _DECLINED = 0.15
+_ANSWERED = 0.3
 _INSTRUCTIONS = (
     None,
     None,
@@ -43,7 +44,8 @@ def drill(draw_: Draw) -> Case:
             exchanges.append((user(_beside(draw_, box)), (turn,)))
         else:
             text, turns = _exchange(draw_, draw_.pick(box))
-            exchanges.append((user(text), turns))
+            answered = draw_.chance(_ANSWERED)
+            exchanges.append((user(text), turns if answered else turns[:1]))
     tools = [declared.tool for declared in box]
     start = (system(draw_), *developer(draw_.pick(_INSTRUCTIONS), tools))
     return drills.joined(start, exchanges)

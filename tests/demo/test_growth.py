@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from demo.batches import pool
-from demo.growth import with_layers, with_rows
+from demo.growth import with_layers, with_rows, with_tags
 from demo.model import Shape
 from demo.train import fresh, train_step
 
@@ -41,3 +41,17 @@ def test_new_rows_are_those_that_the_tokens_had() -> None:
     ids = torch.tensor([0, 999, 1200, 5000])
     with torch.no_grad():
         assert torch.equal(small.input(ids), wide.input(ids))
+
+
+def test_further_tags_and_spelling_change_nothing_until_they_are_trained() -> None:
+    old, new = (fresh(seed, SMALL, KNOWN).model for seed in (0, 1))
+    torch.nn.init.normal_(old.output.tags)
+    weights = {k: v for k, v in old.state_dict().items() if k != "input.spelling"}
+    weights |= {k: v[:-5] for k, v in weights.items() if k.endswith(".tags")}
+    grown = with_tags(weights, new.state_dict())
+    assert torch.equal(grown["input.spelling"], new.input.spelling)
+    assert torch.equal(grown["output.tags"][:-6], old.output.tags[:-6])
+    assert grown["output.tags"][-6:].abs().sum() == 0
+    without = with_tags({k: v for k, v in weights.items() if "tags" not in k}, new.state_dict())
+    assert without["input.tags"].shape == new.input.tags.shape
+    assert without["input.tags"].abs().sum() == 0

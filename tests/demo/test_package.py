@@ -19,3 +19,9 @@ def test_a_missing_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "FILE", "nowhere.xz")
     with pytest.raises(package.WeightsCorrupt, match="not in the package"):
         package.packaged()
+
+
+def test_a_lexicon_that_the_weights_do_not_know_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "LEXICON", "0" * 64)
+    with pytest.raises(package.WeightsCorrupt, match="lexicon"):
+        package.packaged()

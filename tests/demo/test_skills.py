@@ -22,7 +22,7 @@ def test_same_arguments_give_same_case(skill: str) -> None:
 
 
 def test_all_skills_are_drawn() -> None:
-    assert {draw_case(SEED, i, Split.TRAIN).skill for i in range(400)} == {*SKILLS, "drill"}
+    assert {draw_case(SEED, i, Split.TRAIN).skill for i in range(800)} == {*SKILLS, "drill"}
 
 
 @pytest.mark.parametrize("pool", [words, nouns, names])

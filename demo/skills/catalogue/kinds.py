@@ -7,16 +7,17 @@
     is it freezing in {city}, in Fahrenheit => unit=fahrenheit
 
 First the names of the function, then its descriptions, then the parameters (`name|alias:type`, with
-a trailing `?` if optional), then requests; an empty line ends a kind, `#` begins a comment. In a request `{city}` is the value of a parameter,
-`{on:on|off}` a text for a true and one for a false value, and ` => key=value` fixes values that
-the wording implies. A request may begin with `de:` or `fr:`.
+a trailing `?` if optional), then requests; an empty line ends a kind, `#` begins a comment. In a
+request `{city}` is the value of a parameter, `{on:on|off}` a text for a true and one for a false
+value, and ` => key=value` fixes values that the wording implies. A request may begin with `de:` or
+`fr:`.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from demo.skills.catalogue import domains
+from demo.skills.catalogue.domains import domains
 
 Value = str | int | float | bool
 
@@ -37,10 +38,11 @@ SIMPLE = frozenset(
         "path",
         "url",
         "code",
-        *domains.names(),
+        *domains(),
     ]
 )
-"""The types of one value, the domains' among them; the others are enums, lists `word[]` and objects `{a:word,b:int}`."""
+"""The types of one value, the domains' among them; the others are enums, lists `word[]` and objects
+`{a:word,b:int}`."""
 
 PLACEHOLDER = re.compile(r"\{(\w+)(?::([^|{}]*)\|([^{}]*))?\}")
 """A parameter in a request, with the texts for true and false if it has them."""

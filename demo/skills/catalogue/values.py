@@ -6,7 +6,8 @@ from typing import Any
 
 from demo.embedding import pieces
 from demo.skills.case import Draw
-from demo.skills.catalogue import domains
+from demo.skills.catalogue.domains import domains
+from demo.skills.catalogue.domains import values as named
 from demo.skills.catalogue.kinds import Parameter
 from demo.skills.forms import compact
 from demo.skills.words import Split, aligned, names, person, split_of, text_value, words
@@ -159,11 +160,14 @@ def _one(draw: Draw, type_: str) -> tuple[Any, str]:
 
 
 def _text(draw: Draw, type_: str) -> str:
-    if type_ in domains.names():
-        natural = draw.split is Split.HELD_OUT or draw.chance(_NATURAL)
-        if natural:
-            return draw.pick(domains.values(type_, draw.split))
-        type_ = domains.stand_in(type_)
+    if type_ not in domains():
+        return _made_text(draw, type_)
+    if draw.split is Split.HELD_OUT or draw.chance(_NATURAL):
+        return draw.pick(named(type_, draw.split))
+    return _made_text(draw, domains()[type_].stand_in)
+
+
+def _made_text(draw: Draw, type_: str) -> str:
     rng, plain, capital = draw.rng, words(draw.split), names(draw.split)
     match type_:
         case "place":
