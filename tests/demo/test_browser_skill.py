@@ -11,7 +11,7 @@ import pytest
 from demo.skills import browser
 from demo.skills.browser import docs
 from demo.skills.browser.display import Page, markdown_page, show, wrap
-from demo.skills.browser.facts import draw_articles
+from demo.skills.browser.facts import draw_articles, forms
 from demo.skills.browser.site import Session, Site, is_telling
 from demo.skills.case import Case, Draw
 from demo.skills.words import Split
@@ -72,6 +72,23 @@ def server_display(cursor: int, page: Page, start: int, count: int) -> str:
     end = server_lines.view_end(lines, start, count)
     shown = ServerPage(page.url, page.title, page.text, page.links)
     return server_lines.display(cursor, shown, lines, start, end)
+
+
+@pytest.mark.parametrize("split", Split)
+def test_facts_state_their_value_and_questions_do_not(split: Split) -> None:
+    assert len(forms(split)) >= 8
+    for form in forms(split):
+        slot = f"{{{form.value}}}"
+        assert all(slot in sentence for sentence in form.sentences)
+        assert not [question for question in form.questions if slot in question]
+
+
+def test_no_sentence_and_no_question_about_facts_is_in_both_splits() -> None:
+    train, held_out = (
+        {text for form in forms(split) for text in (*form.sentences, *form.questions)}
+        for split in Split
+    )
+    assert not train & held_out
 
 
 @pytest.fixture(scope="module")
