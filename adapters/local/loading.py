@@ -16,6 +16,7 @@ from adapters.local import attention, weights
 from adapters.local.device import current, describe, pick_device
 from adapters.local.imports import without_compiler
 from adapters.local.kernels import HOPPER_ATTENTION, provide
+from adapters.local.meta import without_symbols
 from adapters.local.options import Options
 from adapters.local.output_layer import pack_output_layer
 
@@ -44,7 +45,7 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
     config = AutoConfig.from_pretrained(model)
     if config.model_type != "gpt_oss":
         raise BackendFailed(f"{model} is a {config.model_type} checkpoint, not a gpt-oss")
-    with current(device), without_compiler(device.type):
+    with current(device), without_compiler(device.type), without_symbols(device.type):
         weights_plan = weights.plan(config, device, options)
         if weights_plan.packed:
             weights.fetch_mxfp4_kernels()
