@@ -3,10 +3,14 @@
 import ctypes
 import mmap
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 from torch import Tensor
 
 _MADV_DONTNEED = 4
+_MAPPINGS = Path("/proc/self/smaps")
 
 
 def release_freed() -> None:
@@ -26,13 +30,56 @@ def release_pages(tensor: Tensor) -> None:
     content must therefore be zeros, or be needed no more. Does nothing outside of Linux, whose
     madvise has this effect.
     """
-    if sys.platform != "linux" or tensor.device.type != "cpu" or not tensor.is_contiguous():
-        return
-    size = mmap.PAGESIZE
-    begin = -(-tensor.data_ptr() // size) * size
-    end = (tensor.data_ptr() + tensor.numel() * tensor.element_size()) // size * size
+    begin, end = _pages(tensor)
     if end > begin:
         # A failure leaves the memory as it is.
         ctypes.CDLL(None).madvise(
             ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED
         )
+
+
+def release_file_pages(tensor: Tensor) -> None:
+    """Return the memory of a contiguous `tensor`, whose content the system reads again on use.
+
+    Only pages that are used afterwards are in memory then. Does nothing if any of the content is
+    not that of a mapped file.
+    """
+    begin, end = _pages(tensor)
+    with suppress(OSError, ValueError):
+        if end > begin and _is_unchanged_file(begin, end):
+            release_pages(tensor)
+
+
+def _pages(tensor: Tensor) -> tuple[int, int]:
+    """The address of the first whole page of `tensor`, and that after the last one."""
+    if sys.platform != "linux" or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        return 0, 0
+    size = mmap.PAGESIZE
+    begin = -(-tensor.data_ptr() // size) * size
+    return begin, (tensor.data_ptr() + tensor.numel() * tensor.element_size()) // size * size
+
+
+def _is_unchanged_file(begin: int, end: int) -> bool:
+    """Whether the memory from `begin` to `end` is one mapping of a file, all as in the file."""
+    for first, last, inode, fields in _mappings():
+        if first <= begin and end <= last:
+            # Changed pages of a private mapping are anonymous, also if they were swapped out.
+            return inode != 0 and fields["Anonymous"] == fields["Swap"] == 0
+    return False
+
+
+def _mappings() -> Iterator[tuple[int, int, int, dict[str, int]]]:
+    """The mappings of this process: first address, end, inode (0 without a file), and sizes."""
+    first = last = inode = 0
+    fields: dict[str, int] = {}
+    for line in _MAPPINGS.read_text(errors="replace").splitlines():
+        name, *values = line.split()
+        if not name.endswith(":"):
+            if last:
+                yield first, last, inode, fields
+            first, last = (int(part, 16) for part in name.split("-"))
+            inode, fields = int(values[3]), {}
+        elif name != "VmFlags:":
+            fields[name.rstrip(":")] = int(values[0])
+    if last:
+        yield first, last, inode, fields

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from adapters.local.memory import release_freed, release_pages
+from adapters.local import memory
+from adapters.local.memory import release_file_pages, release_freed, release_pages
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="memory is released on Linux only")
 MIB = 2**20
@@ -24,10 +25,18 @@ def resident(tensor: torch.Tensor) -> int:
     raise AssertionError("the tensor has no mapping")
 
 
+def mapped(path: Path) -> torch.Tensor:
+    """A file of 8 MiB, mapped so that changes stay in memory."""
+    path.write_bytes(bytes(range(256)) * 4096 * 8)
+    with path.open("rb") as file:
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return torch.frombuffer(content, dtype=torch.uint8)
+
+
 @linux_only
 def test_zeros_are_released_and_stay_zeros() -> None:
-    memory = mmap.mmap(-1, 64 * MIB)
-    tensor = torch.frombuffer(memory, dtype=torch.uint8)
+    zeros = mmap.mmap(-1, 64 * MIB)
+    tensor = torch.frombuffer(zeros, dtype=torch.uint8)
     tensor.fill_(0)
     before = resident(tensor)
     release_pages(tensor)
@@ -39,11 +48,7 @@ def test_zeros_are_released_and_stay_zeros() -> None:
 
 @linux_only
 def test_a_mapped_file_is_released_and_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "weights"
-    path.write_bytes(bytes(range(256)) * 4096 * 8)
-    with path.open("rb") as file:
-        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    tensor = torch.frombuffer(memory, dtype=torch.uint8)
+    tensor = mapped(tmp_path / "weights")
     total = int(tensor.sum())
     before = resident(tensor)
     release_pages(tensor)
@@ -72,6 +77,45 @@ def test_other_systems_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.ones(MIB)
     release_pages(tensor)
     assert tensor.bool().all()
+
+
+@linux_only
+def test_a_mapped_file_that_is_needed_is_released_and_read_again(tmp_path: Path) -> None:
+    tensor = mapped(tmp_path / "weights")
+    total = int(tensor.sum())
+    before = resident(tensor)
+    release_file_pages(tensor)
+    assert resident(tensor) < before
+    assert int(tensor.sum()) == total
+
+
+@linux_only
+def test_a_changed_page_of_a_mapped_file_stays(tmp_path: Path) -> None:
+    tensor = mapped(tmp_path / "weights")
+    tensor[MIB] = 77
+    release_file_pages(tensor)
+    assert tensor[MIB] == 77
+
+
+def test_memory_without_a_file_that_is_needed_stays() -> None:
+    tensor = torch.ones(3 * MIB, dtype=torch.uint8)
+    release_file_pages(tensor)
+    assert tensor.all()
+
+
+@linux_only
+@pytest.mark.parametrize("content", [None, "", "not a list of mappings", "1-2 r--p 0 0 0\n"])
+def test_memory_that_cannot_be_looked_up_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None
+) -> None:
+    mappings = tmp_path / "smaps"
+    if content is not None:
+        mappings.write_text(content)
+    monkeypatch.setattr(memory, "_MAPPINGS", mappings)
+    tensor = mapped(tmp_path / "weights")
+    before = resident(tensor)
+    release_file_pages(tensor)
+    assert resident(tensor) == before
 
 
 @linux_only
