@@ -1,4 +1,6 @@
 import mmap
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -6,7 +8,12 @@ import pytest
 import torch
 
 from adapters.local import memory
-from adapters.local.memory import release_file_pages, release_freed, release_pages
+from adapters.local.memory import (
+    bound_kernel_caches,
+    release_file_pages,
+    release_freed,
+    release_pages,
+)
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="memory is released on Linux only")
 MIB = 2**20
@@ -23,6 +30,43 @@ def resident(tensor: torch.Tensor) -> int:
         elif here and name == "Rss:":
             return int(line.split()[1]) * 1024
     raise AssertionError("the tensor has no mapping")
+
+
+KERNELS = """
+import os, sys, torch
+from adapters.local.memory import bound_kernel_caches
+bound_kernel_caches()
+weight = torch.randn(256, 384).bfloat16()
+def anonymous():
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
+def compute(sizes):
+    for rows in sizes:
+        torch.randn(rows, 256).bfloat16() @ weight
+compute(range(1, 100))
+before = anonymous()
+compute(range(100, 300))
+print(anonymous() - before)
+"""
+
+
+@linux_only
+@pytest.mark.skipif(not torch.cpu._is_avx512_bf16_supported(), reason="products have no kernels")
+def test_kernels_of_many_shapes_take_no_more_memory() -> None:
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    command = [sys.executable, "-c", KERNELS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 30_000  # kilobytes; without a bound it is over 100,000
+
+
+def test_a_bound_on_kernels_that_is_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    bound_kernel_caches()
+    assert os.environ["LRU_CACHE_CAPACITY"] == "7"
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
 
 
 def mapped(path: Path) -> torch.Tensor:
