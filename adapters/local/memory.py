@@ -1,10 +1,12 @@
 """Returns memory of tensors to the system, and bounds that of kernels."""
 
+import asyncio
 import ctypes
 import mmap
 import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from torch import Tensor
 _MADV_DONTNEED = 4
 _MAPPINGS = Path("/proc/self/smaps")
 _KERNELS = "64"
+_IDLE_SECONDS = 1.0
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
@@ -35,6 +38,38 @@ def release_freed() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(ctypes.c_size_t(0))
+
+
+class IdleRelease:
+    """Returns freed memory to the system when nothing was computed for a second.
+
+    Steps of many rows leave 70 MB and more of it. Returning it between steps would slow down the
+    next one, which gets its memory page by page.
+
+    is_idle: asked on the event loop, before anything is returned.
+    """
+
+    def __init__(self, is_idle: Callable[[], bool]) -> None:
+        self._is_idle = is_idle
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note_end(self) -> None:
+        """Called on the event loop when a request has ended."""
+        self.cancel()
+        if self._is_idle():
+            self._timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._release)
+
+    def cancel(self) -> None:
+        """Return nothing until the next request has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _release(self) -> None:
+        self._timer = None
+        if self._is_idle():
+            # It takes milliseconds, in which the lock of Python is free.
+            threading.Thread(target=release_freed, name="release", daemon=True).start()
 
 
 def release_pages(tensor: Tensor) -> None:

@@ -1,7 +1,9 @@
+import asyncio
 import mmap
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 
 from adapters.local import memory
 from adapters.local.memory import (
+    IdleRelease,
     bound_kernel_caches,
     release_file_pages,
     release_freed,
@@ -160,6 +163,47 @@ def test_memory_that_cannot_be_looked_up_stays(
     before = resident(tensor)
     release_file_pages(tensor)
     assert resident(tensor) == before
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when freed memory is returned, which happens at once."""
+    event = threading.Event()
+    monkeypatch.setattr(memory, "release_freed", event.set)
+    monkeypatch.setattr(memory, "_IDLE_SECONDS", 0)
+    return event
+
+
+async def turns(event: threading.Event) -> bool:
+    """Whether `event` is set after the timers that are due, and their threads."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    for thread in threading.enumerate():
+        if thread.name == "release":
+            thread.join()
+    return event.is_set()
+
+
+async def test_freed_memory_is_returned_when_nothing_runs(released: threading.Event) -> None:
+    release = IdleRelease(lambda: True)
+    release.note_end()
+    assert await turns(released)
+
+
+async def test_freed_memory_stays_while_requests_run(released: threading.Event) -> None:
+    busy = iter([True, False, False])
+    release = IdleRelease(lambda: next(busy))
+    release.note_end()  # then the next request begins
+    assert not await turns(released)
+    release.note_end()  # another one still runs
+    assert not await turns(released)
+
+
+async def test_a_stopped_backend_returns_nothing_later(released: threading.Event) -> None:
+    release = IdleRelease(lambda: True)
+    release.note_end()
+    release.cancel()
+    assert not await turns(released)
 
 
 @linux_only
