@@ -11,6 +11,12 @@ from harmony.vocab import ENDOFTEXT, SPECIAL_TOKENS, VOCAB_SIZE, token_bytes
 _CONTROL = b"\xff"
 """llguidance's prefix for the names of control tokens, which never match text."""
 
+_JSON_TEXT = r'[^"\\\x00-\x1F\x7F]'
+_SLICES = [_JSON_TEXT + "{1,10}", _JSON_TEXT + "+"]
+"""Tokens that match one of these expressions have a tree of their own, so that a mask includes or
+excludes them all at once. llguidance's own list has two more: they do not speed up masks, but take
+a quarter of a second and 26 MB."""
+
 
 class _Vocabulary:
     """What llguidance needs to know about the tokens. It encodes text with this project's encoder,
@@ -34,4 +40,4 @@ class _Vocabulary:
 @cache
 def mask_tokenizer() -> LLTokenizer:
     """The tokenizer of this process. Cached, because building it takes seconds."""
-    return LLTokenizer(TokenizerWrapper(_Vocabulary()), n_vocab=VOCAB_SIZE)
+    return LLTokenizer(TokenizerWrapper(_Vocabulary()), n_vocab=VOCAB_SIZE, slices=_SLICES)

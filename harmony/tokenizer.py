@@ -37,12 +37,21 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 @cache
-def encoding() -> tiktoken.Encoding:
-    """The `o200k_harmony` encoding with the packaged ranks. The first call takes 0.2 s."""
+def _encoding() -> tiktoken.Encoding:
+    """The encoding of this process. The first call takes 0.2 s."""
+    ranks = vocab.ranks()
+    made = encoding(ranks)
+    # The encoding has copied them, and keeps the dict only to be pickled.
+    ranks.clear()
+    return made
+
+
+def encoding(ranks: dict[bytes, int]) -> tiktoken.Encoding:
+    """A new `o200k_harmony` encoding. ranks: those of `vocab.ranks`."""
     return tiktoken.Encoding(
         "o200k_harmony",
         pat_str=_SPLIT,
-        mergeable_ranks=vocab.ranks(),
+        mergeable_ranks=ranks,
         special_tokens=vocab.SPECIAL_TOKENS,
         explicit_n_vocab=vocab.VOCAB_SIZE,
     )
@@ -100,8 +109,8 @@ def count(text: str) -> int:
 
 def _encode(text: str, *, control: bool = False) -> list[int]:
     if control:
-        return encoding().encode(text, allowed_special="all")
-    return encoding().encode_ordinary(text)
+        return _encoding().encode(text, allowed_special="all")
+    return _encoding().encode_ordinary(text)
 
 
 def _slices(text: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine import Engine
 from adapters.local.loading import load
-from adapters.local.memory import release_freed
+from adapters.local.memory import IdleRelease, release_freed
 from adapters.local.options import parse_options
 from adapters.local.row import Row, Sampled
 
@@ -32,6 +32,7 @@ class LocalBackend:
         self._info: BackendInfo | None = None
         self._engine: Engine | None = None
         self._grammars: GrammarCompiler | None = None
+        self._idle_release = IdleRelease(lambda: self._engine is not None and self._engine.is_idle)
 
     @property
     def info(self) -> BackendInfo:
@@ -79,6 +80,7 @@ class LocalBackend:
         )
 
     async def stop(self) -> None:
+        self._idle_release.cancel()
         engine, self._engine = self._engine, None
         grammars, self._grammars = self._grammars, None
         if grammars is not None:
@@ -107,6 +109,7 @@ class LocalBackend:
                     return
         finally:
             engine.release(row)
+            self._idle_release.note_end()
 
     def _running(self) -> Engine:
         if self._engine is None:

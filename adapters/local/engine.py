@@ -136,6 +136,11 @@ class Engine:
         if not row.ended:
             self._manager.cancel_request(row.key)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is waiting or running."""
+        return not self._rows
+
     def check(self) -> None:
         """Raises EngineDied, with the reason, if the thread has ended."""
         if self._ended:

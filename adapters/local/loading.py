@@ -16,6 +16,8 @@ from adapters.local import attention, weights
 from adapters.local.device import current, describe, pick_device
 from adapters.local.imports import without_compiler
 from adapters.local.kernels import HOPPER_ATTENTION, provide
+from adapters.local.memory import bound_kernel_caches
+from adapters.local.meta import without_symbols
 from adapters.local.options import Options
 from adapters.local.output_layer import pack_output_layer
 
@@ -41,10 +43,12 @@ def load(model: str, options: Options, progress: Progress) -> Any:
 
 def _load(model: str, options: Options, progress: Progress) -> Any:
     device = pick_device(options.device)
+    if device.type == "cpu":
+        bound_kernel_caches()
     config = AutoConfig.from_pretrained(model)
     if config.model_type != "gpt_oss":
         raise BackendFailed(f"{model} is a {config.model_type} checkpoint, not a gpt-oss")
-    with current(device), without_compiler(device.type):
+    with current(device), without_compiler(device.type), without_symbols(device.type):
         weights_plan = weights.plan(config, device, options)
         if weights_plan.packed:
             weights.fetch_mxfp4_kernels()

@@ -1,12 +1,33 @@
-"""Returns memory of tensors to the system."""
+"""Returns memory of tensors to the system, and bounds that of kernels."""
 
+import asyncio
 import ctypes
 import mmap
+import os
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 from torch import Tensor
 
 _MADV_DONTNEED = 4
+_MAPPINGS = Path("/proc/self/smaps")
+_KERNELS = "64"
+_IDLE_SECONDS = 1.0
+_KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+
+def bound_kernel_caches() -> None:
+    """Let torch keep 64 of the kernels that oneDNN compiles, one for each shape of a product.
+
+    Each takes 0.6 MB, so that torch's own limit of 1,024 is 600 MB of memory, which requests of
+    many lengths reach. To compile one takes 0.4 ms. A step has 6 shapes and, for each expert, one
+    more pair. torch reads the variables when it first computes a product; they may be set already.
+    """
+    for name in _KERNEL_CACHES:
+        os.environ.setdefault(name, _KERNELS)
 
 
 def release_freed() -> None:
@@ -19,6 +40,38 @@ def release_freed() -> None:
         trim(ctypes.c_size_t(0))
 
 
+class IdleRelease:
+    """Returns freed memory to the system when nothing was computed for a second.
+
+    Steps of many rows leave 70 MB and more of it. Returning it between steps would slow down the
+    next one, which gets its memory page by page.
+
+    is_idle: asked on the event loop, before anything is returned.
+    """
+
+    def __init__(self, is_idle: Callable[[], bool]) -> None:
+        self._is_idle = is_idle
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note_end(self) -> None:
+        """Called on the event loop when a request has ended."""
+        self.cancel()
+        if self._is_idle():
+            self._timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._release)
+
+    def cancel(self) -> None:
+        """Return nothing until the next request has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _release(self) -> None:
+        self._timer = None
+        if self._is_idle():
+            # It takes milliseconds, in which the lock of Python is free.
+            threading.Thread(target=release_freed, name="release", daemon=True).start()
+
+
 def release_pages(tensor: Tensor) -> None:
     """Return the memory of a contiguous `tensor` on a CPU to the system, which provides it again.
 
@@ -26,13 +79,56 @@ def release_pages(tensor: Tensor) -> None:
     content must therefore be zeros, or be needed no more. Does nothing outside of Linux, whose
     madvise has this effect.
     """
-    if sys.platform != "linux" or tensor.device.type != "cpu" or not tensor.is_contiguous():
-        return
-    size = mmap.PAGESIZE
-    begin = -(-tensor.data_ptr() // size) * size
-    end = (tensor.data_ptr() + tensor.numel() * tensor.element_size()) // size * size
+    begin, end = _pages(tensor)
     if end > begin:
         # A failure leaves the memory as it is.
         ctypes.CDLL(None).madvise(
             ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_DONTNEED
         )
+
+
+def release_file_pages(tensor: Tensor) -> None:
+    """Return the memory of a contiguous `tensor`, whose content the system reads again on use.
+
+    Only pages that are used afterwards are in memory then. Does nothing if any of the content is
+    not that of a mapped file.
+    """
+    begin, end = _pages(tensor)
+    with suppress(OSError, ValueError):
+        if end > begin and _is_unchanged_file(begin, end):
+            release_pages(tensor)
+
+
+def _pages(tensor: Tensor) -> tuple[int, int]:
+    """The address of the first whole page of `tensor`, and that after the last one."""
+    if sys.platform != "linux" or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        return 0, 0
+    size = mmap.PAGESIZE
+    begin = -(-tensor.data_ptr() // size) * size
+    return begin, (tensor.data_ptr() + tensor.numel() * tensor.element_size()) // size * size
+
+
+def _is_unchanged_file(begin: int, end: int) -> bool:
+    """Whether the memory from `begin` to `end` is one mapping of a file, all as in the file."""
+    for first, last, inode, fields in _mappings():
+        if first <= begin and end <= last:
+            # Changed pages of a private mapping are anonymous, also if they were swapped out.
+            return inode != 0 and fields["Anonymous"] == fields["Swap"] == 0
+    return False
+
+
+def _mappings() -> Iterator[tuple[int, int, int, dict[str, int]]]:
+    """The mappings of this process: first address, end, inode (0 without a file), and sizes."""
+    first = last = inode = 0
+    fields: dict[str, int] = {}
+    for line in _MAPPINGS.read_text(errors="replace").splitlines():
+        name, *values = line.split()
+        if not name.endswith(":"):
+            if last:
+                yield first, last, inode, fields
+            first, last = (int(part, 16) for part in name.split("-"))
+            inode, fields = int(values[3]), {}
+        elif name != "VmFlags:":
+            fields[name.rstrip(":")] = int(values[0])
+    if last:
+        yield first, last, inode, fields

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from adapters.local.memory import release_pages
+from adapters.local.memory import release_file_pages, release_pages
 
 logger = logging.getLogger(__name__)
 
@@ -43,14 +43,17 @@ class PackedLinear(nn.Module):
 def pack_output_layer(model: Any) -> bool:
     """Pack the weights of `model.lm_head`, if that works on this CPU. Returns whether it does.
 
-    The memory of the original weights is released, unless they are those of the embedding too.
+    The memory of the original weights is released. If they are those of the embedding too, it
+    gets back the rows that it uses, from the mapped file.
     """
     weight = model.lm_head.weight
     if weight.dtype != torch.bfloat16 or not _works(weight[:_CHECKED_TOKENS]):
         return False
     model.lm_head = PackedLinear(weight.detach())
-    if weight is not model.get_input_embeddings().weight:
-        # Otherwise the pages stay in memory with those of other weights in the same mapped file.
+    # Otherwise the pages stay in memory with those of other weights in the same mapped file.
+    if weight is model.get_input_embeddings().weight:
+        release_file_pages(weight)
+    else:
         release_pages(weight)
     return True
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 LEAST_QUERIES = 16
 """The minimum of queries of a sequence; with fewer ones the flash kernel is faster."""
@@ -24,6 +25,8 @@ _ROWS = 1024
 _KEYS = 512
 _SHORT = 512
 _FEW = 128
+_STEP = 64
+_LONG = 4096
 
 Part = tuple[int, int, Tensor, Tensor]
 """The first query, the end of the queries, their output [queries, heads, width], and the
@@ -88,7 +91,7 @@ def one_query(
     keys, so that one product has all key heads: the rows of a head are zero for other key heads.
     """
     starts, ends = torch.tensor(spans).unbind(1)
-    at = torch.arange(int((ends - starts).max()))
+    at = torch.arange(_width(spans))
     hidden = torch.zeros(len(query), 1, len(at), dtype=query.dtype)
     hidden.masked_fill_((starts[:, None] + at >= ends[:, None]).unsqueeze(1), -torch.inf)
     keys, values = (_padded(states.flatten(1), spans, starts, at) for states in (key, value))
@@ -102,10 +105,22 @@ def one_query(
     return out.to(query.dtype), (reference.squeeze(2) + total.log()).t()
 
 
+def _width(spans: Sequence[tuple[int, int]]) -> int:
+    """The length that sequences are padded to. It seldom changes from step to step.
+
+    oneDNN compiles a product for each length, which takes longer than to copy the keys of a
+    sequence, unless it is long.
+    """
+    longest = max(end - start for start, end in spans)
+    return longest if len(spans) == 1 and longest > _LONG else -(-longest // _STEP) * _STEP
+
+
 def _padded(states: Tensor, spans: Sequence[tuple[int, int]], starts: Tensor, at: Tensor) -> Tensor:
-    """[sequences, longest, width] of the sequences' `spans` in [keys, width]."""
+    """[sequences, len(at), width] of the sequences' `spans` in [keys, width]; `at`: from zero."""
     if len(spans) == 1:
-        return states[slice(*spans[0])].unsqueeze(0)
+        own = states[slice(*spans[0])]
+        missing = len(at) - len(own)
+        return (functional.pad(own, (0, 0, 0, missing)) if missing else own).unsqueeze(0)
     places = (starts[:, None] + at).clamp_(max=len(states) - 1)
     return states.index_select(0, places.flatten()).view(*places.shape, -1)
 

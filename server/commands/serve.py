@@ -81,8 +81,8 @@ def serve(settings: Settings) -> None:
             _require_key(settings, listener)
             _raise_open_file_limit(settings.max_connections)
             backend = open_backend(settings, Progress())
-            exclude_from_collections()  # what was imported, before the model loads
             store, sandbox = _open_store(settings), _open_sandbox(settings)
+            exclude_from_collections()  # what was imported, before the model loads
             with ExitStack() as opened:
                 opened.callback(lambda: runner.run(store.stop()))
                 runner.run(store.start())

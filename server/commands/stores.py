@@ -1,16 +1,21 @@
-"""Creates the store that the settings select."""
+"""Creates the store that the settings select.
+
+SQLAlchemy and Alembic are imported for a store that needs them only: they take 33 MB, and 0.4 s of
+processor time.
+"""
 
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
-from sqlalchemy.engine import URL
 
 from server.settings import MEMORY, Settings
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
-from server.store.responses.sql import SqlStore
-from server.store.sqlalchemy_engine import parse_url
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 
 def open_store(settings: Settings) -> Store:
@@ -20,6 +25,9 @@ def open_store(settings: Settings) -> Store:
     """
     if settings.store == MEMORY:
         return MemoryStore()
+    from server.store.responses.sql import SqlStore
+    from server.store.sqlalchemy_engine import parse_url
+
     if not settings.store:
         default_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     url = settings.store or f"sqlite:///{default_file()}"
@@ -33,7 +41,7 @@ def default_file() -> Path:
     return folder / "store.db"
 
 
-def _make_private(url: URL) -> None:
+def _make_private(url: "URL") -> None:
     """Create SQLite's file, readable by its owner only. SQLite gives its other files this mode."""
     if url.get_backend_name() == "sqlite" and "uri" not in url.query:
         with suppress(FileExistsError):

@@ -12,7 +12,7 @@ from adapters.grammars import GrammarCompiler
 from adapters.local.backend import LocalBackend
 from demo import checkpoint
 from harmony.tokenizer import decode, encode_with_control, encoding
-from harmony.vocab import ENDOFTEXT, VOCAB_SIZE
+from harmony.vocab import ENDOFTEXT, VOCAB_SIZE, ranks
 from tests.adapters.gpt_oss_layout import Layout, write_layout
 
 
@@ -33,7 +33,7 @@ def layout(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def mask_tokenizer() -> LLTokenizer:
-    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+    return lltokenizer_from_encoding(encoding(ranks()), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from llguidance.tiktoken import lltokenizer_from_encoding
 
 from harmony.mask_tokenizer import mask_tokenizer
 from harmony.tokenizer import encode, encoding
-from harmony.vocab import ENDOFTEXT, SPECIAL_TOKENS, VOCAB_SIZE
+from harmony.vocab import ENDOFTEXT, SPECIAL_TOKENS, VOCAB_SIZE, ranks
 
 TEXTS = ("Hello", '{"key": 12}\n', "\u4f60\u597d\r\n\n", "<|end|>", " " * 70)
 
@@ -17,7 +17,7 @@ TEXTS = ("Hello", '{"key": 12}\n', "\u4f60\u597d\r\n\n", "<|end|>", " " * 70)
 @pytest.fixture(scope="module")
 def reference() -> LLTokenizer:
     """What llguidance itself makes of the encoding."""
-    return lltokenizer_from_encoding(encoding(), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+    return lltokenizer_from_encoding(encoding(ranks()), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
 
 
 def test_each_token_is_that_of_the_encoding(reference: LLTokenizer) -> None:
@@ -36,14 +36,32 @@ def test_text_becomes_the_tokens_of_the_encoder(text: str) -> None:
     assert mask_tokenizer().tokenize_str(text) == encode(text)
 
 
-def test_masks_and_forced_tokens_are_those_of_the_encoding(reference: LLTokenizer) -> None:
-    schema = {
+def schema(text: dict[str, object]) -> str:
+    """The grammar of objects with a text and a boolean."""
+    properties = {"first_name": {"type": "string", **text}, "is_open": {"type": "boolean"}}
+    whole = {
         "type": "object",
-        "properties": {"first_name": {"type": "string"}, "is_open": {"type": "boolean"}},
-        "required": ["first_name", "is_open"],
+        "properties": properties,
+        "required": [*properties],
         "additionalProperties": False,
     }
-    grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema))
+    return LLMatcher.grammar_from_json_schema(json.dumps(whole))
+
+
+GRAMMARS = {
+    "any text": schema({}),
+    "short text": schema({"maxLength": 12}),
+    "long text": schema({"maxLength": 60}),
+    "pattern": schema({"pattern": "^[a-z ]*$"}),
+    "spaces": r"start: /[ \n]{1,20}/ /[^\n]*/",
+    "lines": r"start: /(.|\n)*/",
+}
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS.values(), ids=GRAMMARS)
+def test_masks_and_forced_tokens_are_those_of_the_encoding(
+    reference: LLTokenizer, grammar: str
+) -> None:
     matchers = [LLMatcher(tokenizer, grammar) for tokenizer in (mask_tokenizer(), reference)]
     choice = random.Random(0)
     for _ in range(40):

@@ -46,7 +46,8 @@ HEADERS = tuple(
     for channel in Channel
     for recipient in ((), encode(" to=functions.f json"))
 )
-BYTES = tuple(vocab.ranks()[bytes([byte])] for byte in range(0x80, 0x100))
+RANKS = vocab.ranks()
+BYTES = tuple(RANKS[bytes([byte])] for byte in range(0x80, 0x100))
 ODD = (-1, 199998, 200018, 201087, vocab.VOCAB_SIZE, 1 << 70)
 
 

@@ -50,7 +50,7 @@ def official(ranks_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> ti
 
 
 def test_the_encoding_has_exactly_the_checkpoints_vocabulary() -> None:
-    assert encoding().n_vocab == vocab.VOCAB_SIZE
+    assert encoding(vocab.ranks()).n_vocab == vocab.VOCAB_SIZE
 
 
 @given(text=HARMONY_TEXT)

@@ -1,11 +1,22 @@
+import asyncio
 import mmap
+import os
+import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
-from adapters.local.memory import release_freed, release_pages
+from adapters.local import memory
+from adapters.local.memory import (
+    IdleRelease,
+    bound_kernel_caches,
+    release_file_pages,
+    release_freed,
+    release_pages,
+)
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="memory is released on Linux only")
 MIB = 2**20
@@ -24,10 +35,55 @@ def resident(tensor: torch.Tensor) -> int:
     raise AssertionError("the tensor has no mapping")
 
 
+KERNELS = """
+import os, sys, torch
+from adapters.local.memory import bound_kernel_caches
+bound_kernel_caches()
+weight = torch.randn(256, 384).bfloat16()
+def anonymous():
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Anonymous:"))
+def compute(sizes):
+    for rows in sizes:
+        torch.randn(rows, 256).bfloat16() @ weight
+compute(range(1, 100))
+before = anonymous()
+compute(range(100, 300))
+print(anonymous() - before)
+"""
+
+
+@linux_only
+@pytest.mark.skipif(not torch.cpu._is_avx512_bf16_supported(), reason="products have no kernels")
+def test_kernels_of_many_shapes_take_no_more_memory() -> None:
+    names = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    command = [sys.executable, "-c", KERNELS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 30_000  # kilobytes; without a bound it is over 100,000
+
+
+def test_a_bound_on_kernels_that_is_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    bound_kernel_caches()
+    assert os.environ["LRU_CACHE_CAPACITY"] == "7"
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
+
+
+def mapped(path: Path) -> torch.Tensor:
+    """A file of 8 MiB, mapped so that changes stay in memory."""
+    path.write_bytes(bytes(range(256)) * 4096 * 8)
+    with path.open("rb") as file:
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return torch.frombuffer(content, dtype=torch.uint8)
+
+
 @linux_only
 def test_zeros_are_released_and_stay_zeros() -> None:
-    memory = mmap.mmap(-1, 64 * MIB)
-    tensor = torch.frombuffer(memory, dtype=torch.uint8)
+    zeros = mmap.mmap(-1, 64 * MIB)
+    tensor = torch.frombuffer(zeros, dtype=torch.uint8)
     tensor.fill_(0)
     before = resident(tensor)
     release_pages(tensor)
@@ -39,11 +95,7 @@ def test_zeros_are_released_and_stay_zeros() -> None:
 
 @linux_only
 def test_a_mapped_file_is_released_and_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "weights"
-    path.write_bytes(bytes(range(256)) * 4096 * 8)
-    with path.open("rb") as file:
-        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    tensor = torch.frombuffer(memory, dtype=torch.uint8)
+    tensor = mapped(tmp_path / "weights")
     total = int(tensor.sum())
     before = resident(tensor)
     release_pages(tensor)
@@ -72,6 +124,86 @@ def test_other_systems_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.ones(MIB)
     release_pages(tensor)
     assert tensor.bool().all()
+
+
+@linux_only
+def test_a_mapped_file_that_is_needed_is_released_and_read_again(tmp_path: Path) -> None:
+    tensor = mapped(tmp_path / "weights")
+    total = int(tensor.sum())
+    before = resident(tensor)
+    release_file_pages(tensor)
+    assert resident(tensor) < before
+    assert int(tensor.sum()) == total
+
+
+@linux_only
+def test_a_changed_page_of_a_mapped_file_stays(tmp_path: Path) -> None:
+    tensor = mapped(tmp_path / "weights")
+    tensor[MIB] = 77
+    release_file_pages(tensor)
+    assert tensor[MIB] == 77
+
+
+def test_memory_without_a_file_that_is_needed_stays() -> None:
+    tensor = torch.ones(3 * MIB, dtype=torch.uint8)
+    release_file_pages(tensor)
+    assert tensor.all()
+
+
+@linux_only
+@pytest.mark.parametrize("content", [None, "", "not a list of mappings", "1-2 r--p 0 0 0\n"])
+def test_memory_that_cannot_be_looked_up_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None
+) -> None:
+    mappings = tmp_path / "smaps"
+    if content is not None:
+        mappings.write_text(content)
+    monkeypatch.setattr(memory, "_MAPPINGS", mappings)
+    tensor = mapped(tmp_path / "weights")
+    before = resident(tensor)
+    release_file_pages(tensor)
+    assert resident(tensor) == before
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when freed memory is returned, which happens at once."""
+    event = threading.Event()
+    monkeypatch.setattr(memory, "release_freed", event.set)
+    monkeypatch.setattr(memory, "_IDLE_SECONDS", 0)
+    return event
+
+
+async def turns(event: threading.Event) -> bool:
+    """Whether `event` is set after the timers that are due, and their threads."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+    for thread in threading.enumerate():
+        if thread.name == "release":
+            thread.join()
+    return event.is_set()
+
+
+async def test_freed_memory_is_returned_when_nothing_runs(released: threading.Event) -> None:
+    release = IdleRelease(lambda: True)
+    release.note_end()
+    assert await turns(released)
+
+
+async def test_freed_memory_stays_while_requests_run(released: threading.Event) -> None:
+    busy = iter([True, False, False])
+    release = IdleRelease(lambda: next(busy))
+    release.note_end()  # then the next request begins
+    assert not await turns(released)
+    release.note_end()  # another one still runs
+    assert not await turns(released)
+
+
+async def test_a_stopped_backend_returns_nothing_later(released: threading.Event) -> None:
+    release = IdleRelease(lambda: True)
+    release.note_end()
+    release.cancel()
+    assert not await turns(released)
 
 
 @linux_only

@@ -135,6 +135,34 @@ def test_one_query_each_follows_the_definition(
     torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("counts", "widths"),
+    [
+        ([[65], [100], [128]], {128}),
+        ([[3, 129], [192, 1]], {192}),
+        ([[4096]], {4096}),
+        ([[4097]], {4097}),
+        ([[4097, 4100]], {4160}),
+    ],
+)
+def test_products_of_similar_lengths_have_one_shape(
+    monkeypatch: pytest.MonkeyPatch, counts: list[list[int]], widths: set[int]
+) -> None:
+    found: set[int] = set()
+    product = torch.bmm
+
+    def noted(weights: Tensor, values: Tensor) -> Tensor:
+        found.add(values.shape[1])
+        return product(weights, values)
+
+    monkeypatch.setattr(torch, "bmm", noted)
+    for each in counts:
+        spans = list(pairwise([0, *torch.tensor(each).cumsum(0).tolist()]))
+        tensors = case(len(each), sum(each) - len(each), 1, 1, 8)
+        products.one_query(tensors["query"], tensors["key"], tensors["value"], spans, SCALING)
+    assert found == widths
+
+
 @pytest.mark.parametrize(("scale", "error"), [(1.0, 0.02), (8.0, 0.05), (20.0, 0.05)])
 def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, error: float) -> None:
     tensors = {name: one.bfloat16() for name, one in case(1, 1700, 4, 2, 64, scale).items()}

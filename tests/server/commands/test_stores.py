@@ -1,5 +1,6 @@
 """Where the settings' store is, and who may read it."""
 
+import subprocess
 import sys
 from pathlib import Path
 from stat import S_IMODE
@@ -62,3 +63,18 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_a_store_in_memory_has_no_file(tmp_path: Path) -> None:
     assert isinstance(open_store(Settings(store="memory")), MemoryStore)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_store_in_memory_imports_no_database() -> None:
+    program = """
+import sys
+import server.commands.serve
+from server.commands.stores import open_store
+from server.settings import Settings
+open_store(Settings(store="memory"))
+print([name for name in ("sqlalchemy", "alembic", "asyncpg") if name in sys.modules])
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
