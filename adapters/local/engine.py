@@ -40,6 +40,7 @@ from adapters.local.output_layer import keep_needed_logits
 from adapters.local.recovery import end_batch
 from adapters.local.row import Row, Sampled
 from adapters.local.step import Step, StepResults
+from adapters.local.step_threads import StepThreads
 from adapters.local.warmup import explain, run_step, warm_up
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Engine:
         self._reason = "the engine was stopped"
         self._reported = False
         self._test_rows: list[Row] = []
+        self._threads = StepThreads() if model.device.type == "cpu" else None
         self._step = Step(self._batch, self._report)
         with current(model.device), without_compiler(model.device.type):
             self._manager = self._make_manager(model, options)
@@ -169,6 +171,8 @@ class Engine:
         """Compute a batch. A failure ends its requests, and is raised if no step can succeed."""
         processor = self._manager.batch_processor
         self._reported = False
+        if self._threads is not None:
+            self._threads.adjust()
         try:
             processor._generation_step(self._manager.model)
             return
