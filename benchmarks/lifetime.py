@@ -8,7 +8,8 @@ output has the medians of:
 - the seconds from the start of the process to the first successful GET /ready, the processor
   seconds until then, and their ratio to those of `import torch`, which other load changes less;
 - the seconds of the first request after it, and of later ones (their median), 60 tokens each;
-- the resident memory of the server's processes after the start, and after 16 requests at once;
+- the resident memory of the server's processes after the start, right after 16 requests at once,
+  and after two more seconds, in which an idle server returns what it freed;
 - the ratio of the seconds of a request while other processes use all cores, to those without them.
 """
 
@@ -34,6 +35,7 @@ from demo import checkpoint
 PATH = "/v1/completions"
 LATER = 5
 TOGETHER = 16
+IDLE_SECONDS = 2
 PROMPT = [976, 4298, 382] * 10
 MEGABYTE = 1e6
 
@@ -108,6 +110,8 @@ def measure(tokens: int) -> figures.Figures:
         found["first / later requests"] = found["first request, s"] / statistics.median(later)
         requests(port, tokens, TOGETHER)
         found["memory after the start, MB"] = idle / MEGABYTE
+        found["memory in use, MB"] = process.memory / MEGABYTE
+        time.sleep(IDLE_SECONDS)
         found["memory after use, MB"] = process.memory / MEGABYTE
         with busy():
             beside = [request(port, tokens) for _ in range(LATER)]
