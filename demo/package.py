@@ -8,7 +8,7 @@ from demo import lexicon
 from harmony import vocab
 
 FILE = "demo.xz"
-SHA256 = "fcd647062557ebc2cfa5691658afb260f15a2293e83f4c860fb6294dda4b5d59"
+SHA256 = "daf63b6b3a2b2330c034ebfdfeac00cee0e44ef870c5e12aaff832307980965b"
 
 LEXICON = "cd81b625677cf987ccfdd7db72f7a1c84787afa30dfd72753cb506558230abee"
 """The hash of the lexicon that the weights were trained with."""

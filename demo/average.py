@@ -1,0 +1,44 @@
+"""Average a training state with the packaged weights: `python -m demo.average build/demo/state.pt`.
+
+Training on new cases moves all weights, and much of that is noise: what was learned before gets
+worse. The average keeps most of both. Writes `average.pt` beside the state, for `demo.ship`.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from demo.growth import with_layers, with_rows, with_tags
+from demo.package import packaged
+from demo.weights import unpack
+
+
+def average(
+    old: dict[str, Tensor], new: dict[str, Tensor], known: tuple[Tensor, Tensor], share: float
+) -> dict[str, Tensor]:
+    """Weights of which `share` (0 to 1) comes from `new`, which training has made of `old`.
+
+    known: the ids of the tokens with learned rows of both; `new` may be larger. Where `old` has no
+    weights, its layers, tags and rows are those that it had at the start of the training, or zero.
+    """
+    start = {name: torch.zeros_like(tensor) for name, tensor in new.items()}
+    grown = with_layers(with_tags(with_rows(old, *known), start), start)
+    return {name: torch.lerp(grown[name].float(), new[name].float(), share) for name in new}
+
+
+def main() -> None:
+    """The command line: see the module's first line."""
+    parser = argparse.ArgumentParser(prog="python -m demo.average", description=__doc__)
+    parser.add_argument("state", type=Path)
+    parser.add_argument("--share", type=float, default=0.5, help="the state's share, 0 to 1")
+    options = parser.parse_args()
+    saved = torch.load(options.state, weights_only=True)
+    old, known = unpack(packaged())
+    saved["model"] = average(old, saved["model"], (known, saved["known"]), options.share)
+    torch.save(saved, options.state.with_name("average.pt"))
+
+
+if __name__ == "__main__":
+    main()
