@@ -78,7 +78,7 @@ def test_a_result_that_gives_orders_is_quoted_without_them() -> None:
     quoted = 0
     for index in range(100):
         case = dialogue.drill(drawn(index))
-        for turn in case.turns:
+        for turn in case.turns[:-1]:  # the last result may have no answer
             for result in turn.results:
                 if any(order[:10] in text(result) for order in dialogue.ORDERS[Split.TRAIN]):
                     quoted += 1
@@ -90,7 +90,7 @@ def test_a_result_that_gives_orders_is_quoted_without_them() -> None:
 
 def test_two_tasks_end_in_one_answer_with_both_results() -> None:
     for index in range(100):
-        case = dialogue.drill(drawn(index))
+        case = dialogue.case(drawn(index))
         for first, second, last in zip(case.turns, case.turns[1:], case.turns[2:], strict=False):
             called = [turn.messages[-1].recipient is not None for turn in (first, second, last)]
             if called == [True, True, False]:
