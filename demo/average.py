@@ -1,7 +1,9 @@
 """Average a training state with the packaged weights: `python -m demo.average build/demo/state.pt`.
 
-Training on new cases moves all weights, and much of that is noise: what was learned before gets
-worse. The average keeps most of both. Writes `average.pt` beside the state, for `demo.ship`.
+A short training on new cases makes the model worse at what it learned before. The average loses
+less of that, and keeps a part of what is new.
+
+Writes `average.pt` beside the state, for `demo.ship`.
 """
 
 import argparse
@@ -20,8 +22,8 @@ def average(
 ) -> dict[str, Tensor]:
     """Weights of which `share` (0 to 1) comes from `new`, which training has made of `old`.
 
-    known: the ids of the tokens with learned rows of both; `new` may be larger. Where `old` has no
-    weights, its layers, tags and rows are those that it had at the start of the training, or zero.
+    known: the ids of the tokens with learned rows, of `old` and of `new`, which has all of them.
+    Layers, tags and spelling that `old` does not have count as zero.
     """
     start = {name: torch.zeros_like(tensor) for name, tensor in new.items()}
     grown = with_layers(with_tags(with_rows(old, *known), start), start)
