@@ -1,8 +1,7 @@
 """How many threads compute a step on a CPU: fewer while other processes use its cores.
 
 The threads of a step wait for each other some hundred times. Where one of them shares its core with
-another process, all wait for it: on two cores that are both in use, a step with one thread takes
-less time than one with two.
+another process, all wait for it. `python -m benchmarks.lifetime` measures answers on a busy machine.
 """
 
 import os
