@@ -1,7 +1,7 @@
 """How many threads compute a step on a CPU: fewer while other processes use its cores.
 
 The threads of a step wait for each other some hundred times. Where one of them shares its core with
-another process, all wait for it. `python -m benchmarks.lifetime` measures answers on a busy machine.
+another process, all wait for it. `benchmarks/lifetime.py` measures answers on a busy machine.
 """
 
 import os
