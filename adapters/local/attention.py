@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface
+from transformers.modeling_utils import AttentionInterface
 
 from adapters.local import products
 from adapters.local.products import Part

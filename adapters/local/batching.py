@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from transformers import ContinuousBatchingConfig
+from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from adapters.local.device import free_memory
 from adapters.local.options import Options

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
+from transformers.generation.configuration_utils import GenerationConfig
 from transformers.generation.continuous_batching.continuous_api import (
     ContinuousBatchingManager,
     OutputRouter,

@@ -1,11 +1,12 @@
 """Imports transformers without parts of it and of torch that this backend never uses.
 
-These are a third of the processor time that the imports take, and 100 MB of memory:
+These are half of the processor time that the imports take, and 100 MB of memory:
 
 - torch's compiler, dynamo. transformers and torch only mark functions for it, while they are
   imported or first called. Nothing here is compiled.
 - Tensors that are distributed over processes. The backend has one process.
 - scipy, if it is installed. transformers uses it to train detectors of objects.
+- The list of everything that transformers contains, see `postponed`.
 
 All of them can still be imported and used afterwards.
 """
@@ -18,10 +19,14 @@ from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any, TypeVar
 
+from adapters.local.postponed import distributions_on_demand, postpone_contents
+
 _COMPILER = "torch._dynamo"
 _MODELS = "transformers.modeling_utils"
 _UNUSED = ("is_torch_distributed_available", "is_scipy_available")
 """transformers' functions that return whether it can use something."""
+_IMPORT_AGAIN = "direct_transformers_import"
+"""transformers' function that imports it a second time and returns it."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,7 +42,8 @@ def lean_imports() -> Iterator[None]:
     if _MODELS in sys.modules or _COMPILER in sys.modules:
         yield
         return
-    with _compiler_replaced():
+    postpone_contents()
+    with _compiler_replaced(), distributions_on_demand():
         _hide_unused()
         yield
 
@@ -77,6 +83,9 @@ def _hide_unused() -> None:
         for name in _UNUSED:
             if hasattr(module, name):
                 setattr(module, name, _unavailable)
+        # It would run transformers' __init__ again.
+        if hasattr(module, _IMPORT_AGAIN):
+            setattr(module, _IMPORT_AGAIN, lambda *_: sys.modules["transformers"])
 
 
 def _unavailable() -> bool:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedConfig
+from transformers.configuration_utils import PreTrainedConfig
 from transformers.integrations.hub_kernels import get_kernel
+from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 from transformers.utils.import_utils import (
     KERNELS_MAX_VERSION,
     KERNELS_MIN_VERSION,

@@ -129,3 +129,49 @@ with imports.without_compiler("cpu"):
     print("torch._dynamo" in sys.modules or "torch.no_such_compiler" in sys.modules)
 """
     assert run(program) == "False"
+
+
+def test_the_backend_does_not_list_what_transformers_contains() -> None:
+    program = """
+import sys
+import adapters.local.opening
+print(type(sys.modules["transformers"]).__name__, type(sys.modules["transformers.models"]).__name__)
+"""
+    assert run(program) == "_Postponed _Postponed"
+
+
+def test_transformers_has_all_it_contains_after_the_backend_is_imported() -> None:
+    program = """
+import adapters.local.opening
+import transformers
+from transformers import GptOssForCausalLM
+from transformers.models import llama
+from transformers.models.gpt_oss.modeling_gpt_oss import GptOssForCausalLM as same
+print(GptOssForCausalLM is same, llama.LlamaConfig is transformers.LlamaConfig)
+print("GptOssConfig" in dir(transformers), hasattr(transformers, "no_such_name"))
+import transformers.tokenization_utils_fast
+"""
+    assert run(program) == "True True\nTrue False"
+
+
+def test_the_version_of_transformers_is_known() -> None:
+    program = """
+import adapters.local.opening
+import importlib.metadata
+import transformers
+print(transformers.__version__ == importlib.metadata.version("transformers"))
+print(hasattr(transformers, "__wrapped__"), type(transformers).__name__)
+"""
+    assert run(program) == "True\nFalse _Postponed"
+
+
+def test_a_transformers_that_is_imported_already_is_used() -> None:
+    program = """
+import transformers
+from adapters.local.postponed import postpone_contents
+before = transformers
+postpone_contents()
+import sys
+print(sys.modules["transformers"] is before, transformers.GptOssConfig.__name__)
+"""
+    assert run(program) == "True GptOssConfig"
