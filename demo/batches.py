@@ -31,6 +31,9 @@ WITHOUT_THOUGHT = 0.06
 NEGATIVES = 1536
 RELATIVES = 4
 KNOWN = 3072
+HEARD = 0.2
+"""How much a user's token counts beside one that the model has to say. From these it learns which
+words go together, and with which tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,15 @@ class Batch:
     """Rows of transcripts and what is to be learned from them.
 
     `tokens` are the ids that occur, `rows` (b, l) index them. `at` are flat positions in rows whose
-    next token is learned; `targets` index `candidates`, the ids that the softmax runs over: some
-    stand for many others that were not drawn, and `shares` has the logarithm of how many.
+    next token is learned, each with its weight in the loss, 1 or `HEARD`; `targets` index
+    `candidates`, the ids that the softmax runs over: some stand for many others that were not
+    drawn, and `shares` has the logarithm of how many.
     """
 
     tokens: Tensor
     rows: Tensor
     at: Tensor
+    weights: Tensor
     candidates: Tensor
     shares: Tensor
     targets: Tensor
@@ -89,21 +94,22 @@ def _batch(
 ) -> Batch:
     ids = np.full(shape, vocab.ENDOFTEXT, dtype=np.int64)
     length = shape[1]
-    learned = np.zeros_like(ids, dtype=bool)
+    counts = np.zeros(shape, dtype=np.float32)
     for row, member in enumerate(members):
         ids[row, : len(member.ids)] = member.ids
-        learned[row, : len(member.ids)] = member.learned
+        counts[row, : len(member.ids)] = np.where(member.heard, HEARD, member.learned)
     tokens, rows = np.unique(ids, return_inverse=True)
     drawn = np.random.default_rng(rng.getrandbits(64)).integers(0, vocab.FIRST_SPECIAL, NEGATIVES)
     sure = np.unique(np.concatenate((known, tokens, _relatives(tokens))))
     candidates = np.unique(np.concatenate((sure, drawn)))
     others = ~np.isin(candidates, sure, assume_unique=True)
     stands_for = np.where(others, np.log((vocab.VOCAB_SIZE - len(sure)) / others.sum()), 0.0)
-    at = np.flatnonzero(learned[:, 1:].ravel())
+    at = np.flatnonzero(counts[:, 1:].ravel())
     at = at // (length - 1) * length + at % (length - 1)
     targets = np.searchsorted(candidates, ids.ravel()[at + 1])
     shares = stands_for.astype(np.float32)
-    parts = (tokens, rows.reshape(ids.shape), at, candidates, shares, targets)
+    weights = counts.ravel()[at + 1]
+    parts = (tokens, rows.reshape(ids.shape), at, weights, candidates, shares, targets)
     return Batch(*(torch.from_numpy(part) for part in parts))
 
 
@@ -133,6 +139,7 @@ def _produce(
                 batch.tokens,
                 batch.rows,
                 batch.at,
+                batch.weights,
                 batch.candidates,
                 batch.shares,
                 batch.targets,

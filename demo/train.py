@@ -52,12 +52,16 @@ class Demo(nn.Module):
         self.output = Rows(shape.hidden, known, OUTPUT_AT, 0.12)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Mean cross entropy over what the batch learns, and how many of it are guessed right."""
+        """Mean cross entropy over what the batch learns, and the share that is guessed right of
+        what the model has to say."""
         rows = self.input(batch.tokens, _forgotten(batch.tokens)).bfloat16()
         hidden = self.body(F.embedding(batch.rows, rows)).flatten(0, 1)[batch.at]
         logits = F.linear(hidden, self.output(batch.candidates).bfloat16()).float()
         logits = logits + batch.shares
-        return F.cross_entropy(logits, batch.targets), (logits.argmax(-1) == batch.targets).sum()
+        each = F.cross_entropy(logits, batch.targets, reduction="none")
+        said = batch.weights == 1
+        right = (logits.argmax(-1) == batch.targets)[said].float().mean()
+        return (each * batch.weights).sum() / batch.weights.sum(), right
 
 
 def _forgotten(tokens: Tensor) -> Tensor:
@@ -126,7 +130,7 @@ def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:
     for optimizer in state.optimizers:
         optimizer.step()
     state.step += 1
-    return loss.item(), right.item() / len(batch.targets)
+    return loss.item(), right.item()
 
 
 def average_gradients(model: nn.Module) -> None:
@@ -187,7 +191,7 @@ def train(state: State, options: argparse.Namespace, rank: int = 0) -> None:
         for place, batch in batches:
             if state.step >= options.steps:
                 break
-            rate = rate_at(state.step, options.steps, options.cooldown)
+            rate = options.rate * rate_at(state.step, options.steps, options.cooldown)
             losses.append(train_step(state, batch, rate))
             state.place = (place[0] - rank, place[1] + 1)
             if state.step % options.every == 0:
@@ -226,6 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m demo.train", description=__doc__)
     parser.add_argument("--steps", type=int, default=12000)
     parser.add_argument("--cooldown", type=int, default=7000)
+    parser.add_argument("--rate", type=float, default=1.0, help="times the usual learning rates")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")

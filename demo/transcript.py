@@ -13,10 +13,12 @@ from harmony.tokenizer import encode_with_control
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Ids of a whole transcript, and which of them the model learns to say (same length)."""
+    """Ids of a whole transcript, which of them the model learns to say, and which of them are what
+    a user says (all of the same length)."""
 
     ids: list[int]
     learned: list[bool]
+    heard: list[bool]
 
 
 def prompt(case: Case) -> list[int]:
@@ -76,7 +78,17 @@ def transcript(case: Case, *, thinking: bool = True) -> Sequence:
         turn_ids = sampled(turn if thinking else without_thought(turn))
         ids += turn_ids
         learned += [thinking or i > 1 for i in range(len(turn_ids))]
-    return Sequence(ids, learned)
+    return Sequence(ids, learned, _heard(ids))
+
+
+def _heard(ids: list[int]) -> list[bool]:
+    heard, inside = [False] * len(ids), False
+    header = _control("<|start|>user<|message|>")
+    for at, token in enumerate(ids):
+        inside = inside and token != vocab.END
+        heard[at] = inside
+        inside = inside or (token == vocab.MESSAGE and ids[at - 2 : at + 1] == [*header])
+    return heard
 
 
 def _history(case: Case) -> tuple[list[int], list[bool]]:

@@ -28,17 +28,17 @@ Skill = Callable[[Draw], Case]
 
 SKILLS: dict[str, tuple[int, Skill]] = {
     "chat": (2, chat.case),
-    "echo": (2, chat.echo),
+    "echo": (3, chat.echo),
     "recall": (3, recall.case),
     "call": (10, calls.single),
-    "everyday": (36, everyday.case),
+    "everyday": (40, everyday.case),
     "result": (2, calls.from_result),
     "chain": (14, calls.chain),
     "no_call": (6, calls.no_call),
-    "structured": (22, structured.case),
-    "dialogue": (16, dialogue.case),
+    "structured": (18, structured.case),
+    "dialogue": (12, dialogue.case),
     "python": (4, python.case),
-    "browser": (28, browser.case),
+    "browser": (18, browser.case),
     "sums": (3, sums.case),
     "instructions": (3, instructions.case),
     "unlike": (4, unlike.case),
@@ -50,10 +50,10 @@ DRILLS = 0.55
 
 _DRILLS: tuple[tuple[float, Skill], ...] = (
     (30, drills.drill),
-    (60, everyday.drill),
+    (100, everyday.drill),
     (24, dialogue.drill),
     (4, python.drill),
-    (34, browser.drill),
+    (24, browser.drill),
 )
 
 _EFFORTS: tuple[tuple[Effort, float], ...] = (

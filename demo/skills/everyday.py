@@ -10,9 +10,9 @@ from harmony.messages import Effort
 
 __all__ = ["case", "draw", "drill"]
 
-_MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
+_MANY = {Effort.LOW: 12, Effort.MEDIUM: 8, Effort.HIGH: 3}
 _DECLINED = 0.15
-_ANSWERED = 0.3
+_ANSWERED = 0.15
 _INSTRUCTIONS = (
     None,
     None,
@@ -54,7 +54,7 @@ def drill(draw_: Draw) -> Case:
 def _exchange(draw_: Draw, declared: Declared) -> tuple[str, tuple[Turn, ...]]:
     text, filled = draw_request(draw_, declared)
     tool, outcome = declared.tool, draw_outcome(draw_)
-    messages = calls.calling(draw_, Task(tool, text, filled))
+    messages = calls.calling(draw_, Task(tool, text, filled, declared.purpose))
     called = Turn(messages, (result(tool.name, outcome.text),))
     return text, (called, calls.quoting(draw_, outcome))
 

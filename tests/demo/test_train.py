@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from demo import train
-from demo.batches import KNOWN, known_tokens, pool, stream
+from demo.batches import HEARD, KNOWN, known_tokens, pool, stream
 from demo.model import Shape
 from demo.optim import orthogonal
 from demo.train import fresh, rate_at, restore, save, train_step
@@ -45,6 +45,7 @@ def test_targets_are_the_next_tokens() -> None:
     for batch in batches():
         ids = batch.tokens[batch.rows].view(-1)
         assert torch.equal(batch.candidates[batch.targets], ids[batch.at + 1])
+        assert set(batch.weights.tolist()) == {1.0, np.float32(HEARD)}
         assert batch.shares.min() == 0
         assert batch.shares.max() > 1
 
@@ -81,7 +82,9 @@ def test_training_saves_and_logs(
     monkeypatch.setattr(train, "stream", lambda *args, **options: Stream())
     caplog.set_level("INFO")
     state = fresh(0, SMALL, KNOWN_TOKENS)
-    options = Namespace(seed=0, workers=1, steps=4, cooldown=2, every=2, save_every=2, out=tmp_path)
+    options = Namespace(
+        seed=0, workers=1, steps=4, cooldown=2, rate=1.0, every=2, save_every=2, out=tmp_path
+    )
     train.train(state, options)
     assert state.step == 4
     assert restore(0, tmp_path / "state.pt", SMALL).place == (0, 4)

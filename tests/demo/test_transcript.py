@@ -6,7 +6,7 @@ from demo.skills import SKILLS, draw_case
 from demo.skills.words import Split
 from demo.transcript import between, prompt, sampled, transcript
 from harmony import vocab
-from harmony.messages import Channel, Conversation, Effort
+from harmony.messages import Channel, Conversation, Effort, Role
 from harmony.render import render
 from harmony.tokenizer import decode
 
@@ -66,3 +66,11 @@ def test_left_out_reasoning_is_not_learned_as_a_choice() -> None:
     whole = transcript(case)
     assert all(whole.learned[len(prompt(case)) :])
     assert not all(transcript(case, thinking=False).learned[len(prompt(case)) :])
+
+
+def test_what_users_say_is_heard() -> None:
+    case = draw_case(1, 3, Split.TRAIN, "everyday")
+    whole = transcript(case)
+    heard = [token for token, on in zip(whole.ids, whole.heard, strict=True) if on]
+    messages = (*case.history, *(m for turn in case.turns for m in turn.results))
+    assert decode(heard) == "".join(str(m.content) for m in messages if m.author.role is Role.USER)

@@ -17,6 +17,7 @@ from harmony.messages import FunctionTool
 
 _FOREIGN = 0.1
 _SLIP = 0.06
+_POPULAR_WEIGHT = 6
 _VERBS = frozenset(
     [
         "get",
@@ -76,10 +77,14 @@ _VERBS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A kind's function as one application declares it, with a field for each parameter."""
+    """A kind's function as one application declares it, with a field for each parameter.
+
+    purpose: what it is for, in the words of the declaration if it has a description.
+    """
 
     kind: Kind
     tool: FunctionTool
+    purpose: str
     fields: tuple[tuple[Parameter, Field], ...]
 
 
@@ -98,14 +103,23 @@ def draw_box(draw: Draw, count: int, other_than: Sequence[Kind] = ()) -> list[De
     """Functions of `count` kinds that differ in what they are about."""
     boxed: list[Declared] = []
     taken = {word for kind in other_than for word in subjects(kind)}
-    pool = draw.rng.sample(kinds(draw.split), len(kinds(draw.split)))
-    for kind in pool:
+    for kind in _shuffled(draw):
         if len(boxed) == count:
             break
         if not taken & subjects(kind):
             boxed.append(declare(draw, kind))
             taken |= subjects(kind)
     return boxed
+
+
+def _shuffled(draw: Draw) -> list[Kind]:
+    """All kinds in random order, popular ones earlier than others."""
+
+    def place(kind: Kind) -> float:
+        weight = _POPULAR_WEIGHT if kind.names[0] in catalogue.POPULAR else 1
+        return -(draw.rng.random() ** (1 / weight))
+
+    return sorted(kinds(draw.split), key=place)
 
 
 def declare(draw: Draw, kind: Kind) -> Declared:
@@ -136,7 +150,8 @@ def declare(draw: Draw, kind: Kind) -> Declared:
     about = draw.pick(kind.descriptions)
     name, tells = renaming.function_name(draw, draw.pick(kind.names))
     description = draw.pick((about, about, f"{about}.", None if tells else about))
-    return Declared(kind, FunctionTool(name, description, whole), tuple(fields))
+    purpose = about if description else kind.descriptions[0]
+    return Declared(kind, FunctionTool(name, description, whole), purpose, tuple(fields))
 
 
 def _within_bounds(kind: Kind, parameter: Parameter) -> bool:
@@ -189,10 +204,10 @@ def _pick(draw: Draw, kind: Kind) -> Request:
     return draw.pick([request for request in kind.requests if request.language == "en"])
 
 
-def plain(draw: Draw) -> tuple[FunctionTool, str, tuple[Filled, ...]]:
-    """A function of flat parameters, a request for it in plain words, and its values."""
+def plain(draw: Draw) -> tuple[FunctionTool, str, tuple[Filled, ...], str]:
+    """A function of flat parameters, a request for it in plain words, its values, its purpose."""
     declared = declare(draw, draw.pick([kind for kind in kinds(draw.split) if kind.flat]))
     requests = [r for r in declared.kind.requests if r.language == "en" and r.text[0] != "{"]
     request = draw.pick(requests or declared.kind.requests)
     text, filled = fill_in(draw, declared, request, request.text)
-    return declared.tool, text, filled
+    return declared.tool, text, filled, declared.purpose

@@ -10,7 +10,7 @@ from demo.skills.case import Draw
 from demo.skills.catalogue.kinds import Kind, Parameter
 from demo.skills.words import Split, aligned, nouns
 
-_RENAMED = 0.4
+_RENAMED = 0.25
 _CHOSEN = 0.3
 
 

@@ -88,9 +88,11 @@ _LONG_PLACES = [
     "Tel Aviv",
 ]
 _ENDINGS = ("com", "org", "net")
+# After an @ these are one token with it, other words are not.
+_HOSTS = ("example", "gmail", "mail", "email", "yahoo", "hotmail", "qq", "student", "login", "app")
 _FILES = ("txt", "md", "py", "csv", "json", "pdf", "log", "html")
 
-_NATURAL = 0.7
+_NATURAL = 0.8
 """How often a value is one that people name. Else it is made of any words: a model that has met
 each value in training knows it, and would not copy it."""
 
@@ -185,7 +187,8 @@ def _made_text(draw: Draw, type_: str) -> str:
         case "time":
             return f"{rng.randint(0, 23):02}:{rng.choice((0, 15, 30, 45, rng.randint(0, 59))):02}"
         case "email":
-            return f"{draw.pick(plain)}@{draw.pick(plain)}.{draw.pick(_ENDINGS)}"
+            host = draw.pick(_HOSTS) if draw.chance(0.5) else draw.pick(plain)
+            return f"{draw.pick(plain)}@{host}.{draw.pick(_ENDINGS)}"
         case "path":
             folders = "".join(f"{draw.pick(plain)}/" for _ in range(rng.choice((0, 1, 1, 2))))
             return f"{draw.pick(('', '', '/'))}{folders}{draw.pick(plain)}.{draw.pick(_FILES)}"
