@@ -1,5 +1,6 @@
 """Everyday functions as they are declared, and requests for them with their values."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -117,7 +118,7 @@ def _shuffled(draw: Draw) -> list[Kind]:
 
     def place(kind: Kind) -> float:
         weight = _POPULAR_WEIGHT if kind.names[0] in catalogue.POPULAR else 1
-        return -(draw.rng.random() ** (1 / weight))
+        return -math.pow(draw.rng.random(), 1 / weight)
 
     return sorted(kinds(draw.split), key=place)
 
