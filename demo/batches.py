@@ -32,8 +32,7 @@ NEGATIVES = 1536
 RELATIVES = 4
 KNOWN = 3072
 HEARD = 0.2
-"""How much a user's token counts beside one that the model has to say. From these it learns which
-words go together, and with which tools."""
+"""The weight in the loss of a user's tokens; those that the model has to say have 1."""
 
 
 @dataclass(frozen=True, slots=True)

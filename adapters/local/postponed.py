@@ -1,7 +1,7 @@
 """Work that transformers does while it is imported, done when something needs it.
 
 A third of the time of its import goes into finding out what it contains, for all of its models
-(`transformers/__init__.py` reads two thousand files), and which distribution contains each package
+(`transformers/__init__.py` reads 1,600 files), and which distribution contains each package
 that is installed.
 """
 
@@ -25,6 +25,8 @@ def postpone_contents() -> None:
     """Let submodules of transformers be imported without the list of what it contains.
 
     Its `__init__` runs when anything but a submodule is used, such as `transformers.AutoModel`.
+    Only then do the submodules exist that it makes for older names, such as
+    `transformers.tokenization_utils_fast`.
     Does nothing if transformers is imported already, or not installed.
     """
     if _NAME in sys.modules:

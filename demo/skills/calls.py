@@ -26,8 +26,8 @@ from harmony.messages import FunctionTool, Message
 def calling(draw: Draw, task: Task) -> tuple[Message, ...]:
     """The messages of a turn that calls the task's function.
 
-    The reasoning begins with what is wanted, in words that tools use. A small model finds the
-    function by these words more easily than by the request.
+    The reasoning begins with the purpose of the function, so that its name follows from words that
+    stand before it.
     """
     name, values = task.tool.name, listed_values(task.filled)
     low = f"{task.purpose}: {name}."

@@ -12,18 +12,18 @@ _UNSEEN = "unseen.txt"
 _POPULAR = "popular.txt"
 
 
-def _text(folder: str, file: str) -> str:
-    return resources.files("demo").joinpath("data", folder, file).read_text("utf-8")
+def _read(folder: str) -> dict[str, tuple[Kind, ...]]:
+    """The kinds of each file of a folder, by the file's name."""
+    files = resources.files("demo").joinpath("data", folder).iterdir()
+    texts = {file.name: file.read_text("utf-8") for file in files}
+    return {name: tuple(parse(texts[name])) for name in sorted(texts)}
 
 
-def _read(folder: str) -> tuple[tuple[Kind, ...], tuple[Kind, ...]]:
-    """The kinds of a folder: of the file for evaluation, and of all others."""
-    names = sorted(file.name for file in resources.files("demo").joinpath("data", folder).iterdir())
-    read = {name: tuple(parse(_text(folder, name))) for name in names}
-    unseen = read.pop(_UNSEEN)
-    return unseen, tuple(kind for kinds in read.values() for kind in kinds)
+def _for_training(read: dict[str, tuple[Kind, ...]]) -> tuple[Kind, ...]:
+    return tuple(kind for name, kinds in read.items() if name != _UNSEEN for kind in kinds)
 
 
-UNSEEN, TRAINING = _read("kinds")
-UNSEEN_RECORDS, TRAINING_RECORDS = _read("records")
-POPULAR = frozenset(kind.names[0] for kind in parse(_text("kinds", _POPULAR)))
+_KINDS, _RECORDS = _read("kinds"), _read("records")
+UNSEEN, TRAINING = _KINDS[_UNSEEN], _for_training(_KINDS)
+UNSEEN_RECORDS, TRAINING_RECORDS = _RECORDS[_UNSEEN], _for_training(_RECORDS)
+POPULAR = frozenset(kind.names[0] for kind in _KINDS[_POPULAR])
