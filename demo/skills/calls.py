@@ -24,21 +24,15 @@ from harmony.messages import FunctionTool, Message
 
 
 def calling(draw: Draw, task: Task) -> tuple[Message, ...]:
-    """The messages of a turn that calls the task's function.
-
-    The reasoning begins with the purpose of the function, so that its name follows from words that
-    stand before it.
-    """
+    """The messages of a turn that calls the task's function."""
     name, values = task.tool.name, listed_values(task.filled)
-    low = f"{task.purpose}: {name}."
-    medium = (
-        f"Task: {task.purpose}. The tool {name} fits. Its arguments: {values}. So I call {name}."
-    )
+    low = f"Call {name}."
+    medium = f"The request fits the tool {name}. Its arguments: {values}. So I call {name}."
     high = (
-        f"Task: {task.purpose}. First I look at the tools, one by one, at their names and at what "
-        f"they are for. The tool {name} does this, and the others do not fit. Now the arguments of "
-        f"{name}, each as the request gives it: {values}. I check them once more before I go on: "
-        f"{values}. All is there and nothing is made up. So I call {name}."
+        f"The user wants something done. First I look at the tools, one by one, at their names "
+        f"and at what they are for. The tool {name} does this, and the others do not fit. Now the "
+        f"arguments of {name}, each as the request gives it: {values}. I check them once more "
+        f"before I go on: {values}. All is there and nothing is made up. So I call {name}."
     )
     thought = Thought(low, medium, high)
     return thinks(thought.at(draw.effort)), call(name, task.arguments)
@@ -80,7 +74,7 @@ def past_call(draw: Draw, box: Sequence[FunctionTool]) -> tuple[Message, ...]:
     tool = draw.pick(box)
     schema = tool.parameters or {}
     filled = tuple(fill(draw, f) for f in fields_of(schema))
-    task = Task(tool, f"use {tool.name}" + mention(draw, filled), filled, tool.name)
+    task = Task(tool, f"use {tool.name}" + mention(draw, filled), filled)
     outcome = draw_outcome(draw)
     return (
         user(ask(draw, task.request)),
@@ -139,8 +133,7 @@ def _dependent(draw: Draw, tasks: Sequence[Task]) -> tuple[Task, Outcome | None]
     if draw.chance(0.4) and before.filled:
         filled = tuple(fill(draw, f.field) for f in before.filled)
         if filled[0].value != before.filled[0].value:
-            task = Task(before.tool, "the same" + mention(draw, filled), filled, before.purpose)
-            return task, None
+            return Task(before.tool, "the same" + mention(draw, filled), filled), None
     key = draw.pick(("id", "code", "key", "number", draw_name(draw)))
     field = Field(key, "string")
     value = fill(draw, field)
@@ -149,7 +142,7 @@ def _dependent(draw: Draw, tasks: Sequence[Task]) -> tuple[Task, Outcome | None]
     words = tool.name.replace("_", " ").lower()
     request = f"{words} with the {field.words} from that"
     outcome = Outcome(compact({key: value.value}), f"The {field.words} is {value.text}.")
-    return Task(tool, request, (value,), other.purpose), outcome
+    return Task(tool, request, (value,)), outcome
 
 
 def _in_order(draw: Draw, requests: Sequence[str]) -> str:
@@ -165,17 +158,14 @@ def step(draw: Draw, task: Task, position: int, rest: Sequence[str]) -> tuple[Me
     """The messages of a turn that calls one of several functions; `rest` are those after it."""
     name, values = task.tool.name, listed_values(task.filled)
     then = f"After it: {', '.join(rest)}." if rest else "It is the last step."
-    medium = (
-        f"Step {position + 1}: {task.purpose}. The tool {name} fits. Its arguments: {values}. "
-        f"{then} So I call {name}."
-    )
+    medium = f"Step {position + 1} is {name}. Its arguments: {values}. {then} So I call {name}."
     high = (
         f"The user wants several things in order, one after the other, and I look at what is "
-        f"done and at what is left. Step {position + 1}: {task.purpose}, by {name}. {then} Its "
+        f"done and at what is left. I am at step {position + 1}, which is {name}. {then} Its "
         f"arguments come from the request or from an earlier result: {values}. I check them once "
         f"more before I go on: {values}. All is there. So I call {name} now, then the rest."
     )
-    thought = Thought(f"{task.purpose}: {name}.", medium, high)
+    thought = Thought(f"Call {name}.", medium, high)
     return thinks(thought.at(draw.effort)), call(name, task.arguments)
 
 

@@ -142,7 +142,7 @@ def _draw_asked(draw: Draw, count: int) -> list[Asked]:
             text, filled = draw_request(draw, declared)
             parameters = {field.name: parameter for parameter, field in declared.fields}
 
-            asked.append(Asked(Task(declared.tool, text, filled, declared.purpose), parameters))
+            asked.append(Asked(Task(declared.tool, text, filled), parameters))
     else:
         for _ in range(count):
             task = draw_task(draw, [one.task.tool.name for one in asked])

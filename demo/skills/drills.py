@@ -92,7 +92,7 @@ def calling(draw: Draw) -> Case:
 def _again(draw: Draw, task: Task) -> Task:
     filled = tuple(fill(draw, field) for field in fields_of(task.tool.parameters or {}))
     words = draw.pick((task.tool.description or task.tool.name, f"use {task.tool.name}"))
-    return Task(task.tool, words.rstrip(".").lower() + mention(draw, filled), filled, task.purpose)
+    return Task(task.tool, words.rstrip(".").lower() + mention(draw, filled), filled)
 
 
 def _call(draw: Draw, task: Task) -> Exchange:

@@ -54,7 +54,7 @@ def drill(draw_: Draw) -> Case:
 def _exchange(draw_: Draw, declared: Declared) -> tuple[str, tuple[Turn, ...]]:
     text, filled = draw_request(draw_, declared)
     tool, outcome = declared.tool, draw_outcome(draw_)
-    messages = calls.calling(draw_, Task(tool, text, filled, declared.purpose))
+    messages = calls.calling(draw_, Task(tool, text, filled))
     called = Turn(messages, (result(tool.name, outcome.text),))
     return text, (called, calls.quoting(draw_, outcome))
 

@@ -58,15 +58,11 @@ _AFTER = ("", "", "", " please", " for me", " now", " today", ", thanks")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something asked for that one function does: the function, the request, the arguments.
-
-    purpose: what the function is for, in a few words.
-    """
+    """Something asked for that one function does: the function, the request, the arguments."""
 
     tool: FunctionTool
     request: str
     filled: tuple[Filled, ...]
-    purpose: str
 
     @property
     def arguments(self) -> str:
@@ -115,7 +111,7 @@ def draw_task(draw: Draw, taken: Sequence[str] = ()) -> Task:
     required = set((tool.parameters or {}).get("required", ()))
     filled = tuple(fill(draw, f) for f in fields if f.name in required or draw.chance(0.5))
     what = f"{phrase} {article} {thing}".replace("  ", " ")
-    return Task(tool, what + mention(draw, filled), filled, f"{verb.capitalize()} {thing}")
+    return Task(tool, what + mention(draw, filled), filled)
 
 
 def _thing(draw: Draw) -> str:

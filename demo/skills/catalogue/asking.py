@@ -78,14 +78,10 @@ _VERBS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A kind's function as one application declares it, with a field for each parameter.
-
-    purpose: what it is for, in the words of the declaration if it has a description.
-    """
+    """A kind's function as one application declares it, with a field for each parameter."""
 
     kind: Kind
     tool: FunctionTool
-    purpose: str
     fields: tuple[tuple[Parameter, Field], ...]
 
 
@@ -151,8 +147,7 @@ def declare(draw: Draw, kind: Kind) -> Declared:
     about = draw.pick(kind.descriptions)
     name, tells = renaming.function_name(draw, draw.pick(kind.names))
     description = draw.pick((about, about, f"{about}.", None if tells else about))
-    purpose = about if description else kind.descriptions[0]
-    return Declared(kind, FunctionTool(name, description, whole), purpose, tuple(fields))
+    return Declared(kind, FunctionTool(name, description, whole), tuple(fields))
 
 
 def _within_bounds(kind: Kind, parameter: Parameter) -> bool:
@@ -205,10 +200,10 @@ def _pick(draw: Draw, kind: Kind) -> Request:
     return draw.pick([request for request in kind.requests if request.language == "en"])
 
 
-def plain(draw: Draw) -> tuple[FunctionTool, str, tuple[Filled, ...], str]:
-    """A function of flat parameters, a request for it in plain words, its values, its purpose."""
+def plain(draw: Draw) -> tuple[FunctionTool, str, tuple[Filled, ...]]:
+    """A function of flat parameters, a request for it in plain words, its values."""
     declared = declare(draw, draw.pick([kind for kind in kinds(draw.split) if kind.flat]))
     requests = [r for r in declared.kind.requests if r.language == "en" and r.text[0] != "{"]
     request = draw.pick(requests or declared.kind.requests)
     text, filled = fill_in(draw, declared, request, request.text)
-    return declared.tool, text, filled, declared.purpose
+    return declared.tool, text, filled
