@@ -1,0 +1,93 @@
+"""Routing heads: set by hand, they compute what the topics do."""
+
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from demo.model import Shape
+from demo.package import packaged
+from demo.routes import Routed, routed
+from demo.routing import Channel, Weights, embed, hidden_states, isolate, quiet, route
+from demo.skills.words import Split
+from demo.topics import NEAR, SIZE, Topics, gathered, learn
+from demo.train import Demo, fresh
+from demo.weights import unpack
+
+
+@cache
+def _cases() -> list[Routed]:
+    return list(routed(1, 12, Split.TRAIN, "everyday"))
+
+
+@cache
+def _topics() -> Topics:
+    return learn(_cases(), unpack(packaged())[1], Shape(), steps=40)
+
+
+@cache
+def _routed() -> tuple[Weights, Demo, Channel]:
+    weights, known = unpack(packaged())
+    channel = quiet(_model(weights, known), _cases())
+    made = route(weights, known, _topics(), _cases())
+    return made, _model(made, known), channel
+
+
+def _model(weights: Weights, known: Tensor) -> Demo:
+    model = fresh(0, known=known).model
+    model.load_state_dict(weights)
+    return model
+
+
+def test_words_near_a_name_are_gathered_as_topics_do() -> None:
+    _, model, channel = _routed()
+    case = _cases()[0]
+    starts = [start for start, _ in case.names]
+    states = hidden_states(model, case.ids)[3][starts] @ channel.near
+    spans = [(case.ids[max(0, at - NEAR + 1) : at + 1], 0) for at in starts]
+    with torch.no_grad():
+        expected = _topics().pooled(gathered(spans), _topics().near)
+    assert (F.cosine_similarity(states, expected) > 0.9).all()
+
+
+def test_the_users_words_are_told_from_others() -> None:
+    _, model, channel = _routed()
+    flag = channel.others[3]
+    for case in _cases()[:4]:
+        start, stop = case.routes[0].request
+        flags = hidden_states(model, case.ids)[2] @ flag
+        assert flags[start:stop].min() > 5
+        assert flags[: case.names[0][0]].max() < 5
+
+
+def test_topics_stand_in_the_channel_after_two_layers() -> None:
+    _, model, channel = _routed()
+    case = _cases()[0]
+    states = hidden_states(model, case.ids)[2] @ channel.topic
+    with torch.no_grad():
+        expected = _topics().rows(torch.tensor(case.ids))[:, :SIZE]
+    counts = expected.norm(dim=1) > 0.3
+    assert F.cosine_similarity(states[counts], expected[counts]).mean() > 0.8
+
+
+def test_nothing_else_reads_or_writes_the_channel() -> None:
+    weights, known = unpack(packaged())
+    channel = quiet(_model(weights, known), _cases())
+    isolate(weights, channel)
+    before = hidden_states(_model(weights, known), _cases()[0].ids)
+    embed(weights, known, _topics(), channel)
+    after = hidden_states(_model(weights, known), _cases()[0].ids)
+    for number in range(4):
+        assert (before[number] @ channel.basis).abs().max() < 1
+        one, other = before[number] @ channel.rest, after[number] @ channel.rest
+        assert F.cosine_similarity(one, other).mean() > 0.97
+
+
+def test_the_shape_stays_as_it_was() -> None:
+    weights, _ = unpack(packaged())
+    made, _, _ = _routed()
+    assert {name: tensor.shape for name, tensor in made.items()} == {
+        name: tensor.shape for name, tensor in weights.items()
+    }
+    assert all(tensor.isfinite().all() for tensor in made.values())
