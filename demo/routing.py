@@ -8,7 +8,7 @@ that the layers before used least. Four heads then do what choosing a function t
 - Layer 2 gathers the topics of the words before each position, and those of the user's words.
 - Layer 3 compares both at the names of functions, and copies the name of the one that matches.
 
-The result is a training state, from which `demo.train` goes on.
+The result is a training state, from which `demo.train` goes on, and protects the heads at first.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from demo import train
 from demo.embedding import OUTPUT_AT, structure
 from demo.model import Layer, Shape, rope_tables
 from demo.package import packaged
+from demo.protect import COMPARED, MATCHING, SET_BY_HAND
 from demo.routes import Routed, routed
 from demo.skills.words import Split
 from demo.topics import PAIRS, SIZE, Topics, learn
@@ -238,7 +239,7 @@ def speaker(before: Measured, channel: Channel) -> Heads:
     _, is_role, role, flag = channel.others
     tokens = torch.tensor([token for token, _, _ in _roles()])
     size = before.sizes[torch.isin(before.ids, tokens)].mean()
-    heads = Heads(1, 3)
+    heads = Heads(*SET_BY_HAND[0])
     heads.k[_GATE_LANE] = is_role * size / _ROLE_SIZE
     heads.q_bias[0, _GATE_LANE] = 20 * _unit()
     for pair in _RECENT:
@@ -253,7 +254,7 @@ def gatherers(before: Measured, topics: Topics, channel: Channel) -> Heads:
     """The heads of layer 2 that gather the topics of near words, and those of the request."""
     weight, _, _, flag = channel.others
     size = before.sizes.mean()
-    heads = Heads(2, 2)
+    heads = Heads(*SET_BY_HAND[1])
     heads.k[_WEIGHT_LANE] = weight * size / _WEIGHT
     heads.k[_GATE_LANE] = flag * size / _FLAG_SIZE
     heads.k_bias[PAIRS] = 2
@@ -275,20 +276,19 @@ def matchers(before: Measured, topics: Topics, channel: Channel, gain: float) ->
     One looks at first tokens of names, where one is to be said, the other at further ones. gain:
     by how much a copied sign counts.
     """
-    heads = Heads(3, 3)
-    lanes = torch.cat((torch.arange(20, 20 + SIZE // 2), torch.arange(52, 52 + SIZE // 2)))
+    heads = Heads(*MATCHING)
     named, saying = before.first | before.later, before.says_first | before.says_later
     scale = (topics.sharpness.item() * _unit()) ** 0.5 / _GATHERED
     mine = topics.of_request.detach().T @ channel.topic.T
     theirs = topics.of_function.detach().T @ channel.near.T
-    heads.k[lanes] = scale * before.sizes[named].mean() * theirs
+    heads.k[COMPARED] = scale * before.sizes[named].mean() * theirs
     heads.k_bias[_SAYING_LANE] = 3
     sides = (
         (_FIRST_LANE, before.first, before.says_first),
         (_LATER_LANE, before.later, before.says_later),
     )
     for head, (lane, names, says) in enumerate(sides):
-        heads.q[head, lanes] = scale * before.sizes[saying].mean() * mine
+        heads.q[head, COMPARED] = scale * before.sizes[saying].mean() * mine
         direction, offset = _probe(before.states, says, channel.rest)
         heads.q[head, _SAYING_LANE] = direction * _NAME_GATE * _unit() / 3
         heads.q_bias[head, _SAYING_LANE] = offset * _NAME_GATE * _unit() / 3
@@ -308,8 +308,10 @@ def _signs(states: Tensor, ids: Tensor) -> Tensor:
     return scaled
 
 
-def route(weights: Weights, known: Tensor, topics: Topics, cases: Sequence[Routed]) -> Weights:
-    """The four-layer model `weights` with routing heads, measured on `cases`."""
+def route(
+    weights: Weights, known: Tensor, topics: Topics, cases: Sequence[Routed]
+) -> tuple[Weights, Channel]:
+    """The four-layer model `weights` with routing heads, measured on `cases`, and their channel."""
     weights = {name: tensor.clone() for name, tensor in weights.items()}
     model = train.fresh(0, known=known).model
     model.load_state_dict(weights)
@@ -323,7 +325,7 @@ def route(weights: Weights, known: Tensor, topics: Topics, cases: Sequence[Route
     size = last.sizes[last.says_first | last.says_later].mean()
     gain = _VOTE * size / (_COPIED * weights["output.scale"] * gains)
     matchers(measure(weights, known, cases, 3), topics, channel, gain.item()).write(weights)
-    return weights
+    return weights, channel
 
 
 def main() -> None:
@@ -339,8 +341,9 @@ def main() -> None:
     cases = list(routed(options.seed, options.cases, Split.TRAIN))
     topics = learn(cases, known, Shape(), options.steps)
     state = train.fresh(options.seed, known=known)
-    made = route(weights, known, topics, cases[: options.measured])
+    made, channel = route(weights, known, topics, cases[: options.measured])
     state.model.load_state_dict(made)
+    state.channel = channel.basis
     options.out.mkdir(parents=True, exist_ok=True)
     train.save(state, options.out / "state.pt")
     sys.stdout.write(f"{options.out / 'state.pt'}\n")

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +31,7 @@ from demo.induction import set_induction_heads
 from demo.model import Body, Shape, compile_kernels
 from demo.optim import Muon
 from demo.package import packaged
+from demo.protect import protected
 from demo.weights import unpack
 
 log = logging.getLogger("demo.train")
@@ -78,6 +80,8 @@ class State:
     optimizers: list[torch.optim.Optimizer]
     step: int = 0
     place: tuple[int, int] = (0, 0)
+    channel: Tensor | None = None
+    """The directions of the routing heads, while these are protected."""
 
 
 def fresh(seed: int, shape: Shape | None = None, known: Tensor | None = None) -> State:
@@ -127,10 +131,17 @@ def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:
     loss.backward()
     average_gradients(state.model)
     nn.utils.clip_grad_norm_(state.model.parameters(), 1.0)
-    for optimizer in state.optimizers:
-        optimizer.step()
+    with _protected(state):
+        for optimizer in state.optimizers:
+            optimizer.step()
     state.step += 1
     return loss.item(), right.item()
+
+
+def _protected(state: State) -> AbstractContextManager[None]:
+    if state.channel is None:
+        return nullcontext()
+    return protected(state.model.input, state.model.body, state.channel)
 
 
 def average_gradients(model: nn.Module) -> None:
@@ -159,6 +170,7 @@ def save(state: State, path: Path) -> None:
             "model": state.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in state.optimizers],
             "at": (state.step, *state.place),
+            "channel": state.channel,
         },
         partial,
     )
@@ -176,6 +188,7 @@ def restore(seed: int, path: Path, shape: Shape | None = None) -> State:
         optimizer.load_state_dict(values)
     state.step, *place = saved["at"]
     state.place = (place[0], place[1])
+    state.channel = saved.get("channel")
     return state
 
 
@@ -221,6 +234,8 @@ def run(rank: int, options: argparse.Namespace, meeting: str) -> None:
         state = restore(options.seed, saved)
     else:
         state = from_package(options.seed) if options.packaged else fresh(options.seed)
+    if options.unprotected:
+        state.channel = None
     compile_kernels(state.model.body)
     train(state, options, rank)
 
@@ -233,6 +248,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1.0, help="times the usual learning rates")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
+    parser.add_argument("--unprotected", action="store_true", help="train routing heads, too")
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
     parser.add_argument("--every", type=int, default=50)

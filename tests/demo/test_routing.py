@@ -29,8 +29,7 @@ def _topics() -> Topics:
 @cache
 def _routed() -> tuple[Weights, Demo, Channel]:
     weights, known = unpack(packaged())
-    channel = quiet(_model(weights, known), _cases())
-    made = route(weights, known, _topics(), _cases())
+    made, channel = route(weights, known, _topics(), _cases())
     return made, _model(made, known), channel
 
 
