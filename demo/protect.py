@@ -24,6 +24,11 @@ COMPARED = torch.cat((torch.arange(20, 32), torch.arange(52, 64)))
 """The lanes of a head in which topics are compared: rotary pairs that hardly turn."""
 
 
+def outside(channel: Tensor) -> Tensor:
+    """The projection (hidden, hidden) onto all directions but those of `channel` (hidden, n)."""
+    return torch.eye(len(channel)) - channel @ channel.T
+
+
 @contextmanager
 def protected(rows: Rows, body: Body, channel: Tensor) -> Iterator[None]:
     """Undo afterwards what an update in between changes in the routing heads or their channel.
@@ -32,9 +37,12 @@ def protected(rows: Rows, body: Body, channel: Tensor) -> Iterator[None]:
     changed: an optimizer that scales each component would still write to the channel.
     """
     layers = [layer for layer in body.layers if isinstance(layer, Layer)]
-    before = {parameter: parameter.detach().clone() for parameter in _all(rows, layers)}
+    parameters = (*rows.parameters(), *body.parameters())
+    before: dict[Tensor, Tensor] = {
+        parameter: parameter.detach().clone() for parameter in parameters
+    }
     yield
-    rest = torch.eye(len(channel)) - channel @ channel.T
+    rest = outside(channel)
     with torch.no_grad():
         for parameter in _rows(rows, layers):
             parameter.copy_(before[parameter] + (parameter - before[parameter]) @ rest)
@@ -60,14 +68,6 @@ def _columns(layers: list[Layer]) -> Iterator[Tensor]:
         yield from (layer.gate, layer.up)
     for layer in layers[:-1]:
         yield layer.o
-
-
-def _all(rows: Rows, layers: list[Layer]) -> Iterator[Tensor]:
-    yield from _rows(rows, layers)
-    yield from _columns(layers)
-    yield layers[-1].o
-    for layer in layers:
-        yield from (layer.q_bias, layer.k_bias, layer.v_bias, layer.sinks)
 
 
 def _restore(layer: Layer, group: int, lanes: Tensor, before: dict[Tensor, Tensor]) -> None:

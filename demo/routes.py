@@ -7,6 +7,7 @@ or again, together with the request and the names of all declared functions.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from demo.batches import LENGTHS
 from demo.embedding import core
 from demo.skills import draw_case
 from demo.skills.words import Split
@@ -14,7 +15,6 @@ from demo.transcript import transcript
 from harmony import vocab
 from harmony.tokenizer import encode, encode_with_control
 
-LONGEST = 1920
 _LONGEST_NAME = 12
 
 
@@ -44,10 +44,11 @@ class Routed:
 
 
 def routed(seed: int, count: int, split: Split, skill: str | None = None) -> Iterator[Routed]:
-    """The first `count` cases under `seed`, without those that call no declared function."""
+    """The first `count` cases under `seed`, without those that call no declared function, or that
+    are too long for training."""
     for index in range(count):
         ids = transcript(draw_case(seed, index, split, skill)).ids
-        found = read(ids) if len(ids) <= LONGEST else None
+        found = read(ids) if len(ids) <= LENGTHS[-1] else None
         if found is not None:
             yield found
 

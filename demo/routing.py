@@ -2,7 +2,7 @@
 
 Training alone does not find it: what words are about is nowhere in the packaged weights' hidden
 states. So topics are learned apart (`demo.topics`), and written into a part of the residual stream
-that the layers before used least. Four heads then do what choosing a function takes:
+that the layers before used least. Heads of three layers then do what choosing a function takes:
 
 - Layer 1 finds who speaks: the nearest role or channel, on the user's side or not.
 - Layer 2 gathers the topics of the words before each position, and those of the user's words.
@@ -25,7 +25,7 @@ from demo import train
 from demo.embedding import OUTPUT_AT, structure
 from demo.model import Layer, Shape, rope_tables
 from demo.package import packaged
-from demo.protect import COMPARED, MATCHING, SET_BY_HAND
+from demo.protect import COMPARED, MATCHING, SET_BY_HAND, outside
 from demo.routes import Routed, routed
 from demo.skills.words import Split
 from demo.topics import PAIRS, SIZE, Topics, learn
@@ -40,14 +40,18 @@ _DIM = Shape().head_dim
 _HALF = _DIM // 2
 _GROUP = Shape().heads // Shape().kv_heads
 
+# Sizes in the residual stream: what each layer has to find beside states of rms 1.5 to 20.
 _TOPIC, _WEIGHT, _ROLE_SIZE, _FLAG_SIZE = 4.0, 1.5, 8.0, 15.0
 _GATHERED = 30.0
+# Natural logarithms of attention weights: what is not gathered, what is not the user's or no name.
 _UNIMPORTANT = -8.0
 _USER_GATE, _NAME_GATE = 20.0, 3.0
+# The logit of a copied name.
 _VOTE = 12.0
 _COPIED = 64
 _NO_SINK = -60.0
 
+# Lanes of a head whose rotary pairs hardly turn, so that content counts at any distance.
 _WEIGHT_LANE, _GATE_LANE, _SAYING_LANE, _FIRST_LANE, _LATER_LANE = 28, 29, 18, 19, 17
 _RECENT = (12, 14, 15)
 
@@ -76,7 +80,7 @@ class Channel:
     @property
     def rest(self) -> Tensor:
         """The projection (hidden, hidden) onto all other directions."""
-        return torch.eye(len(self.basis)) - self.basis @ self.basis.T
+        return outside(self.basis)
 
 
 class Heads:
@@ -220,7 +224,11 @@ def _marks(case: Routed) -> Tensor:
 
 
 def _probe(states: Tensor, marked: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
-    """A direction and an offset whose sum tells by its sign which states are `marked`."""
+    """A direction and an offset whose sum tells by its sign which states are `marked`.
+
+    The offset is 2 higher than learned: a place that is missed costs more than one too many, which
+    matches nothing.
+    """
     direction = torch.zeros(states.shape[1], requires_grad=True)
     offset = torch.zeros((), requires_grad=True)
     optimizer = torch.optim.Adam([direction, offset], lr=0.05)
