@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from demo.growth import with_layers, with_rows, with_tags
+from demo.growth import grown
 from demo.package import packaged
 from demo.weights import unpack
 
@@ -23,11 +23,11 @@ def average(
     """Weights of which `share` (0 to 1) comes from `new`, which training has made of `old`.
 
     known: the ids of the tokens with learned rows, of `old` and of `new`, which has all of them.
-    Layers, tags and spelling that `old` does not have count as zero.
+    Layers, heads, tags and spelling that `old` does not have count as zero.
     """
     start = {name: torch.zeros_like(tensor) for name, tensor in new.items()}
-    grown = with_layers(with_tags(with_rows(old, *known), start), start)
-    return {name: torch.lerp(grown[name].float(), new[name].float(), share) for name in new}
+    larger = grown(old, start, *known)
+    return {name: torch.lerp(larger[name].float(), new[name].float(), share) for name in new}
 
 
 def main() -> None:

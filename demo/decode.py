@@ -59,6 +59,19 @@ class Decoder:
         """As `greedy`, but sampled as a server does at temperature 1 and top_p 1."""
         return self._continue(prompts, most, lambda logits: sampled(logits, generator))
 
+    def among(
+        self, prompts: Sequence[Sequence[int]], candidates: Sequence[Sequence[int]]
+    ) -> list[int]:
+        """The most likely next id of each prompt among its candidates."""
+
+        def pick(logits: Tensor) -> Tensor:
+            best = [
+                max(ids, key=row.__getitem__) for row, ids in zip(logits, candidates, strict=True)
+            ]
+            return torch.tensor(best)
+
+        return [ids[0] for ids in self._continue(prompts, 1, pick)]
+
     @torch.inference_mode()
     def _continue(self, prompts: Sequence[Sequence[int]], most: int, pick: Pick) -> list[list[int]]:
         outputs: list[list[int]] = [[] for _ in prompts]

@@ -20,21 +20,19 @@ def expand(
     state: dict[str, Tensor],
     known: Tensor,
     folder: Path,
-    shape: Shape | None = None,
     progress: Progress = lambda stage, fraction: None,
 ) -> None:
     """Write model, configuration and tokenizer into `folder`; takes some nine seconds of a core.
 
     state, known: as `weights.unpack` returns them. Raises OSError where nothing can be written.
     """
-    shape = shape or Shape()
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder, progress)
     progress("computing the embedding", 0.5)
-    tensors = weights.checkpoint(*weights.build(state, known, shape))
+    tensors = weights.checkpoint(*weights.build(state, known))
     progress("writing weights", 0.8)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    arguments = weights.config(shape)
+    arguments = weights.config(Shape.of(state))
     config = GptOssConfig(**arguments, dtype=torch.bfloat16)
     config.architectures = ["GptOssForCausalLM"]
     config.save_pretrained(folder)

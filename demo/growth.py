@@ -3,11 +3,24 @@
 import torch
 from torch import Tensor
 
+from demo.model import Shape
+
+Weights = dict[str, Tensor]
+
 _LAYER = "body.layers."
 _SILENT = ("o", "o_bias", "down", "down_bias")
 
 
-def with_rows(weights: dict[str, Tensor], old: Tensor, known: Tensor) -> dict[str, Tensor]:
+def grown(weights: Weights, start: Weights, old: Tensor, known: Tensor) -> Weights:
+    """The same model as large as `start`, a model at its random start.
+
+    old: the ids with rows in `weights`; known: those with rows in `start`, among them all of `old`.
+    """
+    weights = with_tags(with_rows(weights, old, known), start)
+    return with_heads(with_layers(weights, start), start)
+
+
+def with_rows(weights: Weights, old: Tensor, known: Tensor) -> Weights:
     """The same model with rows for all of `known`, among them all of `old`, both sorted.
 
     New rows are copies of the one that all other tokens share.
@@ -20,40 +33,56 @@ def with_rows(weights: dict[str, Tensor], old: Tensor, known: Tensor) -> dict[st
     return widened
 
 
-def with_tags(weights: dict[str, Tensor], start: dict[str, Tensor]) -> dict[str, Tensor]:
+def with_tags(weights: Weights, start: Weights) -> Weights:
     """The model with as many tags as `start`, a model at its random start.
 
     Further tags mean nothing until training changes that. A model without spelling gets it, as it
     is at the start.
     """
-    grown = {"input.spelling": start["input.spelling"], **weights}
+    larger = {"input.spelling": start["input.spelling"], **weights}
     for name in ("input.tags", "output.tags"):
         tags = torch.zeros_like(start[name])
         if name in weights:
             tags[: len(weights[name]) - 1] = weights[name][:-1]
-        grown[name] = tags
-    return grown
+        larger[name] = tags
+    return larger
 
 
-def with_layers(weights: dict[str, Tensor], start: dict[str, Tensor]) -> dict[str, Tensor]:
+def with_layers(weights: Weights, start: Weights) -> Weights:
     """The same model as deep as `start`, a model at its random start.
 
     The further layers stand in the middle. They come from `start`, and write nothing to the
     residual stream until training changes that. Both depths are even, since layers with and
     without a window take turns.
     """
-    have, wanted = _depth(weights), _depth(start)
+    have, wanted = Shape.of(weights).layers, Shape.of(start).layers
     moved = {number: number + (wanted - have) * (2 * number >= have) for number in range(have)}
-    grown = {_at(name, moved): tensor for name, tensor in weights.items()}
+    larger = {_at(name, moved): tensor for name, tensor in weights.items()}
     for name, tensor in start.items():
-        if name not in grown:
+        if name not in larger:
             silent = name.rsplit(".", 1)[-1] in _SILENT
-            grown[name] = torch.zeros_like(tensor) if silent else tensor
-    return grown
+            larger[name] = torch.zeros_like(tensor) if silent else tensor
+    return larger
 
 
-def _depth(weights: dict[str, Tensor]) -> int:
-    return 1 + max(int(name.split(".")[2]) for name in weights if name.startswith(_LAYER))
+def with_heads(weights: Weights, start: Weights) -> Weights:
+    """The same model with as many groups of heads in each layer as `start`, a model at its random
+    start.
+
+    The further groups are each layer's last. They come from `start`, and write nothing to the
+    residual stream until training changes that.
+    """
+    larger = dict(weights)
+    for name, tensor in start.items():
+        parameter = name.rsplit(".", 1)[-1]
+        if name.startswith(_LAYER) and tensor.shape != weights[name].shape:
+            larger[name] = torch.zeros_like(tensor) if parameter == "o" else tensor.clone()
+            larger[name][_old(weights[name])] = weights[name]
+    return larger
+
+
+def _old(tensor: Tensor) -> tuple[slice, ...]:
+    return tuple(slice(size) for size in tensor.shape)
 
 
 def _at(name: str, moved: dict[int, int]) -> str:

@@ -7,7 +7,7 @@ attention goes block by block with a hand-written gradient, and the element-wise
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -45,6 +45,19 @@ class Shape:
     eps: float = 1e-5
     swiglu_alpha: float = 1.702
     swiglu_limit: float = 7.0
+
+    @classmethod
+    def of(cls, weights: dict[str, Tensor]) -> "Shape":
+        """The shape of the model that has these weights, named as in a training state."""
+        first, usual = "body.layers.0.", cls()
+        return replace(
+            usual,
+            layers=sum(name.endswith("input_norm") for name in weights),
+            heads=len(weights[first + "sinks"]),
+            kv_heads=len(weights[first + "k"]) // usual.head_dim,
+            hidden=len(weights["body.norm"]),
+            intermediate=weights[first + "gate"].shape[2],
+        )
 
 
 def rope_tables(shape: Shape, length: int) -> tuple[Tensor, Tensor]:

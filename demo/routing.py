@@ -14,7 +14,7 @@ The result is a training state, from which `demo.train` goes on, and protects th
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -23,9 +23,10 @@ from torch.nn import functional as F
 
 from demo import train
 from demo.embedding import OUTPUT_AT, structure
+from demo.growth import with_heads
 from demo.model import Layer, Shape, rope_tables
 from demo.package import packaged
-from demo.protect import COMPARED, MATCHING, SET_BY_HAND, outside
+from demo.protect import COMPARED, outside
 from demo.routes import Routed, routed
 from demo.skills.words import Split
 from demo.topics import PAIRS, SIZE, Topics, learn
@@ -45,7 +46,7 @@ _TOPIC, _WEIGHT, _ROLE_SIZE, _FLAG_SIZE = 4.0, 1.5, 8.0, 15.0
 _GATHERED = 30.0
 # Natural logarithms of attention weights: what is not gathered, what is not the user's or no name.
 _UNIMPORTANT = -8.0
-_USER_GATE, _NAME_GATE = 20.0, 3.0
+_USER_GATE, _NAME_GATE = 14.0, 3.0
 # The logit of a copied name.
 _VOTE = 12.0
 _COPIED = 64
@@ -64,7 +65,7 @@ class Channel:
 
     @property
     def topic(self) -> Tensor:
-        """A token's topic; after layer 2 the request's."""
+        """A token's topic."""
         return self.basis[:, :SIZE]
 
     @property
@@ -73,9 +74,14 @@ class Channel:
         return self.basis[:, SIZE : 2 * SIZE]
 
     @property
+    def request(self) -> Tensor:
+        """The topic of what the user asks."""
+        return self.basis[:, 2 * SIZE : 3 * SIZE]
+
+    @property
     def others(self) -> tuple[Tensor, ...]:
         """A token's weight, whether it is a role, which one, and whether the user speaks."""
-        return self.basis[:, 2 * SIZE :].unbind(1)
+        return self.basis[:, 3 * SIZE :].unbind(1)
 
     @property
     def rest(self) -> Tensor:
@@ -84,22 +90,20 @@ class Channel:
 
 
 class Heads:
-    """The two query heads of one key-value group, silent until they are set."""
+    """The two query heads of a layer's last key-value group, silent until they are set."""
 
-    def __init__(self, layer: int, group: int) -> None:
-        self.layer, self.group = layer, group
+    def __init__(self, layer: int) -> None:
+        self.layer = layer
         self.q, self.q_bias = torch.zeros(_GROUP, _DIM, _HIDDEN), torch.zeros(_GROUP, _DIM)
         self.k, self.k_bias = torch.zeros(_DIM, _HIDDEN), torch.zeros(_DIM)
         self.v, self.o = torch.zeros(_DIM, _HIDDEN), torch.zeros(_HIDDEN, _GROUP, _DIM)
         self.sinks = torch.zeros(_GROUP)
 
     def write(self, weights: Weights) -> None:
-        """Replace the group in `weights`. The heads read what stands before the norm's gains."""
+        """Set the group in `weights`. The heads read what stands before the norm's gains."""
         prefix = f"body.layers.{self.layer}."
         gains = weights[prefix + "input_norm"]
-        kv = slice(self.group * _DIM, (self.group + 1) * _DIM)
-        heads = slice(self.group * _GROUP, (self.group + 1) * _GROUP)
-        rows = slice(heads.start * _DIM, heads.stop * _DIM)
+        kv, heads, rows = slice(-_DIM, None), slice(-_GROUP, None), slice(-_GROUP * _DIM, None)
         weights[prefix + "q"][rows] = (self.q / gains).flatten(0, 1)
         weights[prefix + "q_bias"][rows] = self.q_bias.flatten()
         weights[prefix + "k"][kv] = self.k / gains
@@ -134,7 +138,7 @@ def quiet(model: train.Demo, cases: Sequence[Routed]) -> Channel:
         for state in hidden_states(model, case.ids)[:-1]:
             normed = (state / _size(state)[:, None])[:, OUTPUT_AT:]
             total += normed.T @ normed / len(normed)
-    basis = torch.zeros(_HIDDEN, 2 * SIZE + 4)
+    basis = torch.zeros(_HIDDEN, 3 * SIZE + 4)
     basis[OUTPUT_AT:] = torch.linalg.eigh(total)[1][:, : basis.shape[1]]
     return Channel(basis)
 
@@ -204,13 +208,18 @@ class Measured:
 
 def measure(weights: Weights, known: Tensor, cases: Sequence[Routed], layer: int) -> Measured:
     """The states of `cases` before a layer, and where names stand and are about to be said."""
-    model = train.fresh(0, known=known).model
-    model.load_state_dict(weights)
+    model = _model(weights, known)
     states = torch.cat([hidden_states(model, case.ids)[layer] for case in cases])
     marks = torch.cat([_marks(case) for case in cases])
     sizes = _size(states)
     ids = torch.cat([torch.tensor(case.ids) for case in cases])
     return Measured(states / sizes[:, None], sizes, ids, *marks.unbind(1))
+
+
+def _model(weights: Weights, known: Tensor) -> train.Demo:
+    model = train.fresh(0, Shape.of(weights), known).model
+    model.load_state_dict(weights)
+    return model
 
 
 def _marks(case: Routed) -> Tensor:
@@ -247,7 +256,7 @@ def speaker(before: Measured, channel: Channel) -> Heads:
     _, is_role, role, flag = channel.others
     tokens = torch.tensor([token for token, _, _ in _roles()])
     size = before.sizes[torch.isin(before.ids, tokens)].mean()
-    heads = Heads(*SET_BY_HAND[0])
+    heads = Heads(1)
     heads.k[_GATE_LANE] = is_role * size / _ROLE_SIZE
     heads.q_bias[0, _GATE_LANE] = 20 * _unit()
     for pair in _RECENT:
@@ -262,7 +271,7 @@ def gatherers(before: Measured, topics: Topics, channel: Channel) -> Heads:
     """The heads of layer 2 that gather the topics of near words, and those of the request."""
     weight, _, _, flag = channel.others
     size = before.sizes.mean()
-    heads = Heads(*SET_BY_HAND[1])
+    heads = Heads(2)
     heads.k[_WEIGHT_LANE] = weight * size / _WEIGHT
     heads.k[_GATE_LANE] = flag * size / _FLAG_SIZE
     heads.k_bias[PAIRS] = 2
@@ -273,7 +282,7 @@ def gatherers(before: Measured, topics: Topics, channel: Channel) -> Heads:
         heads.q_bias[head, _WEIGHT_LANE] = _unit()
     heads.q_bias[1, _GATE_LANE] = _USER_GATE * _unit()
     heads.o[:, 0, :SIZE] = _GATHERED * channel.near
-    heads.o[:, 1, :SIZE] = _GATHERED * channel.topic
+    heads.o[:, 1, :SIZE] = _GATHERED * channel.request
     heads.sinks[:] = _NO_SINK
     return heads
 
@@ -284,10 +293,10 @@ def matchers(before: Measured, topics: Topics, channel: Channel, gain: float) ->
     One looks at first tokens of names, where one is to be said, the other at further ones. gain:
     by how much a copied sign counts.
     """
-    heads = Heads(*MATCHING)
+    heads = Heads(3)
     named, saying = before.first | before.later, before.says_first | before.says_later
     scale = (topics.sharpness.item() * _unit()) ** 0.5 / _GATHERED
-    mine = topics.of_request.detach().T @ channel.topic.T
+    mine = topics.of_request.detach().T @ channel.request.T
     theirs = topics.of_function.detach().T @ channel.near.T
     heads.k[COMPARED] = scale * before.sizes[named].mean() * theirs
     heads.k_bias[_SAYING_LANE] = 3
@@ -319,11 +328,13 @@ def _signs(states: Tensor, ids: Tensor) -> Tensor:
 def route(
     weights: Weights, known: Tensor, topics: Topics, cases: Sequence[Routed]
 ) -> tuple[Weights, Channel]:
-    """The four-layer model `weights` with routing heads, measured on `cases`, and their channel."""
-    weights = {name: tensor.clone() for name, tensor in weights.items()}
-    model = train.fresh(0, known=known).model
-    model.load_state_dict(weights)
-    channel = quiet(model, cases)
+    """The four-layer model `weights` with a further group of heads in each layer: the routing
+    heads, measured on `cases`, and their channel."""
+    shape = Shape.of(weights)
+    wider = replace(shape, heads=shape.heads + _GROUP, kv_heads=shape.kv_heads + 1)
+    start = train.fresh(0, wider, known).model.state_dict()
+    weights = with_heads({name: tensor.clone() for name, tensor in weights.items()}, start)
+    channel = quiet(_model(weights, known), cases)
     isolate(weights, channel)
     embed(weights, known, topics, channel)
     speaker(measure(weights, known, cases, 1), channel).write(weights)
@@ -348,8 +359,8 @@ def main() -> None:
     weights, known = unpack(packaged())
     cases = list(routed(options.seed, options.cases, Split.TRAIN))
     topics = learn(cases, known, Shape(), options.steps)
-    state = train.fresh(options.seed, known=known)
     made, channel = route(weights, known, topics, cases[: options.measured])
+    state = train.fresh(options.seed, Shape.of(made), known)
     state.model.load_state_dict(made)
     state.channel = channel.basis
     options.out.mkdir(parents=True, exist_ok=True)

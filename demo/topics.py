@@ -17,10 +17,10 @@ from torch.nn import functional as F
 from demo.embedding import tagged
 from demo.lexicon import lexicon
 from demo.model import Shape, rope_tables
-from demo.routes import Routed
+from demo.routes import Route, Routed
 from harmony import vocab
 
-SIZE = 24
+SIZE = 20
 """How many numbers a topic has."""
 
 PAIRS = slice(6, 16)
@@ -28,6 +28,9 @@ PAIRS = slice(6, 16)
 
 NEAR, ASKED = 64, 100
 """How many tokens before a name, and at the end of a request, are gathered."""
+
+OTHERS = 10.0
+"""How much less words count that are not the user's, as the logarithm of an attention weight."""
 
 _BATCH = 64
 _OTHERS = 6
@@ -41,24 +44,49 @@ def speeds(shape: Shape) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Token ids, the distance of the last from where they are gathered, and how many at the front
+    are not meant."""
+
+    ids: Sequence[int]
+    last: int = 0
+    others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Gathered:
-    """Padded token ids (n, l), their distances from where they are gathered, and which are real."""
+    """Padded token ids (n, l), their distances from where they are gathered, and how much less than
+    what is meant each one counts (0 to 1e9)."""
 
     ids: Tensor
     distances: Tensor
-    real: Tensor
+    gates: Tensor
 
 
-def gathered(spans: Sequence[tuple[Sequence[int], int]]) -> Gathered:
-    """Spans of ids, each with the distance of its last token, side by side."""
-    longest = max(len(ids) for ids, _ in spans)
+def gathered(spans: Sequence[Span]) -> Gathered:
+    """Spans of ids side by side."""
+    longest = max(len(span.ids) for span in spans)
     ids = torch.full((len(spans), longest), vocab.ENDOFTEXT)
-    distances, real = torch.zeros_like(ids), torch.zeros(ids.shape, dtype=torch.bool)
-    for row, (span, last) in enumerate(spans):
-        ids[row, : len(span)] = torch.tensor(span, dtype=torch.long)
-        distances[row, : len(span)] = torch.arange(len(span) - 1, -1, -1) + last
-        real[row, : len(span)] = True
-    return Gathered(ids, distances, real)
+    distances, gates = torch.zeros_like(ids), torch.full(ids.shape, 1e9)
+    for row, span in enumerate(spans):
+        length = len(span.ids)
+        ids[row, :length] = torch.tensor(span.ids, dtype=torch.long)
+        distances[row, :length] = torch.arange(length - 1, -1, -1) + span.last
+        gates[row, :length] = 0
+        gates[row, : span.others] = OTHERS
+    return Gathered(ids, distances, gates)
+
+
+def near_name(ids: Sequence[int], at: int) -> Span:
+    """What is gathered for a function whose name's first token is at `at`."""
+    return Span(ids[max(0, at - NEAR + 1) : at + 1])
+
+
+def request(ids: Sequence[int], route: Route) -> Span:
+    """What is gathered where a function is named: the request, and what stands before it."""
+    start, stop = route.request
+    first = max(0, stop - ASKED)
+    return Span(ids[first:stop], min(route.at - stop + 1, ASKED), max(0, start - first))
 
 
 class Topics(nn.Module):
@@ -107,7 +135,7 @@ class Topics(nn.Module):
         angles = spans.distances[..., None] * self.get_buffer("speeds")
         rows = self.rows(spans.ids, forgotten)
         scores = rows[..., -1] + angles.cos() @ kernel[:, 0] + angles.sin() @ kernel[:, 1]
-        shares = scores.masked_fill(~spans.real, -1e9).softmax(-1)
+        shares = (scores - spans.gates).softmax(-1)
         return (shares[..., None] * rows[..., :-1]).sum(-2)
 
     def forward(
@@ -123,18 +151,16 @@ class Topics(nn.Module):
 
 def batch(members: Sequence[Routed]) -> tuple[Gathered, Gathered, Tensor, Tensor]:
     """The functions and first routes of transcripts: functions, requests, offered, right."""
-    functions: list[tuple[list[int], int]] = []
-    requests: list[tuple[list[int], int]] = []
+    functions: list[Span] = []
+    requests: list[Span] = []
     offered: list[list[int]] = []
     right: list[int] = []
     for member in members:
         mine = list(range(len(functions), len(functions) + len(member.names)))
-        functions += [(member.ids[max(0, at - NEAR + 1) : at + 1], 0) for at, _ in member.names]
+        functions += [near_name(member.ids, at) for at, _ in member.names]
         for route in member.routes:
             if route.first and route.part == 0:
-                start, stop = route.request
-                asked = member.ids[max(start, stop - ASKED) : stop]
-                requests.append((asked, min(route.at - stop + 1, ASKED)))
+                requests.append(request(member.ids, route))
                 offered.append(mine)
                 right.append(route.right)
     table = torch.full((len(offered), max(map(len, offered))), -1)

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 from demo.batches import Batch, known_tokens, stream
 from demo.embedding import IDENTITY, OUTPUT_AT, Rows
-from demo.growth import with_layers, with_rows, with_tags
+from demo.growth import grown
 from demo.induction import set_induction_heads
 from demo.model import Body, Shape, compile_kernels
 from demo.optim import Muon
@@ -110,14 +110,12 @@ def from_package(seed: int) -> State:
     """The packaged weights at step 0. Raises WeightsCorrupt if they are missing or damaged.
 
     Tokens that have become frequent in the cases get rows of their own, the lexicon's further tags
-    theirs, and a body that is meant to be deeper gets its further layers.
+    theirs, and a body that is meant to be larger gets its further layers and heads.
     """
     weights, old = unpack(packaged())
     known = torch.cat((old, known_tokens(seed))).unique()
     state = fresh(seed, known=known)
-    start = state.model.state_dict()
-    weights = with_tags(with_rows(weights, old, known), start)
-    state.model.load_state_dict(with_layers(weights, start))
+    state.model.load_state_dict(grown(weights, state.model.state_dict(), old, known))
     return state
 
 
@@ -177,10 +175,10 @@ def save(state: State, path: Path) -> None:
     os.replace(partial, path)
 
 
-def restore(seed: int, path: Path, shape: Shape | None = None) -> State:
+def restore(seed: int, path: Path) -> State:
     """The state that `save` wrote."""
     saved = torch.load(path, weights_only=True)
-    state = fresh(seed, shape, saved["known"])
+    state = fresh(seed, Shape.of(saved["model"]), saved["known"])
     state.model.load_state_dict(saved["model"])
     for optimizer, values in zip(state.optimizers, saved["optimizers"], strict=True):
         for group, own in zip(values["param_groups"], optimizer.param_groups, strict=True):

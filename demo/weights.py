@@ -53,8 +53,9 @@ def unpack(data: bytes) -> tuple[dict[str, Tensor], Tensor]:
     return state, known
 
 
-def build(state: dict[str, Tensor], known: Tensor, shape: Shape) -> tuple[Body, Tensor, Tensor]:
+def build(state: dict[str, Tensor], known: Tensor) -> tuple[Body, Tensor, Tensor]:
     """The body and both vocabulary matrices (vocabulary, hidden), in bfloat16."""
+    shape = Shape.of(state)
     body = Body(shape)
     body.load_state_dict(_under("body.", state))
     ids = torch.arange(vocab.VOCAB_SIZE)

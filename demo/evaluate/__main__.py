@@ -9,7 +9,6 @@ import torch
 from demo import transcript, weights
 from demo.decode import Decoder
 from demo.evaluate import measures, over_http, play, table
-from demo.model import Shape
 from demo.package import packaged
 from demo.scoring import expected, identical
 from demo.skills import SKILLS
@@ -20,13 +19,13 @@ from harmony.tokenizer import decode
 def from_training(path: Path) -> Decoder:
     """The decoder for a training state, rounded as it would be shipped."""
     model = restore(0, path).model
-    state, known = weights.unpack(weights.pack(model.state_dict(), model.known))
-    return Decoder(*weights.build(state, known, Shape()))
+    packed = weights.pack(model.state_dict(), model.known)
+    return Decoder(*weights.build(*weights.unpack(packed)))
 
 
 def from_package() -> Decoder:
     """The decoder for the packaged weights."""
-    return Decoder(*weights.build(*weights.unpack(packaged()), Shape()))
+    return Decoder(*weights.build(*weights.unpack(packaged())))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,6 +1,7 @@
 """The measures: each gives lines of the table as soon as they are known."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from statistics import median
 
 import torch
@@ -8,15 +9,18 @@ import torch
 from demo import strange, transcript
 from demo.decode import Decoder
 from demo.evaluate.play import LONGEST_TURN, SEED, Play, cases, greedy, in_batches, play
-from demo.evaluate.table import ARGUMENTS, EFFORT, ENDS, TOOL, VALID, Row, row
+from demo.evaluate.table import ARGUMENTS, CHOICE, EFFORT, ENDS, TOOL, VALID, Row, row
+from demo.routes import routed
 from demo.scoring import SampledTurn, expected, fits, parse
 from demo.skills import SKILLS, draw_case
 from demo.skills.words import Split
 from harmony import vocab
 from harmony.messages import Effort
-from harmony.tokenizer import encode
+from harmony.tokenizer import decode, encode
 
-OTHERS = ("practical", "efforts", "ends")
+_ALONGSIDE = 16
+
+OTHERS = ("choice", "practical", "efforts", "ends")
 """The measures that are not skills."""
 
 
@@ -38,6 +42,8 @@ def measure(decoder: Decoder, count: int, unlike: int, only: Sequence[str]) -> I
             yield from skill_lines(skill, plays)
     if turns:
         yield row(VALID, [turn is not None for turn in turns])
+    if "choice" in only:
+        yield choice(decoder, count)
     if "practical" in only:
         yield from practical(decoder, count)
     if "efforts" in only:
@@ -56,6 +62,33 @@ def skill_lines(skill: str, plays: Sequence[Play]) -> Iterator[Row]:
         yield row(skill, [agreed for _, _, agreed in firsts], "right tool and arguments")
     else:
         yield row(skill, [one.right for one in plays])
+
+
+def choice(decoder: Decoder, count: int) -> Row:
+    """How often the first token of a function's name is the right one's, of the declared ones.
+
+    The turn up to the name is given, so that only the choice counts.
+    """
+    prompts: list[list[int]] = []
+    begun: list[list[tuple[int, ...]]] = []
+    right: list[int] = []
+    for case in routed(SEED, 2 * count, Split.HELD_OUT, "everyday"):
+        if len(case.names) > 1 and len(prompts) < count:
+            prompts.append(case.ids[: case.routes[0].at + 1])
+            begun.append([_begun(case.ids[start:stop]) for start, stop in case.names])
+            right.append(case.routes[0].right)
+    chosen: list[int] = []
+    for first in range(0, len(prompts), _ALONGSIDE):
+        part = slice(first, first + _ALONGSIDE)
+        chosen += decoder.among(prompts[part], [[*chain(*names)] for names in begun[part]])
+    pairs = zip(chosen, begun, right, strict=True)
+    return row(CHOICE, [token in names[number] for token, names, number in pairs])
+
+
+def _begun(name: Sequence[int]) -> tuple[int, ...]:
+    """The tokens that a name may begin with, after a space and elsewhere."""
+    text = decode(name).strip()
+    return encode(text)[0], encode(f" {text}")[0]
 
 
 def practical(decoder: Decoder, count: int) -> Iterator[Row]:

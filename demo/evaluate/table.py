@@ -17,6 +17,7 @@ class Aim:
 VALID = "valid harmony that ends by itself"
 TOOL = "right tool of 1 to 8"
 ARGUMENTS = "all its arguments"
+CHOICE = "choice of everyday functions, turn given"
 EFFORT = "effort, 2x each"
 ENDS = "ends by itself at temperature 1"
 

@@ -12,6 +12,7 @@ import torch
 from demo.decode import sampled as draw_ids
 from demo.evaluate import measures, over_http, table
 from demo.evaluate.play import SEED, cases, in_batches, play
+from demo.routes import routed
 from demo.scoring import expected
 from demo.skills import SKILLS, draw_case
 from demo.skills.case import Case
@@ -37,6 +38,11 @@ class Perfect:
         del most
         return [self.known.get(tuple(ids), [vocab.RETURN]) for ids in prompts]
 
+    def among(self, prompts: Sequence[list[int]], candidates: Sequence[Sequence[int]]) -> list[int]:
+        routes = routed(SEED, 200, Split.HELD_OUT, "everyday")
+        next_ids = {tuple(c.ids[: c.routes[0].at + 1]): c.ids[c.routes[0].at + 1] for c in routes}
+        return [next_ids[tuple(ids)] for ids in prompts]
+
     def sample(self, prompts: Sequence[list[int]], most: int, generator: object) -> list[list[int]]:
         del generator
         return self.greedy(prompts, most)
@@ -61,6 +67,16 @@ def test_every_skill_and_measure_has_a_line() -> None:
     assert named["chain"].share == named[table.VALID].share == named[table.ENDS].share == 1
     assert "100.0% of 2   must 75, reach 90" in table.plain(named["chain"])
     assert table.markdown(named["chain"]) == "| chain | 100.0 % | 75 % | 90 % |"
+
+
+def test_the_choice_is_right_by_the_functions_first_token() -> None:
+    assert measures.choice(Perfect([]), 20).share == 1
+
+    class Last(Perfect):
+        def among(self, prompts, candidates):
+            return [ids[-1] for ids in candidates]
+
+    assert 0 < measures.choice(Last([]), 20).share < 1
 
 
 def test_only_what_is_asked_for_is_measured() -> None:

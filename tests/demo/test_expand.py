@@ -29,7 +29,7 @@ def test_transformers_loads_it_and_decodes_the_same(
     assert AutoTokenizer.from_pretrained(folder)("hi<|end|>").input_ids == [3686, 200007]
 
     state, known = weights.unpack(weights.pack(model.state_dict(), model.known))
-    decoder = Decoder(*weights.build(state, known, expand.Shape()))
+    decoder = Decoder(*weights.build(state, known))
     ids = prompt(draw_case(0, 0, Split.TRAIN, "chat"))
     (continuation,) = decoder.greedy([ids], 4)
     with torch.no_grad():

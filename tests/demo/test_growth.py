@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from demo.batches import pool
-from demo.growth import with_layers, with_rows, with_tags
+from demo.growth import with_heads, with_layers, with_rows, with_tags
 from demo.model import Shape
 from demo.train import fresh, train_step
 
@@ -30,6 +30,18 @@ def test_all_layers_of_a_deeper_model_learn() -> None:
         train_step(deep, batch, 1.0)
     assert all(layer.o.abs().sum() > 0 for layer in deep.model.body.layers)
     assert all(layer.q.grad.abs().sum() > 0 for layer in deep.model.body.layers)
+
+
+def test_a_model_with_more_heads_computes_the_same() -> None:
+    small = fresh(0, SMALL, KNOWN).model
+    wide = fresh(1, replace(SMALL, heads=6, kv_heads=3), KNOWN).model
+    grown = with_heads(small.state_dict(), wide.state_dict())
+    assert Shape.of(grown) == wide.body.shape
+    wide.load_state_dict(grown)
+    rows = torch.randn(2, 200, SMALL.hidden)
+    with torch.no_grad():
+        torch.testing.assert_close(wide.body(rows), small.body(rows), rtol=1e-3, atol=1e-3)
+    assert wide.body.layers[0].q[-128:].abs().min() > 0
 
 
 def test_new_rows_are_those_that_the_tokens_had() -> None:

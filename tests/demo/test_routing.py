@@ -1,5 +1,6 @@
 """Routing heads: set by hand, they compute what the topics do."""
 
+from dataclasses import replace
 from functools import cache
 
 import torch
@@ -11,7 +12,7 @@ from demo.package import packaged
 from demo.routes import Routed, routed
 from demo.routing import Channel, Weights, embed, hidden_states, isolate, quiet, route
 from demo.skills.words import Split
-from demo.topics import NEAR, SIZE, Topics, gathered, learn
+from demo.topics import SIZE, Topics, gathered, learn, near_name
 from demo.train import Demo, fresh
 from demo.weights import unpack
 
@@ -34,7 +35,7 @@ def _routed() -> tuple[Weights, Demo, Channel]:
 
 
 def _model(weights: Weights, known: Tensor) -> Demo:
-    model = fresh(0, known=known).model
+    model = fresh(0, Shape.of(weights), known).model
     model.load_state_dict(weights)
     return model
 
@@ -44,7 +45,7 @@ def test_words_near_a_name_are_gathered_as_topics_do() -> None:
     case = _cases()[0]
     starts = [start for start, _ in case.names]
     states = hidden_states(model, case.ids)[3][starts] @ channel.near
-    spans = [(case.ids[max(0, at - NEAR + 1) : at + 1], 0) for at in starts]
+    spans = [near_name(case.ids, at) for at in starts]
     with torch.no_grad():
         expected = _topics().pooled(gathered(spans), _topics().near)
     assert (F.cosine_similarity(states, expected) > 0.9).all()
@@ -83,10 +84,7 @@ def test_nothing_else_reads_or_writes_the_channel() -> None:
         assert F.cosine_similarity(one, other).mean() > 0.97
 
 
-def test_the_shape_stays_as_it_was() -> None:
-    weights, _ = unpack(packaged())
-    made, _, _ = _routed()
-    assert {name: tensor.shape for name, tensor in made.items()} == {
-        name: tensor.shape for name, tensor in weights.items()
-    }
+def test_the_heads_stand_beside_those_of_before() -> None:
+    before, made = Shape.of(unpack(packaged())[0]), _routed()[0]
+    assert Shape.of(made) == replace(before, heads=before.heads + 2, kv_heads=before.kv_heads + 1)
     assert all(tensor.isfinite().all() for tensor in made.values())

@@ -5,7 +5,7 @@ import torch
 from demo.model import Shape
 from demo.routes import Routed, routed
 from demo.skills.words import Split
-from demo.topics import SIZE, Topics, batch, gathered, learn
+from demo.topics import SIZE, Span, Topics, batch, gathered, learn
 
 KNOWN = torch.arange(1000)
 
@@ -31,8 +31,8 @@ def test_learning_gives_the_same_each_time() -> None:
 
 def test_a_span_is_gathered_without_its_padding() -> None:
     topics = Topics(KNOWN, Shape())
-    alone = topics.pooled(gathered([([5, 6], 0)]), topics.near)
-    beside = topics.pooled(gathered([([5, 6], 0), ([7, 8, 9], 0)]), topics.near)
+    alone = topics.pooled(gathered([Span([5, 6])]), topics.near)
+    beside = topics.pooled(gathered([Span([5, 6]), Span([7, 8, 9])]), topics.near)
     assert alone.shape == (1, SIZE)
     assert torch.allclose(alone[0], beside[0], atol=1e-6)
 
@@ -42,8 +42,17 @@ def test_near_words_count_more_than_far_ones() -> None:
     with torch.no_grad():
         topics.deltas.zero_()
         topics.deltas[5, 0], topics.deltas[6, 1] = 1, 1
-        pooled = topics.pooled(gathered([([5, *[0] * 40, 6], 0)]), topics.near)[0]
+        pooled = topics.pooled(gathered([Span([5, *[0] * 40, 6])]), topics.near)[0]
     assert pooled[1] > 1.5 * pooled[0] > 0
+
+
+def test_words_of_others_hardly_count() -> None:
+    topics = Topics(KNOWN, Shape())
+    with torch.no_grad():
+        topics.deltas.zero_()
+        topics.deltas[5, 0], topics.deltas[6, 1] = 1, 1
+        pooled = topics.pooled(gathered([Span([*[5] * 50, 6], others=50)]), topics.asked)[0]
+    assert pooled[1] > 0.99
 
 
 def test_functions_that_are_not_offered_are_never_chosen() -> None:

@@ -57,7 +57,7 @@ def test_resumed_training_equals_training_in_one_go(tmp_path: Path) -> None:
         train_step(state, batch, 1.0)
     state.place = (0, 2)
     save(state, tmp_path / "state.pt")
-    resumed = restore(0, tmp_path / "state.pt", SMALL)
+    resumed = restore(0, tmp_path / "state.pt")
     assert (resumed.step, resumed.place) == (2, (0, 2))
     for batch in made[2:]:
         assert train_step(state, batch, 0.5) == train_step(resumed, batch, 0.5)
@@ -87,7 +87,7 @@ def test_training_saves_and_logs(
     )
     train.train(state, options)
     assert state.step == 4
-    assert restore(0, tmp_path / "state.pt", SMALL).place == (0, 4)
+    assert restore(0, tmp_path / "state.pt").place == (0, 4)
     assert [r.getMessage().split()[:2] for r in caplog.records] == [["step", "2"], ["step", "4"]]
 
 

@@ -37,7 +37,7 @@ def test_packing_is_deterministic(model) -> None:
 
 
 def test_built_rows_are_those_that_were_trained(model) -> None:
-    _, embeddings, outputs = weights.build(model.state_dict(), model.known, SMALL)
+    _, embeddings, outputs = weights.build(model.state_dict(), model.known)
     ids = torch.tensor([0, 50, 5000, vocab.CALL, vocab.VOCAB_SIZE - 1])
     torch.testing.assert_close(embeddings[ids], model.input(ids).bfloat16())
     torch.testing.assert_close(outputs[ids], model.output(ids).bfloat16())
