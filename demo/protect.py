@@ -29,6 +29,13 @@ def outside(channel: Tensor) -> Tensor:
     return torch.eye(len(channel)) - channel @ channel.T
 
 
+def taken(weights: dict[str, Tensor]) -> Tensor | None:
+    """Take the channel out of packaged `weights`, orthonormal again after rounding; None if there
+    is none."""
+    channel = weights.pop("channel", None)
+    return None if channel is None else torch.linalg.qr(channel)[0]
+
+
 @contextmanager
 def protected(rows: Rows, body: Body, channel: Tensor) -> Iterator[None]:
     """Undo afterwards what an update in between changes in the routing heads or their channel.

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo import train
+from demo import protect, train
 from demo.embedding import OUTPUT_AT, structure
 from demo.growth import with_heads
 from demo.model import Layer, Shape, rope_tables
@@ -326,15 +326,21 @@ def _signs(states: Tensor, ids: Tensor) -> Tensor:
 
 
 def route(
-    weights: Weights, known: Tensor, topics: Topics, cases: Sequence[Routed]
+    weights: Weights,
+    known: Tensor,
+    topics: Topics,
+    cases: Sequence[Routed],
+    channel: Channel | None = None,
 ) -> tuple[Weights, Channel]:
-    """The four-layer model `weights` with a further group of heads in each layer: the routing
-    heads, measured on `cases`, and their channel."""
-    shape = Shape.of(weights)
-    wider = replace(shape, heads=shape.heads + _GROUP, kv_heads=shape.kv_heads + 1)
-    start = train.fresh(0, wider, known).model.state_dict()
-    weights = with_heads({name: tensor.clone() for name, tensor in weights.items()}, start)
-    channel = quiet(_model(weights, known), cases)
+    """The four-layer model `weights` with routing heads, measured on `cases`, and their channel.
+
+    channel: of the routing heads that the model has already, and that are set anew. Otherwise each
+    layer gets a further group of heads.
+    """
+    weights = {name: tensor.clone() for name, tensor in weights.items()}
+    if channel is None:
+        weights = _wider(weights, known)
+        channel = quiet(_model(weights, known), cases)
     isolate(weights, channel)
     embed(weights, known, topics, channel)
     speaker(measure(weights, known, cases, 1), channel).write(weights)
@@ -347,6 +353,12 @@ def route(
     return weights, channel
 
 
+def _wider(weights: Weights, known: Tensor) -> Weights:
+    shape = Shape.of(weights)
+    wider = replace(shape, heads=shape.heads + _GROUP, kv_heads=shape.kv_heads + 1)
+    return with_heads(weights, train.fresh(0, wider, known).model.state_dict())
+
+
 def main() -> None:
     """The command line: see the module's first line."""
     parser = argparse.ArgumentParser(prog="python -m demo.routing", description=__doc__)
@@ -357,9 +369,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     weights, known = unpack(packaged())
+    before = protect.taken(weights)
     cases = list(routed(options.seed, options.cases, Split.TRAIN))
     topics = learn(cases, known, Shape(), options.steps)
-    made, channel = route(weights, known, topics, cases[: options.measured])
+    old = None if before is None else Channel(before)
+    made, channel = route(weights, known, topics, cases[: options.measured], old)
     state = train.fresh(options.seed, Shape.of(made), known)
     state.model.load_state_dict(made)
     state.channel = channel.basis

@@ -31,7 +31,7 @@ from demo.induction import set_induction_heads
 from demo.model import Body, Shape, compile_kernels
 from demo.optim import Muon
 from demo.package import packaged
-from demo.protect import protected
+from demo.protect import protected, taken
 from demo.weights import unpack
 
 log = logging.getLogger("demo.train")
@@ -110,12 +110,15 @@ def from_package(seed: int) -> State:
     """The packaged weights at step 0. Raises WeightsCorrupt if they are missing or damaged.
 
     Tokens that have become frequent in the cases get rows of their own, the lexicon's further tags
-    theirs, and a body that is meant to be larger gets its further layers and heads.
+    theirs, and a body that is meant to be larger gets its further layers and heads. Routing heads
+    are protected.
     """
     weights, old = unpack(packaged())
+    channel = taken(weights)
     known = torch.cat((old, known_tokens(seed))).unique()
     state = fresh(seed, known=known)
     state.model.load_state_dict(grown(weights, state.model.state_dict(), old, known))
+    state.channel = channel
     return state
 
 
