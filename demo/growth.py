@@ -8,6 +8,12 @@ from demo.model import Shape
 Weights = dict[str, Tensor]
 
 _LAYER = "body.layers."
+_ACROSS = (
+    dict.fromkeys(("input_norm", "post_norm", "norm", "o", "o_bias"), 0)
+    | dict.fromkeys(("q", "k", "v", "router", "gate", "up", "down_bias"), 1)
+    | dict.fromkeys(("tags", "deltas", "features", "spelling", "down"), -1)
+)
+"""Along which axis parameters have as many numbers as the residual stream."""
 _SILENT = ("o", "o_bias", "down", "down_bias")
 
 
@@ -16,8 +22,9 @@ def grown(weights: Weights, start: Weights, old: Tensor, known: Tensor) -> Weigh
 
     old: the ids with rows in `weights`; known: those with rows in `start`, among them all of `old`.
     """
-    weights = with_tags(with_rows(weights, old, known), start)
-    return with_heads(with_layers(weights, start), start)
+    weights = with_width(with_rows(weights, old, known), Shape.of(start).hidden)
+    weights = with_layers(with_tags(weights, start), start)
+    return with_heads(weights, start)
 
 
 def with_rows(weights: Weights, old: Tensor, known: Tensor) -> Weights:
@@ -63,6 +70,26 @@ def with_layers(weights: Weights, start: Weights) -> Weights:
             silent = name.rsplit(".", 1)[-1] in _SILENT
             larger[name] = torch.zeros_like(tensor) if silent else tensor
     return larger
+
+
+def with_width(weights: Weights, hidden: int) -> Weights:
+    """The same model with a residual stream of `hidden` numbers.
+
+    The further ones are the last. They are neither read nor written until training changes that.
+    """
+    old = Shape.of(weights).hidden
+    wider = dict(weights)
+    for name, tensor in weights.items():
+        parameter = name.rsplit(".", 1)[-1]
+        if parameter in _ACROSS:
+            further = list(tensor.shape)
+            further[_ACROSS[parameter]] = hidden - old
+            gains = parameter.endswith("norm")
+            rest = torch.ones(further) if gains else torch.zeros(further)
+            whole = torch.cat((tensor, rest), dim=_ACROSS[parameter])
+            # The mean square that a norm divides by is over more numbers now.
+            wider[name] = whole * (old / hidden) ** 0.5 if gains else whole
+    return wider
 
 
 def with_heads(weights: Weights, start: Weights) -> Weights:

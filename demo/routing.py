@@ -2,7 +2,8 @@
 
 Training alone does not find it: what words are about is nowhere in the packaged weights' hidden
 states. So topics are learned apart (`demo.topics`), and written into a part of the residual stream
-that the layers before used least. Heads of three layers then do what choosing a function takes:
+that is new, or that the layers used least. Heads of three layers, new too, then do what choosing a
+function takes:
 
 - Layer 1 finds who speaks: the nearest role or channel, on the user's side or not.
 - Layer 2 gathers the topics of the words before each position, and those of the user's words.
@@ -23,7 +24,7 @@ from torch.nn import functional as F
 
 from demo import protect, train
 from demo.embedding import OUTPUT_AT, structure
-from demo.growth import with_heads
+from demo.growth import with_heads, with_width
 from demo.model import Layer, Shape, rope_tables
 from demo.package import packaged
 from demo.protect import COMPARED, outside
@@ -36,7 +37,7 @@ from harmony.tokenizer import encode
 
 Weights = dict[str, Tensor]
 
-_HIDDEN = Shape().hidden
+_HIDDEN = 288
 _DIM = Shape().head_dim
 _HALF = _DIM // 2
 _GROUP = Shape().heads // Shape().kv_heads
@@ -334,8 +335,9 @@ def route(
 ) -> tuple[Weights, Channel]:
     """The four-layer model `weights` with routing heads, measured on `cases`, and their channel.
 
-    channel: of the routing heads that the model has already, and that are set anew. Otherwise each
-    layer gets a further group of heads.
+    channel: of the routing heads that the model has already, and that are set anew. Otherwise the
+    residual stream gets wider, if it has not the width yet, and each layer gets a further group of
+    heads.
     """
     weights = {name: tensor.clone() for name, tensor in weights.items()}
     if channel is None:
@@ -355,8 +357,9 @@ def route(
 
 def _wider(weights: Weights, known: Tensor) -> Weights:
     shape = Shape.of(weights)
-    wider = replace(shape, heads=shape.heads + _GROUP, kv_heads=shape.kv_heads + 1)
-    return with_heads(weights, train.fresh(0, wider, known).model.state_dict())
+    wider = replace(shape, hidden=_HIDDEN, heads=shape.heads + _GROUP, kv_heads=shape.kv_heads + 1)
+    start = train.fresh(0, wider, known).model.state_dict()
+    return with_heads(with_width(weights, _HIDDEN), start)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from demo.batches import pool
-from demo.growth import with_heads, with_layers, with_rows, with_tags
+from demo.growth import with_heads, with_layers, with_rows, with_tags, with_width
 from demo.model import Shape
 from demo.train import fresh, train_step
 
@@ -42,6 +42,19 @@ def test_a_model_with_more_heads_computes_the_same() -> None:
     with torch.no_grad():
         torch.testing.assert_close(wide.body(rows), small.body(rows), rtol=1e-3, atol=1e-3)
     assert wide.body.layers[0].q[-128:].abs().min() > 0
+
+
+def test_a_wider_model_computes_the_same() -> None:
+    small = fresh(0, SMALL, KNOWN).model
+    wide = fresh(1, replace(SMALL, hidden=SMALL.hidden + 32), KNOWN).model
+    wide.load_state_dict(with_width(small.state_dict(), SMALL.hidden + 32))
+    ids = torch.arange(200)
+    with torch.no_grad():
+        one, other = (model.body(model.input(ids)[None])[0] for model in (small, wide))
+        torch.testing.assert_close(other[:, : SMALL.hidden], one, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(
+            other @ wide.output(ids).T, one @ small.output(ids).T, rtol=1e-3, atol=1e-3
+        )
 
 
 def test_new_rows_are_those_that_the_tokens_had() -> None:

@@ -9,12 +9,20 @@ from torch.nn import functional as F
 
 from demo.model import Shape
 from demo.package import packaged
+from demo.protect import taken
 from demo.routes import Routed, routed
-from demo.routing import Channel, Weights, embed, hidden_states, isolate, quiet, route
+from demo.routing import Channel, Weights, embed, hidden_states, isolate, route
 from demo.skills.words import Split
 from demo.topics import SIZE, Topics, gathered, learn, near_name
 from demo.train import Demo, fresh
 from demo.weights import unpack
+
+
+@cache
+def _packaged() -> tuple[Weights, Tensor]:
+    weights, known = unpack(packaged())
+    taken(weights)
+    return weights, known
 
 
 @cache
@@ -24,12 +32,12 @@ def _cases() -> list[Routed]:
 
 @cache
 def _topics() -> Topics:
-    return learn(_cases(), unpack(packaged())[1], Shape(), steps=40)
+    return learn(_cases(), _packaged()[1], Shape(), steps=40)
 
 
 @cache
 def _routed() -> tuple[Weights, Demo, Channel]:
-    weights, known = unpack(packaged())
+    weights, known = _packaged()
     made, channel = route(weights, known, _topics(), _cases())
     return made, _model(made, known), channel
 
@@ -72,8 +80,8 @@ def test_topics_stand_in_the_channel_after_two_layers() -> None:
 
 
 def test_nothing_else_reads_or_writes_the_channel() -> None:
-    weights, known = unpack(packaged())
-    channel = quiet(_model(weights, known), _cases())
+    made, _, channel = _routed()
+    weights, known = {name: tensor.clone() for name, tensor in made.items()}, _packaged()[1]
     isolate(weights, channel)
     before = hidden_states(_model(weights, known), _cases()[0].ids)
     embed(weights, known, _topics(), channel)
@@ -84,7 +92,31 @@ def test_nothing_else_reads_or_writes_the_channel() -> None:
         assert F.cosine_similarity(one, other).mean() > 0.97
 
 
-def test_the_heads_stand_beside_those_of_before() -> None:
-    before, made = Shape.of(unpack(packaged())[0]), _routed()[0]
-    assert Shape.of(made) == replace(before, heads=before.heads + 2, kv_heads=before.kv_heads + 1)
+def test_heads_stand_beside_those_of_before() -> None:
+    before, (made, _, channel) = Shape.of(_packaged()[0]), _routed()
+    assert Shape.of(made) == replace(
+        before,
+        hidden=len(channel.basis),
+        heads=before.heads + 2,
+        kv_heads=before.kv_heads + 1,
+    )
     assert all(tensor.isfinite().all() for tensor in made.values())
+
+
+def test_the_channel_is_where_the_model_was_quiet() -> None:
+    weights, known = _packaged()
+    _, _, channel = _routed()
+    size = channel.basis.shape[1]
+    torch.testing.assert_close(channel.basis.T @ channel.basis, torch.eye(size), atol=1e-5, rtol=0)
+    states = hidden_states(_model(weights, known), _cases()[0].ids)[1]
+    written = (states @ channel.basis[: states.shape[1]]).pow(2).sum()
+    assert written < 0.05 * states.pow(2).sum()
+
+
+def test_heads_that_are_there_are_set_anew() -> None:
+    made, model, channel = _routed()
+    again, same = route(made, _packaged()[1], _topics(), _cases(), channel)
+    assert torch.equal(same.basis, channel.basis)
+    assert Shape.of(again) == model.body.shape
+    name = "body.layers.2.v"
+    torch.testing.assert_close(again[name][-64:], made[name][-64:], rtol=0.2, atol=0.01)
