@@ -1,7 +1,8 @@
 """Average a training state with the packaged weights: `python -m demo.average build/demo/state.pt`.
 
 A short training on new cases makes the model worse at what it learned before. The average loses
-less of that, and keeps a part of what is new.
+less of that, and keeps a part of what is new. After `demo.routing` the average is with what that
+wrote: `--start build/demo/routed.pt`.
 
 Writes `average.pt` beside the state, for `demo.ship`.
 """
@@ -12,14 +13,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from demo.growth import grown
+from demo.growth import Weights, grown
+from demo.model import Shape
 from demo.package import packaged
+from demo.protect import MATCHING
 from demo.weights import unpack
 
 
-def average(
-    old: dict[str, Tensor], new: dict[str, Tensor], known: tuple[Tensor, Tensor], share: float
-) -> dict[str, Tensor]:
+def average(old: Weights, new: Weights, known: tuple[Tensor, Tensor], share: float) -> Weights:
     """Weights of which `share` (0 to 1) comes from `new`, which training has made of `old`.
 
     known: the ids of the tokens with learned rows, of `old` and of `new`, which has all of them.
@@ -30,15 +31,37 @@ def average(
     return {name: torch.lerp(larger[name].float(), new[name].float(), share) for name in new}
 
 
+def with_matching(averaged: Weights, new: Weights) -> Weights:
+    """`averaged`, but looking for names of functions as `new` does.
+
+    The heads that `demo.routing` sets hardly tell names from other text before they are trained.
+    """
+    shape, result = Shape.of(new), dict(averaged)
+    queries = shape.heads // shape.kv_heads * shape.head_dim
+    for letter, rows in (("q", queries), ("k", shape.head_dim)):
+        for name in (letter, f"{letter}_bias"):
+            key = f"body.layers.{MATCHING}.{name}"
+            result[key] = torch.cat((averaged[key][:-rows], new[key][-rows:].float()))
+    return result
+
+
 def main() -> None:
     """The command line: see the module's first line."""
     parser = argparse.ArgumentParser(prog="python -m demo.average", description=__doc__)
     parser.add_argument("state", type=Path)
     parser.add_argument("--share", type=float, default=0.5, help="the state's share, 0 to 1")
+    parser.add_argument("--start", type=Path, help="a state instead of the packaged weights")
     options = parser.parse_args()
     saved = torch.load(options.state, weights_only=True)
-    old, known = unpack(packaged())
-    saved["model"] = average(old, saved["model"], (known, saved["known"]), options.share)
+    if options.start:
+        start = torch.load(options.start, weights_only=True)
+        old, known = start["model"], start["known"]
+    else:
+        old, known = unpack(packaged())
+    new = saved["model"]
+    saved["model"] = average(old, new, (known, saved["known"]), options.share)
+    if saved.get("channel") is not None:
+        saved["model"] = with_matching(saved["model"], new)
     torch.save(saved, options.state.with_name("average.pt"))
 
 

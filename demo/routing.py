@@ -48,8 +48,8 @@ _GATHERED = 30.0
 # Natural logarithms of attention weights: what is not gathered, what is not the user's or no name.
 _UNIMPORTANT = -8.0
 _USER_GATE, _NAME_GATE = 14.0, 3.0
-# The logit of a copied name.
-_VOTE = 12.0
+# The logit of a copied name. With more, functions are chosen better, and all else is copied worse.
+_VOTE = 7.0
 _COPIED = 64
 _NO_SINK = -60.0
 
@@ -381,7 +381,8 @@ def main() -> None:
     state.model.load_state_dict(made)
     state.channel = channel.basis
     options.out.mkdir(parents=True, exist_ok=True)
-    train.save(state, options.out / "state.pt")
+    for name in ("routed.pt", "state.pt"):
+        train.save(state, options.out / name)
     sys.stdout.write(f"{options.out / 'state.pt'}\n")
 
 

@@ -55,10 +55,12 @@ def measure(decoder: Decoder, count: int, unlike: int, only: Sequence[str]) -> I
 def skill_lines(skill: str, plays: Sequence[Play]) -> Iterator[Row]:
     """The lines of one skill: whole cases, or the first calls where these are the skill."""
     firsts = [(one.outputs[0], expected(one.case.turns[0]), one.agreed[0]) for one in plays]
+    tool = [one is not None and one.recipient == wanted.recipient for one, wanted, _ in firsts]
     if skill == "call":
-        yield row(TOOL, [one is not None and one.recipient == w.recipient for one, w, _ in firsts])
+        yield row(TOOL, tool)
         yield row(ARGUMENTS, [agreed for _, _, agreed in firsts])
     elif skill == "everyday":
+        yield row("everyday: right tool", tool)
         yield row(skill, [agreed for _, _, agreed in firsts], "right tool and arguments")
     else:
         yield row(skill, [one.right for one in plays])

@@ -46,3 +46,21 @@ def test_the_command_writes_a_state_that_can_be_shipped(
     saved = torch.load(tmp_path / "average.pt", weights_only=True)
     assert torch.equal(saved["known"], KNOWN)
     torch.testing.assert_close(saved["model"]["body.norm"], new["body.norm"])
+
+
+def test_after_routing_the_average_is_with_what_that_wrote(
+    states, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = states
+    channel = torch.eye(SMALL.hidden)[:, :4]
+    torch.save({"model": old, "known": KNOWN, "channel": channel}, tmp_path / "routed.pt")
+    torch.save({"model": new, "known": KNOWN, "channel": channel}, tmp_path / "state.pt")
+    paths = [str(tmp_path / name) for name in ("state.pt", "routed.pt")]
+    monkeypatch.setattr("sys.argv", ["average", paths[0], "--start", paths[1]])
+    average.main()
+    made = torch.load(tmp_path / "average.pt", weights_only=True)["model"]
+    torch.testing.assert_close(made["body.norm"], (old["body.norm"] + new["body.norm"]) / 2)
+    for name, rows in (("q", 128), ("k", 64)):
+        key = f"body.layers.3.{name}"
+        torch.testing.assert_close(made[key][-rows:], new[key][-rows:])
+        torch.testing.assert_close(made[key][:-rows], (old[key] + new[key])[:-rows] / 2)
