@@ -14,11 +14,12 @@ from torch import Tensor
 from demo.embedding import Rows
 from demo.model import Body, Layer
 
-SET_BY_HAND = (1, 2)
-"""The layers whose last group of heads stays whole."""
+SPEAKING, GATHERING, MATCHING = 1, 2, 3
+"""The layers whose last group of heads tells who speaks, gathers topics, and compares them."""
 
-MATCHING = 3
-"""The layer whose last group compares topics: only what it compares by stays, and its values."""
+SET_BY_HAND = (SPEAKING, GATHERING)
+"""The layers whose last group of heads stays whole. Of the one that compares, only what it compares
+by stays, and what it copies."""
 
 COMPARED = torch.cat((torch.arange(20, 30), torch.arange(52, 62)))
 """The lanes of a head in which topics are compared: rotary pairs that hardly turn."""

@@ -9,7 +9,8 @@ function takes:
 - Layer 2 gathers the topics of the words before each position, and those of the user's words.
 - Layer 3 compares both at the names of functions, and copies the name of the one that matches.
 
-The result is a training state, from which `demo.train` goes on, and protects the heads at first.
+The result is a training state, `state.pt`, from which `demo.train` goes on, and protects the heads.
+The same is in `routed.pt`, for `demo.average`.
 """
 
 import argparse
@@ -24,10 +25,10 @@ from torch.nn import functional as F
 
 from demo import protect, train
 from demo.embedding import OUTPUT_AT, structure
-from demo.growth import with_heads, with_width
+from demo.growth import Weights, with_heads, with_width
 from demo.model import Layer, Shape, rope_tables
 from demo.package import packaged
-from demo.protect import COMPARED, outside
+from demo.protect import COMPARED, GATHERING, MATCHING, SPEAKING, outside
 from demo.routes import Routed, routed
 from demo.skills.words import Split
 from demo.topics import PAIRS, SIZE, Topics, learn
@@ -35,8 +36,7 @@ from demo.weights import unpack
 from harmony import vocab
 from harmony.tokenizer import encode
 
-Weights = dict[str, Tensor]
-
+# The width of the residual stream with routing heads.
 _HIDDEN = 288
 _DIM = Shape().head_dim
 _HALF = _DIM // 2
@@ -257,7 +257,7 @@ def speaker(before: Measured, channel: Channel) -> Heads:
     _, is_role, role, flag = channel.others
     tokens = torch.tensor([token for token, _, _ in _roles()])
     size = before.sizes[torch.isin(before.ids, tokens)].mean()
-    heads = Heads(1)
+    heads = Heads(SPEAKING)
     heads.k[_GATE_LANE] = is_role * size / _ROLE_SIZE
     heads.q_bias[0, _GATE_LANE] = 20 * _unit()
     for pair in _RECENT:
@@ -272,7 +272,7 @@ def gatherers(before: Measured, topics: Topics, channel: Channel) -> Heads:
     """The heads of layer 2 that gather the topics of near words, and those of the request."""
     weight, _, _, flag = channel.others
     size = before.sizes.mean()
-    heads = Heads(2)
+    heads = Heads(GATHERING)
     heads.k[_WEIGHT_LANE] = weight * size / _WEIGHT
     heads.k[_GATE_LANE] = flag * size / _FLAG_SIZE
     heads.k_bias[PAIRS] = 2
@@ -294,7 +294,7 @@ def matchers(before: Measured, topics: Topics, channel: Channel, gain: float) ->
     One looks at first tokens of names, where one is to be said, the other at further ones. gain:
     by how much a copied sign counts.
     """
-    heads = Heads(3)
+    heads = Heads(MATCHING)
     named, saying = before.first | before.later, before.says_first | before.says_later
     scale = (topics.sharpness.item() * _unit()) ** 0.5 / _GATHERED
     mine = topics.of_request.detach().T @ channel.request.T

@@ -29,9 +29,8 @@ PAIRS = slice(6, 16)
 NEAR, ASKED = 64, 100
 """How many tokens before a name, and at the end of a request, are gathered."""
 
-OTHERS = 10.0
-"""How much less words count that are not the user's, as the logarithm of an attention weight."""
-
+# By how much less the words before a request count, as the logarithm of an attention weight.
+_GATE = 10.0
 _BATCH = 64
 _OTHERS = 6
 _FORGOTTEN = 0.4
@@ -73,7 +72,7 @@ def gathered(spans: Sequence[Span]) -> Gathered:
         ids[row, :length] = torch.tensor(span.ids, dtype=torch.long)
         distances[row, :length] = torch.arange(length - 1, -1, -1) + span.last
         gates[row, :length] = 0
-        gates[row, : span.others] = OTHERS
+        gates[row, : span.others] = _GATE
     return Gathered(ids, distances, gates)
 
 

@@ -18,8 +18,6 @@ from harmony import vocab
 from harmony.messages import Effort
 from harmony.tokenizer import decode, encode
 
-_ALONGSIDE = 16
-
 OTHERS = ("choice", "practical", "efforts", "ends")
 """The measures that are not skills."""
 
@@ -72,19 +70,21 @@ def choice(decoder: Decoder, count: int) -> Row:
     The turn up to the name is given, so that only the choice counts.
     """
     prompts: list[list[int]] = []
-    begun: list[list[tuple[int, ...]]] = []
-    right: list[int] = []
+    begun: dict[tuple[int, ...], list[int]] = {}
+    right: list[tuple[int, ...]] = []
     for case in routed(SEED, 2 * count, Split.HELD_OUT, "everyday"):
         if len(case.names) > 1 and len(prompts) < count:
             prompts.append(case.ids[: case.routes[0].at + 1])
-            begun.append([_begun(case.ids[start:stop]) for start, stop in case.names])
-            right.append(case.routes[0].right)
-    chosen: list[int] = []
-    for first in range(0, len(prompts), _ALONGSIDE):
-        part = slice(first, first + _ALONGSIDE)
-        chosen += decoder.among(prompts[part], [[*chain(*names)] for names in begun[part]])
-    pairs = zip(chosen, begun, right, strict=True)
-    return row(CHOICE, [token in names[number] for token, names, number in pairs])
+            names = [_begun(case.ids[start:stop]) for start, stop in case.names]
+            begun[tuple(prompts[-1])] = [*chain(*names)]
+            right.append(names[case.routes[0].right])
+
+    def proceed(chosen: list[list[int]]) -> list[list[int]]:
+        best = decoder.among(chosen, [begun[tuple(ids)] for ids in chosen])
+        return [[token] for token in best]
+
+    outputs = in_batches(proceed, prompts)
+    return row(CHOICE, [ids[0] in wanted for ids, wanted in zip(outputs, right, strict=True)])
 
 
 def _begun(name: Sequence[int]) -> tuple[int, ...]:

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from demo.growth import Weights
 from demo.model import Shape
 from demo.package import packaged
 from demo.protect import taken
 from demo.routes import Routed, routed
-from demo.routing import Channel, Weights, embed, hidden_states, isolate, route
+from demo.routing import Channel, embed, hidden_states, isolate, route
 from demo.skills.words import Split
 from demo.topics import SIZE, Topics, gathered, learn, near_name
 from demo.train import Demo, fresh
