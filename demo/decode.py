@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.model import Body, Layer, attention, rms_norm, rope_tables
+from demo.model import PRODUCTS, Body, Layer, attention, rms_norm, rope_tables
 from demo.weights import SHARPNESS
 from harmony import vocab
 
@@ -43,9 +43,9 @@ class Decoder:
     """A model with both whole vocabulary matrices, (vocabulary, hidden) each."""
 
     def __init__(self, body: Body, embeddings: Tensor, outputs: Tensor) -> None:
-        self.body = body
-        self.embeddings = embeddings
-        self.outputs = outputs
+        self.body = body.to(PRODUCTS)
+        self.embeddings = embeddings.to(PRODUCTS)
+        self.outputs = outputs.to(PRODUCTS)
         self.tables = rope_tables(body.shape, _LONGEST)
 
     def greedy(self, prompts: Sequence[Sequence[int]], most: int) -> list[list[int]]:

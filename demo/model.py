@@ -17,6 +17,9 @@ from torch.nn import functional as F
 VOCAB_SIZE = 201_088
 BLOCK = 128
 
+PRODUCTS = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
+"""The type in which training and evaluation multiply matrices: the faster one on this CPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from demo.model import PRODUCTS
+
 _STEPS = 5
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
@@ -17,7 +19,7 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 def orthogonal(matrices: Tensor) -> Tensor:
     """The nearest orthogonal matrices, roughly, to `matrices` (n, rows, columns)."""
     a, b, c = _COEFFICIENTS
-    x = matrices.bfloat16()
+    x = matrices.to(PRODUCTS)
     tall = x.shape[1] > x.shape[2]
     if tall:
         x = x.transpose(1, 2)

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from demo import protect, train
 from demo.embedding import OUTPUT_AT, structure
 from demo.growth import Weights, with_heads, with_width
-from demo.model import Layer, Shape, rope_tables
+from demo.model import PRODUCTS, Layer, Shape, rope_tables
 from demo.package import packaged
 from demo.protect import COMPARED, GATHERING, MATCHING, SPEAKING, outside
 from demo.routes import Routed, routed
@@ -124,8 +124,8 @@ def _unit() -> float:
 @torch.no_grad()
 def hidden_states(model: train.Demo, ids: Sequence[int]) -> list[Tensor]:
     """The residual stream before each layer and after the last, each (l, hidden)."""
-    cos, sin = (table.bfloat16()[:, None] for table in rope_tables(model.body.shape, len(ids)))
-    states = [model.input(torch.tensor(ids)).bfloat16()]
+    cos, sin = (table.to(PRODUCTS)[:, None] for table in rope_tables(model.body.shape, len(ids)))
+    states = [model.input(torch.tensor(ids)).to(PRODUCTS)]
     for layer in model.body.layers:
         assert isinstance(layer, Layer)
         states.append(layer(states[-1], cos, sin, 1))

@@ -28,7 +28,7 @@ from demo.batches import Batch, known_tokens, stream
 from demo.embedding import IDENTITY, OUTPUT_AT, Rows
 from demo.growth import grown
 from demo.induction import set_induction_heads
-from demo.model import Body, Shape, compile_kernels
+from demo.model import PRODUCTS, Body, Shape, compile_kernels
 from demo.optim import Muon
 from demo.package import packaged
 from demo.protect import protected, taken
@@ -56,9 +56,9 @@ class Demo(nn.Module):
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Mean cross entropy over what the batch learns, and the share that is guessed right of
         what the model has to say."""
-        rows = self.input(batch.tokens, _forgotten(batch.tokens)).bfloat16()
+        rows = self.input(batch.tokens, _forgotten(batch.tokens)).to(PRODUCTS)
         hidden = self.body(F.embedding(batch.rows, rows)).flatten(0, 1)[batch.at]
-        logits = F.linear(hidden, self.output(batch.candidates).bfloat16()).float()
+        logits = F.linear(hidden, self.output(batch.candidates).to(PRODUCTS)).float()
         logits = logits + batch.shares
         each = F.cross_entropy(logits, batch.targets, reduction="none")
         said = batch.weights == 1

@@ -22,6 +22,7 @@ from adapters.local.memory import bound_kernel_caches
 from adapters.local.meta import without_symbols
 from adapters.local.options import Options
 from adapters.local.output_layer import pack_output_layer
+from adapters.local.precision import compute_in_float32
 
 logger = logging.getLogger(__name__)
 
@@ -52,13 +53,14 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
         raise BackendFailed(f"{model} is a {config.model_type} checkpoint, not a gpt-oss")
     with current(device), without_compiler(device.type), without_symbols(device.type):
         weights_plan = weights.plan(config, device, options)
+        widened = device.type == "cpu" and weights_plan.dtype == "float32"
         if weights_plan.packed:
             weights.fetch_mxfp4_kernels()
         with _progress_reported(progress):
             result: Any = AutoModelForCausalLM.from_pretrained(
                 model,
                 config=config,
-                dtype=options.dtype,
+                dtype="auto" if widened else weights_plan.dtype,
                 attn_implementation="eager",
                 device_map={"": device},
                 output_loading_info=True,
@@ -69,9 +71,11 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
         if missing:  # transformers fills them with random values
             raise BackendFailed(f"{model} lacks the weights {', '.join(missing)}")
         weights.check_format(loaded, weights_plan)
-        name = select_attention(loaded, device, options.attention)
         if device.type == "cpu":
-            pack_output_layer(loaded)
+            pack_output_layer(loaded, torch.float32 if widened else loaded.dtype)
+        if widened:
+            compute_in_float32(loaded)
+        name = select_attention(loaded, device, options.attention)
     logger.info("%s: attention %s, weights %s", describe(device), name, weights_plan)
     progress("weights loaded", 1.0)
     return loaded.eval()

@@ -15,10 +15,11 @@ _ROWS = 16
 _CHECKED_ROWS = (1, 3, 16, 64)
 _CHECKED_TOKENS = 2048
 _BOUND = 1e-2
+_TYPES = (torch.bfloat16, torch.float32)
 
 
 class PackedLinear(nn.Module):
-    """A linear layer without bias, whose bfloat16 weights oneDNN has reordered.
+    """A linear layer without bias, whose weights oneDNN has reordered; bfloat16 or float32.
 
     They are read once for each step, which takes half the time in this order. The operators are not
     part of torch's public interface: `pack_output_layer` checks them before they are used.
@@ -40,16 +41,16 @@ class PackedLinear(nn.Module):
         return result
 
 
-def pack_output_layer(model: Any) -> bool:
-    """Pack the weights of `model.lm_head`, if that works on this CPU. Returns whether it does.
+def pack_output_layer(model: Any, dtype: torch.dtype) -> bool:
+    """Pack the weights of `model.lm_head` as `dtype`, if that works. Returns whether it does.
 
     The memory of the original weights is released. If they are those of the embedding too, it
     gets back the rows that it uses, from the mapped file.
     """
     weight = model.lm_head.weight
-    if weight.dtype != torch.bfloat16 or not _works(weight[:_CHECKED_TOKENS]):
+    if dtype not in _TYPES or not _works(weight[:_CHECKED_TOKENS].to(dtype)):
         return False
-    model.lm_head = PackedLinear(weight.detach())
+    model.lm_head = PackedLinear(weight.detach().to(dtype))
     # Otherwise the pages stay in memory with those of other weights in the same mapped file.
     if weight is model.get_input_embeddings().weight:
         release_file_pages(weight)

@@ -18,7 +18,7 @@ from transformers.utils.import_utils import (
 from transformers.utils.quantization_config import Mxfp4Config
 
 from adapters.errors import BackendFailed
-from adapters.local import kernels
+from adapters.local import kernels, precision
 from adapters.local.device import free_memory, gigabytes
 from adapters.local.options import Options
 
@@ -35,16 +35,19 @@ _LARGE_ON_CPU = 8e9
 class Weights:
     """stored: whether the checkpoint stores the experts as MXFP4. packed: whether they stay MXFP4.
 
-    size: bytes in the memory of the device.
+    dtype: the type that the model computes in; `auto` is the checkpoint's. size: bytes in the
+    memory of the device.
     """
 
     stored: bool
     packed: bool
+    dtype: str
     size: int
 
     def __str__(self) -> str:
         form = "dequantised MXFP4" if self.stored else "as stored"
-        return f"{'packed MXFP4' if self.packed else form}, {gigabytes(self.size)}"
+        dtype = "" if self.dtype == "auto" else f", computed in {self.dtype}"
+        return f"{'packed MXFP4' if self.packed else form}{dtype}, {gigabytes(self.size)}"
 
 
 def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> Weights:
@@ -56,9 +59,9 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
     stored = getattr(config, "quantization_config", None)
     mxfp4 = stored is not None and stored.get("quant_method") == "mxfp4"
     reason = why_no_mxfp4(device) if mxfp4 else None
-    width = _width(config, options)
     packed = mxfp4 and reason is None
-    weights = Weights(mxfp4, packed, _size(config, width, packed))
+    dtype = options.dtype if packed else _dtype(config, device, options)
+    weights = Weights(mxfp4, packed, dtype, _size(config, _width(config, dtype), packed))
     if mxfp4 and reason is not None and device.type != "cpu":
         logger.warning("%s: the experts' weights are dequantised to %s", reason, weights)
     if device.type == "cpu" and options.device != "cpu" and weights.size > _LARGE_ON_CPU:
@@ -137,10 +140,22 @@ def fetch_mxfp4_kernels() -> None:
         raise BackendFailed(f"the kernels {kernels.MXFP4} cannot be loaded: {error}") from error
 
 
-def _width(config: PreTrainedConfig, options: Options) -> int:
+def _dtype(config: PreTrainedConfig, device: torch.device, options: Options) -> str:
+    """The type to compute in, as `Options.dtype`.
+
+    Large models stay as they are: most of their time goes into reading the weights.
+    """
+    if options.dtype != "auto" or device.type != "cpu" or precision.multiplies_bfloat16():
+        return options.dtype
+    if _width(config, "auto") != torch.bfloat16.itemsize:
+        return "auto"
+    return "float32" if _size(config, torch.float32.itemsize, False) <= _LARGE_ON_CPU else "auto"
+
+
+def _width(config: PreTrainedConfig, dtype: str) -> int:
     """The bytes of a value that is not packed."""
-    dtype = config.dtype if options.dtype == "auto" else getattr(torch, options.dtype)
-    return dtype.itemsize if isinstance(dtype, torch.dtype) else torch.bfloat16.itemsize
+    found = config.dtype if dtype == "auto" else getattr(torch, dtype)
+    return found.itemsize if isinstance(found, torch.dtype) else torch.bfloat16.itemsize
 
 
 def _size(config: PreTrainedConfig, width: int, packed: bool) -> int:

@@ -68,7 +68,7 @@ def test_the_size_of_packed_weights_is_known_before_they_are_read(layout: Layout
 
 @pytest.fixture(scope="module")
 def dequantised(layout: Layout) -> Any:
-    return load(str(layout.folder), CPU, silent)
+    return load(str(layout.folder), Options(device="cpu", dtype="bfloat16"), silent)
 
 
 def test_every_expert_is_dequantised_exactly(layout: Layout, dequantised: Any) -> None:

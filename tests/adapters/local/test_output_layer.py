@@ -14,44 +14,55 @@ from adapters.local.backend import LocalBackend
 from adapters.local.loading import load
 from adapters.local.options import Options
 from adapters.local.output_layer import PackedLinear, keep_needed_logits, pack_output_layer
+from adapters.local.precision import multiplies_bfloat16
+
+TYPES = [
+    torch.float32,
+    pytest.param(
+        torch.bfloat16,
+        marks=pytest.mark.skipif(not multiplies_bfloat16(), reason="no bfloat16 on this CPU"),
+    ),
+]
 
 
-def head(dtype: torch.dtype = torch.bfloat16) -> Any:
+def head(dtype: torch.dtype = torch.float32) -> Any:
     torch.manual_seed(0)
     embedding = nn.Embedding(5000, 64, dtype=dtype)
     layer = nn.Linear(64, 5000, bias=False, dtype=dtype)
     return SimpleNamespace(lm_head=layer, get_input_embeddings=lambda: embedding)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("rows", [1, 2, 16, 17, 64])
-def test_packed_weights_compute_what_the_layer_computes(rows: int) -> None:
-    model = head()
+def test_packed_weights_compute_what_the_layer_computes(rows: int, dtype: torch.dtype) -> None:
+    model = head(torch.bfloat16)
     weight = model.lm_head.weight.detach().float().clone()
-    assert pack_output_layer(model)
-    states = torch.randn(1, rows, 64).bfloat16()
+    assert pack_output_layer(model, dtype)
+    states = torch.randn(1, rows, 64).to(dtype)
     found = model.lm_head(states)
-    assert found.dtype == torch.bfloat16
+    assert found.dtype == dtype
     expected = states.float() @ weight.t()
     torch.testing.assert_close(found.float(), expected, atol=1e-2, rtol=1e-2)
 
 
-def test_weights_of_the_embedding_stay() -> None:
-    model = head()
+@pytest.mark.parametrize("dtype", TYPES)
+def test_weights_of_the_embedding_stay(dtype: torch.dtype) -> None:
+    model = head(dtype)
     model.lm_head.weight = model.get_input_embeddings().weight
     expected = model.lm_head.weight.detach().clone()
-    assert pack_output_layer(model)
+    assert pack_output_layer(model, dtype)
     assert torch.equal(model.get_input_embeddings().weight, expected)
 
 
 def test_no_rows_have_no_logits() -> None:
-    packed = PackedLinear(torch.randn(100, 64).bfloat16())
-    assert packed(torch.empty(1, 0, 64, dtype=torch.bfloat16)).shape == (1, 0, 100)
+    packed = PackedLinear(torch.randn(100, 64))
+    assert packed(torch.empty(1, 0, 64)).shape == (1, 0, 100)
 
 
 def test_other_types_stay_as_they_are() -> None:
-    model = head(torch.float32)
+    model = head(torch.float16)
     layer = model.lm_head
-    assert not pack_output_layer(model)
+    assert not pack_output_layer(model, torch.float16)
     assert model.lm_head is layer
 
 
@@ -67,7 +78,7 @@ def test_wrong_results_are_not_used(
     monkeypatch.setattr(PackedLinear, "forward", off)
     model = head()
     with caplog.at_level(logging.WARNING):
-        assert not pack_output_layer(model)
+        assert not pack_output_layer(model, torch.float32)
     assert "have an error of" in caplog.text
     assert isinstance(model.lm_head, nn.Linear)
 
@@ -81,7 +92,7 @@ def test_a_missing_operator_is_not_used(
     monkeypatch.setattr(output_layer, "PackedLinear", missing)
     model = head()
     with caplog.at_level(logging.WARNING):
-        assert not pack_output_layer(model)
+        assert not pack_output_layer(model, torch.float32)
     assert "no such operator" in caplog.text
     assert isinstance(model.lm_head, nn.Linear)
 
@@ -89,13 +100,8 @@ def test_a_missing_operator_is_not_used(
 def test_a_checkpoint_on_a_cpu_gets_packed_weights(
     make_tiny: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    folder = str(make_tiny(tmp_path))
-
-    def loaded(dtype: Any) -> Any:
-        return load(folder, Options(device="cpu", dtype=dtype), lambda *_: None)
-
-    assert isinstance(loaded("bfloat16").lm_head, PackedLinear)
-    assert isinstance(loaded("float32").lm_head, nn.Linear)
+    loaded = load(str(make_tiny(tmp_path)), Options(device="cpu"), lambda *_: None)
+    assert isinstance(loaded.lm_head, PackedLinear)
 
 
 def test_logits_are_those_of_sequences_with_a_new_token() -> None:

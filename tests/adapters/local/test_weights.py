@@ -9,7 +9,7 @@ from transformers import GptOssConfig
 from transformers.utils import import_utils
 
 from adapters.errors import BackendFailed
-from adapters.local import weights
+from adapters.local import precision, weights
 from adapters.local.options import Options
 from adapters.local.weights import arguments, check_format, plan, why_no_mxfp4
 
@@ -100,7 +100,7 @@ def test_the_packages_that_the_lock_names_keep_weights_packed() -> None:
 def test_weights_that_are_not_packed_are_left_as_they_are(gpu: SimpleNamespace) -> None:
     gpu.free = 90e9
     form = plan(config(mxfp4=False), CUDA, Options(dtype="float32"))
-    assert str(form) == "as stored, 83.7 GB"
+    assert str(form) == "as stored, computed in float32, 83.7 GB"
     assert arguments(form) == {}
 
 
@@ -115,6 +115,37 @@ def test_a_large_model_runs_on_a_cpu_that_was_asked_for(monkeypatch: Patch) -> N
     with pytest.raises(BackendFailed, match=r"41\.8 GB on a CPU.* choose device=cpu"):
         plan(config(), CPU, Options())
     assert plan(config(), CPU, Options(device="cpu")).size > 41e9
+
+
+@pytest.mark.parametrize(
+    ("layers", "device", "asked", "multiplies", "dtype"),
+    [
+        (1, CPU, "auto", False, "float32"),
+        (1, CPU, "auto", True, "auto"),
+        (1, CPU, "bfloat16", False, "bfloat16"),
+        (1, CUDA, "auto", False, "auto"),
+        (24, CPU, "auto", False, "auto"),
+    ],
+)
+def test_a_small_model_is_computed_in_float32_if_the_cpu_multiplies_no_bfloat16(
+    gpu: SimpleNamespace,
+    monkeypatch: Patch,
+    layers: int,
+    device: torch.device,
+    asked: Any,
+    multiplies: bool,
+    dtype: str,
+) -> None:
+    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: multiplies)
+    monkeypatch.setattr(weights, "free_memory", lambda device: 80e9)
+    model = GptOssConfig(num_hidden_layers=layers, num_local_experts=4, dtype="bfloat16")
+    assert plan(model, device, Options(device=str(device), dtype=asked)).dtype == dtype
+
+
+def test_other_types_than_bfloat16_are_computed_as_they_are_stored(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
+    model = GptOssConfig(num_hidden_layers=1, num_local_experts=4, dtype="float32")
+    assert plan(model, CPU, Options(device="cpu")).dtype == "auto"
 
 
 def test_a_model_that_is_larger_than_the_memory_is_refused(monkeypatch: Patch) -> None:
