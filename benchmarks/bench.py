@@ -20,6 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
+from adapters.local.precision import multiplies_bfloat16
 from benchmarks.library.engines import LOGS, PEERS, VLLM_PYTHON, installed
 from benchmarks.library.figures import ROOT, BenchmarkFailed, Figures, measure
 from benchmarks.plot import draw
@@ -211,7 +214,10 @@ def machine() -> str:
     if information.exists():
         models = re.findall(r"^model name\s*: (.+)$", information.read_text(), re.MULTILINE)
         cpu = f"{len(models)} x {models[0]}" if models else cpu
-    return f"Measured on {cpu}, Python {platform.python_version()}."
+    instructions = torch.backends.cpu.get_cpu_capability()
+    if multiplies_bfloat16():
+        instructions += ", bfloat16"
+    return f"Measured on {cpu} ({instructions}), Python {platform.python_version()}."
 
 
 def write_docs(table: str, file: Path = DOCS) -> None:

@@ -13,6 +13,7 @@ for long ones on CPUs where it is slow. Neither operator is part of torch's publ
 
 import logging
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -225,6 +226,7 @@ def _windows(query: Tensor, key: Tensor, value: Tensor, scaling: float, band: Te
     return parts
 
 
+@cache
 def _band(window: int, dtype: torch.dtype) -> Tensor:
     """A mask, [window, 2 * window - 1]: query i attends to the `window` keys from i on."""
     ones = torch.ones(window, 2 * window - 1, dtype=torch.bool)

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import bench, plot
 from benchmarks.bench import BEGIN, END, PARTS, Goal, Part, rows, write_docs
@@ -138,3 +139,8 @@ def test_the_machine_is_described_without_its_name() -> None:
     assert described.startswith("Measured on ")
     assert bench.platform.node() not in described
     assert f"Python {sys.version.split()[0]}" in described
+
+
+def test_the_machine_is_described_with_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "multiplies_bfloat16", lambda: True)
+    assert f"({torch.backends.cpu.get_cpu_capability()}, bfloat16)" in bench.machine()
