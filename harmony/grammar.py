@@ -20,7 +20,7 @@ from typing import Any
 
 from harmony.messages import Channel
 from harmony.parser import ASSISTANT
-from harmony.schemas import with_canonical_references
+from harmony.schemas import for_llguidance
 from harmony.tokenizer import encode_header_part, encode_with_control
 from harmony.tools import FUNCTIONS
 from harmony.vocab import CALL, CHANNEL, END, MESSAGE, RETURN
@@ -251,7 +251,7 @@ def _body(body: Body) -> str:
         case AnyJson(kind):
             return _json({} if kind is None else {"type": kind}, _SPACED)
         case SchemaJson(schema):
-            return _json(with_canonical_references(schema), _COMPACT)
+            return _json(for_llguidance(schema), _COMPACT)
         case RegexText(pattern):
             return _regex(pattern)
         case ChoiceText(options):

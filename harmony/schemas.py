@@ -42,6 +42,7 @@ _VALUES = frozenset(
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     }
 )
+_COMPOSING = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
 _SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _INNER = (*_SCHEMA_MAPS, *_SCHEMA_LISTS, "items", "additionalProperties")
@@ -106,14 +107,35 @@ def _drop_dialect(place: dict[str, Any]) -> None:
     place.pop("$id", None)
 
 
-def with_canonical_references(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `schema` with references as URIs, the only form that llguidance resolves."""
-    return _rewritten(schema, _canonical_reference)
+def for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `schema` that means the same to llguidance as to the model.
+
+    References are URIs there, the only form that it resolves. OpenAPI's `nullable`, which it does
+    not know, becomes a type or an alternative (https://spec.openapis.org/oas/v3.0.3#schema-object).
+    """
+    return _rewritten(schema, _translate)
 
 
-def _canonical_reference(place: dict[str, Any]) -> None:
+def _translate(place: dict[str, Any]) -> None:
     if isinstance(reference := place.get("$ref"), str):
         place["$ref"] = pointers.canonical(reference)
+    if place.pop("nullable", False) is True:
+        _allow_null(place)
+
+
+def _allow_null(place: dict[str, Any]) -> None:
+    if not _COMPOSING.isdisjoint(place):
+        whole = dict(place)
+        place.clear()
+        place["anyOf"] = [whole, {"type": "null"}]
+        return
+    if "const" in place:
+        place["enum"] = [place.pop("const")]
+    if "type" in place:
+        named = place["type"]
+        place["type"] = [*(named if isinstance(named, list) else [named]), "null"]
+    if isinstance(place.get("enum"), list):
+        place["enum"] = [*place["enum"], None]
 
 
 def _rewritten(

@@ -11,10 +11,10 @@ from harmony.grammar import GrammarSpec, SchemaJson, answer_grammar
 from harmony.schemas import (
     UnsupportedSchema,
     check_strict,
+    for_llguidance,
     is_plain,
     is_wide,
     path_text,
-    with_canonical_references,
     without_dialects,
 )
 from harmony.tokenizer import encode
@@ -243,20 +243,64 @@ REFERENCE = {"$ref": "#/$defs/My Type"}
 def test_references_are_rewritten_wherever_a_schema_stands() -> None:
     schema = closed(a={"anyOf": [REFERENCE]}, b={"type": "array", "items": REFERENCE})
     before = json.dumps(schema)
-    written = json.dumps(with_canonical_references(schema))
+    written = json.dumps(for_llguidance(schema))
     assert written == before.replace("#/$defs/My Type", "#/%24defs/My%20Type")
     assert json.dumps(schema) == before
 
 
 def test_what_is_only_named_like_a_reference_stays() -> None:
     schema = closed(**{"$ref": {"type": "string"}, "a": {"const": REFERENCE}, "b": {"$ref": 1}})
-    assert with_canonical_references(schema) == schema
+    assert for_llguidance(schema) == schema
 
 
 @pytest.mark.parametrize("inner", [1, "#/a b", [1], {"a": 1}, [REFERENCE], {"a": [REFERENCE]}])
 @pytest.mark.parametrize("word", ["properties", "anyOf", "items", "$defs"])
 def test_what_is_no_schema_is_copied(word: str, inner: object) -> None:
-    assert with_canonical_references({word: inner}).keys() == {word}
+    assert for_llguidance({word: inner}).keys() == {word}
+
+
+NULLABLE = [
+    {"type": "string"},
+    {"type": ["string", "null"]},
+    {"type": "string", "enum": ["b", None]},
+    {"enum": ["b", "c"]},
+    {"const": "b"},
+    {"type": "string", "const": "b"},
+    {"$ref": "#/$defs/b"},
+    {"anyOf": [{"const": "b"}, {"type": "integer"}]},
+    {"type": "string", "allOf": [{"minLength": 1}]},
+]
+
+
+def accepts(schema: dict[str, Any], text: str) -> bool:
+    start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(schema))))
+    return start.follow([*encode(text), RETURN]) is None
+
+
+@pytest.mark.parametrize("inner", NULLABLE, ids=json.dumps)
+def test_what_is_nullable_may_be_null_or_its_own(inner: dict[str, Any]) -> None:
+    schema = closed(a={**inner, "nullable": True}) | {"$defs": {"b": {"type": "string"}}}
+    before = json.dumps(schema)
+    assert accepts(schema, '{"a":null}')
+    assert accepts(schema, '{"a":"b"}')
+    assert not accepts(schema, '{"a":true}')
+    assert json.dumps(schema) == before
+
+
+@pytest.mark.parametrize("nullable", [False, "true", 1])
+def test_what_is_not_nullable_may_not_be_null(nullable: object) -> None:
+    assert not accepts(closed(a={"type": "string", "nullable": nullable}), '{"a":null}')
+
+
+def test_objects_and_what_is_in_them_may_be_null() -> None:
+    inner = closed(b={"type": "integer", "nullable": True}) | {"nullable": True}
+    for text in ('{"a":null}', '{"a":{"b":null}}', '{"a":{"b":1}}'):
+        assert accepts(closed(a=inner), text)
+
+
+def test_a_property_may_be_named_nullable() -> None:
+    schema = closed(nullable={"type": "boolean"})
+    assert for_llguidance(schema) == schema
 
 
 PLAIN = {
