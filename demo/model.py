@@ -17,7 +17,9 @@ from torch.nn import functional as F
 VOCAB_SIZE = 201_088
 BLOCK = 128
 
-PRODUCTS = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
+_ONEDNN = torch.backends.mkldnn.is_available()
+_SLOW_BFLOAT16 = _ONEDNN and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+PRODUCTS = torch.float32 if _SLOW_BFLOAT16 else torch.bfloat16
 """The type in which training and evaluation multiply matrices: the faster one on this CPU."""
 
 

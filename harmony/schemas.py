@@ -42,7 +42,7 @@ _VALUES = frozenset(
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     }
 )
-_COMPOSING = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
+_COMPOSING = ("$ref", "anyOf", "oneOf", "allOf")
 _SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties")
 _SCHEMA_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _INNER = (*_SCHEMA_MAPS, *_SCHEMA_LISTS, "items", "additionalProperties")
@@ -108,12 +108,13 @@ def _drop_dialect(place: dict[str, Any]) -> None:
 
 
 def for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `schema` that means the same to llguidance as to the model.
+    """A copy of `schema` that llguidance understands.
 
-    References are URIs there, the only form that it resolves. OpenAPI's `nullable`, which it does
-    not know, becomes a type or an alternative (https://spec.openapis.org/oas/v3.0.3#schema-object).
+    References become URIs, the only form that it resolves. OpenAPI's `nullable`
+    (https://spec.openapis.org/oas/v3.0.3#schema-object), which it does not know, becomes a type or
+    an alternative; at the root, whose value is an object, it has no effect.
     """
-    return _rewritten(schema, _translate)
+    return _rewritten({k: v for k, v in schema.items() if k != "nullable"}, _translate)
 
 
 def _translate(place: dict[str, Any]) -> None:
@@ -124,11 +125,16 @@ def _translate(place: dict[str, Any]) -> None:
 
 
 def _allow_null(place: dict[str, Any]) -> None:
-    if not _COMPOSING.isdisjoint(place):
-        whole = dict(place)
-        place.clear()
-        place["anyOf"] = [whole, {"type": "null"}]
+    """Let a place be null too. What references may lead to keeps its path, as far as possible."""
+    composing = [word for word in _COMPOSING if word in place]
+    if len(composing) > 1:  # no single keyword holds the alternatives
         return
+    if "anyOf" in place:
+        if isinstance(place["anyOf"], list):
+            place["anyOf"] = [*place["anyOf"], {"type": "null"}]
+    elif composing:
+        word = composing[0]
+        place["anyOf"] = [{word: place.pop(word)}, {"type": "null"}]
     if "const" in place:
         place["enum"] = [place.pop("const")]
     if "type" in place:

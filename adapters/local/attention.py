@@ -228,10 +228,13 @@ def _windows(query: Tensor, key: Tensor, value: Tensor, scaling: float, band: Te
 
 @cache
 def _band(window: int, dtype: torch.dtype) -> Tensor:
-    """A mask, [window, 2 * window - 1]: query i attends to the `window` keys from i on."""
-    ones = torch.ones(window, 2 * window - 1, dtype=torch.bool)
+    """A mask, [window, 2 * window - 1]: query i attends to the `window` keys from i on.
+
+    It is shared by all calls, and must not be changed.
+    """
+    ones = torch.ones(window, 2 * window - 1, dtype=torch.bool, device="cpu")
     visible = ones.triu() & ones.tril(window - 1)
-    return torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
+    return torch.zeros(visible.shape, dtype=dtype, device="cpu").masked_fill_(~visible, -torch.inf)
 
 
 def _flash(

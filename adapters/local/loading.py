@@ -53,14 +53,13 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
         raise BackendFailed(f"{model} is a {config.model_type} checkpoint, not a gpt-oss")
     with current(device), without_compiler(device.type), without_symbols(device.type):
         weights_plan = weights.plan(config, device, options)
-        widened = device.type == "cpu" and weights_plan.dtype == "float32"
         if weights_plan.packed:
             weights.fetch_mxfp4_kernels()
         with _progress_reported(progress):
             result: Any = AutoModelForCausalLM.from_pretrained(
                 model,
                 config=config,
-                dtype="auto" if widened else weights_plan.dtype,
+                dtype=options.dtype,
                 attn_implementation="eager",
                 device_map={"": device},
                 output_loading_info=True,
@@ -72,8 +71,8 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
             raise BackendFailed(f"{model} lacks the weights {', '.join(missing)}")
         weights.check_format(loaded, weights_plan)
         if device.type == "cpu":
-            pack_output_layer(loaded, torch.float32 if widened else loaded.dtype)
-        if widened:
+            pack_output_layer(loaded, torch.float32 if weights_plan.widened else loaded.dtype)
+        if weights_plan.widened:
             compute_in_float32(loaded)
         name = select_attention(loaded, device, options.attention)
     logger.info("%s: attention %s, weights %s", describe(device), name, weights_plan)

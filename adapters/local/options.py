@@ -21,8 +21,8 @@ class Options:
     """device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. `auto` refuses a machine whose NVIDIA GPU
     cannot be used, and weights of more than 8 GB on a CPU.
 
-    dtype: the type of weights and cache; `auto` is that of the checkpoint, or float32 for a small
-    one on a CPU that multiplies no bfloat16 numbers.
+    dtype: the type of weights and cache; `auto` is that of the checkpoint, or float32, if that
+    takes at most 8 GB, on a CPU whose oneDNN multiplies no bfloat16 matrices.
     attention: the name of an attention implementation: `eager`, `flash_with_sinks`, or another one
     of transformers. Empty selects the fastest one that works on the device.
     cache_tokens: the size of the key-value cache; 0 uses the free memory of the accelerator, and is

@@ -35,19 +35,19 @@ _LARGE_ON_CPU = 8e9
 class Weights:
     """stored: whether the checkpoint stores the experts as MXFP4. packed: whether they stay MXFP4.
 
-    dtype: the type that the model computes in; `auto` is the checkpoint's. size: bytes in the
-    memory of the device.
+    widened: whether all but the embedding becomes float32 after loading. size: bytes in the memory
+    of the device.
     """
 
     stored: bool
     packed: bool
-    dtype: str
+    widened: bool
     size: int
 
     def __str__(self) -> str:
         form = "dequantised MXFP4" if self.stored else "as stored"
-        dtype = "" if self.dtype == "auto" else f", computed in {self.dtype}"
-        return f"{'packed MXFP4' if self.packed else form}{dtype}, {gigabytes(self.size)}"
+        widened = " and widened to float32" if self.widened else ""
+        return f"{'packed MXFP4' if self.packed else form}{widened}, {gigabytes(self.size)}"
 
 
 def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> Weights:
@@ -60,8 +60,9 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
     mxfp4 = stored is not None and stored.get("quant_method") == "mxfp4"
     reason = why_no_mxfp4(device) if mxfp4 else None
     packed = mxfp4 and reason is None
-    dtype = options.dtype if packed else _dtype(config, device, options)
-    weights = Weights(mxfp4, packed, dtype, _size(config, _width(config, dtype), packed))
+    size = _size(config, _width(config, options), packed)
+    wide = None if packed else _widened_size(config, device, options)
+    weights = Weights(mxfp4, packed, wide is not None, size if wide is None else wide)
     if mxfp4 and reason is not None and device.type != "cpu":
         logger.warning("%s: the experts' weights are dequantised to %s", reason, weights)
     if device.type == "cpu" and options.device != "cpu" and weights.size > _LARGE_ON_CPU:
@@ -140,28 +141,37 @@ def fetch_mxfp4_kernels() -> None:
         raise BackendFailed(f"the kernels {kernels.MXFP4} cannot be loaded: {error}") from error
 
 
-def _dtype(config: PreTrainedConfig, device: torch.device, options: Options) -> str:
-    """The type to compute in, as `Options.dtype`.
+def _widened_size(config: PreTrainedConfig, device: torch.device, options: Options) -> int | None:
+    """The bytes of weights that are better widened to float32; None for others.
 
-    Large models stay as they are: most of their time goes into reading the weights.
+    These are bfloat16 weights on a CPU that does not multiply them, if they fit its memory.
     """
     if options.dtype != "auto" or device.type != "cpu" or precision.multiplies_bfloat16():
-        return options.dtype
-    if _width(config, "auto") != torch.bfloat16.itemsize:
-        return "auto"
-    return "float32" if _size(config, torch.float32.itemsize, False) <= _LARGE_ON_CPU else "auto"
+        return None
+    stored = _width(config, options)
+    if stored != torch.bfloat16.itemsize:
+        return None
+    model = _meta_model(config)
+    embedding = model.get_input_embeddings().weight.numel()
+    wide = model.num_parameters() - (0 if config.tie_word_embeddings else embedding)
+    size = wide * torch.float32.itemsize + embedding * stored
+    return size if size <= min(_LARGE_ON_CPU, free_memory(device) or _LARGE_ON_CPU) else None
 
 
-def _width(config: PreTrainedConfig, dtype: str) -> int:
+def _width(config: PreTrainedConfig, options: Options) -> int:
     """The bytes of a value that is not packed."""
-    found = config.dtype if dtype == "auto" else getattr(torch, dtype)
-    return found.itemsize if isinstance(found, torch.dtype) else torch.bfloat16.itemsize
+    dtype = config.dtype if options.dtype == "auto" else getattr(torch, options.dtype)
+    return dtype.itemsize if isinstance(dtype, torch.dtype) else torch.bfloat16.itemsize
+
+
+def _meta_model(config: PreTrainedConfig) -> Any:
+    build: Any = AutoModelForCausalLM.from_config
+    with torch.device("meta"):
+        return build(config)
 
 
 def _size(config: PreTrainedConfig, width: int, packed: bool) -> int:
-    build: Any = AutoModelForCausalLM.from_config
-    with torch.device("meta"):
-        model = build(config)
+    model = _meta_model(config)
     experts = sum(parameter.numel() for parameter in _experts(model)) if packed else 0
     others = sum(parameter.numel() for parameter in model.parameters()) - experts
     return int(experts * _MXFP4_BYTES + others * width)

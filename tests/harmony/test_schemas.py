@@ -268,6 +268,8 @@ NULLABLE = [
     {"type": "string", "const": "b"},
     {"$ref": "#/$defs/b"},
     {"anyOf": [{"const": "b"}, {"type": "integer"}]},
+    {"type": "string", "anyOf": [{"const": "b"}, {"const": "c"}]},
+    {"oneOf": [{"const": "b"}, {"type": "null"}]},
     {"type": "string", "allOf": [{"minLength": 1}]},
 ]
 
@@ -296,6 +298,39 @@ def test_objects_and_what_is_in_them_may_be_null() -> None:
     inner = closed(b={"type": "integer", "nullable": True}) | {"nullable": True}
     for text in ('{"a":null}', '{"a":{"b":null}}', '{"a":{"b":1}}'):
         assert accepts(closed(a=inner), text)
+
+
+def test_a_nullable_root_is_an_object_all_the_same() -> None:
+    schema = closed(a={"type": "null"}) | {"nullable": True}
+    assert accepts(schema, '{"a":null}')
+    assert not accepts(schema, "null")
+
+
+INTEGER_AFTER = {"anyOf": [{"type": "string"}, {"type": "integer"}], "nullable": True}
+LEADING = [
+    closed(a=INTEGER_AFTER, b={"$ref": "#/properties/a/anyOf/1"}),
+    closed(a={"$ref": "#/$defs/c", "nullable": True}, b={"type": "integer"})
+    | {"$defs": {"c": {"type": "string"}}},
+    closed(
+        a={**closed(c={"type": "integer"}), "nullable": True},
+        b={"$ref": "#/properties/a/properties/c"},
+    ),
+    {**closed(a={"type": "null"}, b={"type": "integer"}), "allOf": [{"$ref": "#/$defs/c"}]}
+    | {"$defs": {"c": {"title": "any"}}, "nullable": True},
+]
+
+
+@pytest.mark.parametrize("schema", LEADING, ids=json.dumps)
+def test_references_lead_where_they_led_before(schema: dict[str, Any]) -> None:
+    check_strict(schema)
+    assert accepts(schema, '{"a":null,"b":1}')
+    assert not accepts(schema, '{"a":null,"b":null}')
+
+
+def test_combined_alternatives_are_not_nullable() -> None:
+    both = {"anyOf": [{"type": "string"}], "allOf": [{"type": "string"}], "nullable": True}
+    assert accepts(closed(a=both), '{"a":"b"}')
+    assert not accepts(closed(a=both), '{"a":null}')
 
 
 def test_a_property_may_be_named_nullable() -> None:

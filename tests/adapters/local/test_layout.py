@@ -14,7 +14,7 @@ from transformers.quantizers import quantizer_mxfp4
 from transformers.utils.quantization_config import Mxfp4Config
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
-from adapters.local import loading, weights
+from adapters.local import loading, precision, weights
 from adapters.local.backend import LocalBackend
 from adapters.local.loading import load
 from adapters.local.options import Options
@@ -66,9 +66,12 @@ def test_the_size_of_packed_weights_is_known_before_they_are_read(layout: Layout
     assert weights._size(config, torch.bfloat16.itemsize, packed=True) == layout.size
 
 
-@pytest.fixture(scope="module")
-def dequantised(layout: Layout) -> Any:
-    return load(str(layout.folder), Options(device="cpu", dtype="bfloat16"), silent)
+@pytest.fixture(scope="module", params=[True, False], ids=["bfloat16", "float32"])
+def dequantised(layout: Layout, request: pytest.FixtureRequest) -> Any:
+    """As a CPU loads it that multiplies bfloat16 numbers, and one that does not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(precision, "multiplies_bfloat16", lambda: request.param)
+        return load(str(layout.folder), CPU, silent)
 
 
 def test_every_expert_is_dequantised_exactly(layout: Layout, dequantised: Any) -> None:
@@ -76,7 +79,6 @@ def test_every_expert_is_dequantised_exactly(layout: Layout, dequantised: Any) -
     names = [name.removesuffix("_blocks") for name in layout.tensors if name.endswith("_blocks")]
     assert len(names) == 2 * layouts.LAYERS
     for name in names:
-        assert loaded[name].dtype == torch.bfloat16
         assert torch.equal(loaded[name].float(), layout.expert_weights(name))
 
 
@@ -85,10 +87,11 @@ def test_every_other_weight_is_loaded_as_it_is(layout: Layout, dequantised: Any)
     packed = ("_blocks", "_scales")
     others = {name for name in layout.tensors if not name.endswith(packed)}
     others.remove("lm_head.weight")  # a CPU stores it in another order
-    assert len(others & loaded.keys()) + 2 * layouts.LAYERS == len(
-        loaded.keys() - {"lm_head.weight"}
-    )
-    assert all(torch.equal(loaded[name], layout.tensors[name]) for name in others)
+    loaded.pop("lm_head.weight", None)
+    name = "model.embed_tokens.weight"
+    loaded[name] = dequantised.get_input_embeddings().weight
+    assert len(others & loaded.keys()) + 2 * layouts.LAYERS == len(loaded)
+    assert all(torch.equal(loaded[name].float(), layout.tensors[name].float()) for name in others)
 
 
 def test_the_stop_tokens_are_harmonys(layout: Layout) -> None:
@@ -171,7 +174,7 @@ def test_packed_and_dequantised_experts_compute_the_same(layout: Layout, dequant
     states = torch.randn((1, 5, layouts.WIDTH), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         found, _ = experts(states.to(torch.bfloat16))
-        expected, _ = dequantised.model.layers[0].mlp(states.to(torch.bfloat16))
+        expected, _ = dequantised.model.layers[0].mlp(states.to(dequantised.dtype))
     error = float((found - expected).abs().max())
     assert error < 0.02 * float(expected.abs().max())
 

@@ -53,11 +53,13 @@ def test_the_dtype_is_the_one_that_is_asked_for(
     assert load(str(make_tiny(tmp_path)), options, silent).dtype == getattr(torch, dtype)
 
 
+@pytest.mark.parametrize("dtype", ["auto", "float32"])
 def test_float32_on_a_cpu_computes_what_transformers_computes(
-    tmp_path: Path, make_tiny: Maker
+    tmp_path: Path, make_tiny: Maker, monkeypatch: pytest.MonkeyPatch, dtype: Any
 ) -> None:
     make_tiny(tmp_path)
-    found = load(str(tmp_path), Options(device="cpu", dtype="float32", attention="eager"), silent)
+    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
+    found = load(str(tmp_path), Options(device="cpu", dtype=dtype, attention="eager"), silent)
     expected: Any = AutoModelForCausalLM.from_pretrained(
         tmp_path, dtype=torch.float32, attn_implementation="eager"
     )
@@ -73,6 +75,20 @@ def test_progress_ends_loaded_and_leaves_transformers_bars_as_they_were(
     load(str(make_tiny(tmp_path)), CPU, lambda *stage: stages.append(stage))
     assert stages[-1] == ("weights loaded", 1.0)
     assert transformers_logging.set_tqdm_hook(None) is None
+
+
+def test_float32_weights_are_not_rounded_if_float32_is_asked_for(
+    tmp_path: Path, make_tiny: Maker
+) -> None:
+    """The configuration names the type that most weights have."""
+    make_tiny(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = {name: tensor.float() for name, tensor in load_file(file).items()}
+    name = "model.layers.0.self_attn.q_proj.weight"
+    tensors[name] += 1e-4
+    save_file(tensors, file, metadata={"format": "pt"})
+    loaded = load(str(tmp_path), Options(device="cpu", dtype="float32"), silent)
+    assert torch.equal(loaded.get_parameter(name), tensors[name])
 
 
 def test_another_kind_of_model_is_refused(tmp_path: Path) -> None:

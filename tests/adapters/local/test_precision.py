@@ -63,6 +63,15 @@ def test_rows_of_the_embedding_are_those_of_before_as_float32() -> None:
 def test_an_embedding_that_is_the_output_layer_too_stays_as_it_is() -> None:
     model = tiny()
     model.lm_head.weight = model.get_input_embeddings().weight
+    stored = model.lm_head.weight.detach().clone()
     compute_in_float32(model)
-    assert model.get_input_embeddings().weight.dtype == torch.bfloat16
-    assert model.lm_head.weight.dtype == torch.float32
+    assert torch.equal(model.get_input_embeddings().weight, stored)
+    assert torch.equal(model.lm_head.weight, stored.float())
+
+
+def test_the_values_of_the_other_weights_stay() -> None:
+    model = tiny()
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    compute_in_float32(model)
+    for name, weight in model.named_parameters():
+        assert torch.equal(weight, before[name].float())

@@ -100,7 +100,7 @@ def test_the_packages_that_the_lock_names_keep_weights_packed() -> None:
 def test_weights_that_are_not_packed_are_left_as_they_are(gpu: SimpleNamespace) -> None:
     gpu.free = 90e9
     form = plan(config(mxfp4=False), CUDA, Options(dtype="float32"))
-    assert str(form) == "as stored, computed in float32, 83.7 GB"
+    assert str(form) == "as stored, 83.7 GB"
     assert arguments(form) == {}
 
 
@@ -118,34 +118,52 @@ def test_a_large_model_runs_on_a_cpu_that_was_asked_for(monkeypatch: Patch) -> N
 
 
 @pytest.mark.parametrize(
-    ("layers", "device", "asked", "multiplies", "dtype"),
+    ("layers", "device", "asked", "multiplies", "free", "widened"),
     [
-        (1, CPU, "auto", False, "float32"),
-        (1, CPU, "auto", True, "auto"),
-        (1, CPU, "bfloat16", False, "bfloat16"),
-        (1, CUDA, "auto", False, "auto"),
-        (24, CPU, "auto", False, "auto"),
+        (1, CPU, "auto", False, 80e9, True),
+        (1, CPU, "auto", True, 80e9, False),
+        (1, CPU, "bfloat16", False, 80e9, False),
+        (1, CPU, "float32", False, 80e9, False),
+        (1, CUDA, "auto", False, 80e9, False),
+        (24, CPU, "auto", False, 80e9, False),
+        (1, CPU, "auto", False, 3e9, False),
     ],
 )
-def test_a_small_model_is_computed_in_float32_if_the_cpu_multiplies_no_bfloat16(
+def test_a_small_model_is_widened_if_the_cpu_multiplies_no_bfloat16(
     gpu: SimpleNamespace,
     monkeypatch: Patch,
     layers: int,
     device: torch.device,
     asked: Any,
     multiplies: bool,
-    dtype: str,
+    free: float,
+    widened: bool,
 ) -> None:
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: multiplies)
-    monkeypatch.setattr(weights, "free_memory", lambda device: 80e9)
+    monkeypatch.setattr(weights, "free_memory", lambda device: free)
     model = GptOssConfig(num_hidden_layers=layers, num_local_experts=4, dtype="bfloat16")
-    assert plan(model, device, Options(device=str(device), dtype=asked)).dtype == dtype
+    form = plan(model, device, Options(device=str(device), dtype=asked))
+    assert form.widened is widened
+    assert ("widened to float32" in str(form)) is widened
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_embedding_of_a_widened_model_keeps_its_size(monkeypatch: Patch, tied: bool) -> None:
+    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(weights, "free_memory", lambda device: 80e9)
+    model = GptOssConfig(
+        num_hidden_layers=1, num_local_experts=4, dtype="bfloat16", tie_word_embeddings=tied
+    )
+    matrix = model.vocab_size * model.hidden_size
+    others = weights._size(model, 1, packed=False) - matrix * (1 if tied else 2)
+    found = plan(model, CPU, Options(device="cpu")).size
+    assert found == 4 * (others + matrix) + 2 * matrix
 
 
 def test_other_types_than_bfloat16_are_computed_as_they_are_stored(monkeypatch: Patch) -> None:
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
     model = GptOssConfig(num_hidden_layers=1, num_local_experts=4, dtype="float32")
-    assert plan(model, CPU, Options(device="cpu")).dtype == "auto"
+    assert not plan(model, CPU, Options(device="cpu")).widened
 
 
 def test_a_model_that_is_larger_than_the_memory_is_refused(monkeypatch: Patch) -> None:
