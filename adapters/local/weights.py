@@ -60,8 +60,9 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
     mxfp4 = stored is not None and stored.get("quant_method") == "mxfp4"
     reason = why_no_mxfp4(device) if mxfp4 else None
     packed = mxfp4 and reason is None
-    size = _size(config, _width(config, options), packed)
-    wide = None if packed else _widened_size(config, device, options)
+    model = _meta_model(config)
+    size = _size(model, _width(config, options), packed)
+    wide = None if packed else _widened_size(model, device, options)
     weights = Weights(mxfp4, packed, wide is not None, size if wide is None else wide)
     if mxfp4 and reason is not None and device.type != "cpu":
         logger.warning("%s: the experts' weights are dequantised to %s", reason, weights)
@@ -141,19 +142,19 @@ def fetch_mxfp4_kernels() -> None:
         raise BackendFailed(f"the kernels {kernels.MXFP4} cannot be loaded: {error}") from error
 
 
-def _widened_size(config: PreTrainedConfig, device: torch.device, options: Options) -> int | None:
+def _widened_size(model: Any, device: torch.device, options: Options) -> int | None:
     """The bytes of weights that are better widened to float32; None for others.
 
     These are bfloat16 weights on a CPU that does not multiply them, if they fit its memory.
     """
     if options.dtype != "auto" or device.type != "cpu" or precision.multiplies_bfloat16():
         return None
-    stored = _width(config, options)
+    stored = _width(model.config, options)
     if stored != torch.bfloat16.itemsize:
         return None
-    model = _meta_model(config)
     embedding = model.get_input_embeddings().weight.numel()
-    wide = model.num_parameters() - (0 if config.tie_word_embeddings else embedding)
+    # The output layer is a float32 matrix of its own, also if it is stored as the embedding.
+    wide = model.num_parameters() - (0 if model.config.tie_word_embeddings else embedding)
     size = wide * torch.float32.itemsize + embedding * stored
     return size if size <= min(_LARGE_ON_CPU, free_memory(device) or _LARGE_ON_CPU) else None
 
@@ -165,13 +166,13 @@ def _width(config: PreTrainedConfig, options: Options) -> int:
 
 
 def _meta_model(config: PreTrainedConfig) -> Any:
+    """The model without its values."""
     build: Any = AutoModelForCausalLM.from_config
     with torch.device("meta"):
         return build(config)
 
 
-def _size(config: PreTrainedConfig, width: int, packed: bool) -> int:
-    model = _meta_model(config)
+def _size(model: Any, width: int, packed: bool) -> int:
     experts = sum(parameter.numel() for parameter in _experts(model)) if packed else 0
     others = sum(parameter.numel() for parameter in model.parameters()) - experts
     return int(experts * _MXFP4_BYTES + others * width)

@@ -155,7 +155,9 @@ def test_the_embedding_of_a_widened_model_keeps_its_size(monkeypatch: Patch, tie
         num_hidden_layers=1, num_local_experts=4, dtype="bfloat16", tie_word_embeddings=tied
     )
     matrix = model.vocab_size * model.hidden_size
-    others = weights._size(model, 1, packed=False) - matrix * (1 if tied else 2)
+    others = weights._size(weights._meta_model(model), 1, packed=False) - matrix * (
+        1 if tied else 2
+    )
     found = plan(model, CPU, Options(device="cpu")).size
     assert found == 4 * (others + matrix) + 2 * matrix
 
