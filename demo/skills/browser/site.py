@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from demo.skills.browser.display import Display, Page, find_page, results_page, show
@@ -14,6 +14,8 @@ LINES = 20
 """How many lines of a page are asked for."""
 RESULTS = 3
 _SNIPPET_WORDS = 40
+_HEADING = re.compile(r"(#{1,6}) +(.+)")
+_MOST_CHARACTERS = 1200
 _STOP_TEXT = """
 a an and are as at be by can do does for from has have how i if in is it its me my of on or s so t
 that the their there this to was what when where which who why will with you your
@@ -39,6 +41,26 @@ def is_telling(word: str) -> bool:
     return word.lower() not in _STOPS and word.lower() not in _EMPTY
 
 
+def sections(body: str) -> Iterator[tuple[str, str]]:
+    """The sections of a page, each with the headings that it is under."""
+    headings: dict[int, str] = {}
+    lines: list[str] = []
+    is_code = False
+    for line in body.split("\n"):
+        is_code ^= line.lstrip().startswith("```")
+        heading = None if is_code else _HEADING.match(line)
+        is_long = not (line.strip() or is_code) and sum(map(len, lines)) > _MOST_CHARACTERS
+        if (heading or is_long) and "".join(lines).strip():
+            yield " ".join(headings.values()), "\n".join(lines).strip()
+            lines = []
+        if heading:
+            level = len(heading[1])
+            headings = {k: text for k, text in headings.items() if k < level}
+            headings[level] = heading[2]
+        lines.append(line)
+    yield " ".join(headings.values()), "\n".join(lines).strip()
+
+
 class Site:
     """Pages with a full-text index."""
 
@@ -49,13 +71,19 @@ class Site:
     def _database(self) -> sqlite3.Connection:
         database = sqlite3.connect(":memory:", check_same_thread=False)
         database.execute(
-            "CREATE VIRTUAL TABLE pages USING fts5(title, body, "
+            "CREATE VIRTUAL TABLE sections USING fts5(page UNINDEXED, title, heading, body, "
             "tokenize = 'porter unicode61 remove_diacritics 2')"
         )
-        database.execute("INSERT INTO pages(pages, rank) VALUES ('rank', 'bm25(4.0, 1.0)')")
+        database.execute(
+            "INSERT INTO sections(sections, rank) VALUES ('rank', 'bm25(0.0, 2.0, 4.0, 1.0)')"
+        )
         database.executemany(
-            "INSERT INTO pages (rowid, title, body) VALUES (?, ?, ?)",
-            ((number, page.title, page.body) for number, page in enumerate(self.pages)),
+            "INSERT INTO sections VALUES (?, ?, ?, ?)",
+            (
+                (number, page.title, heading, text)
+                for number, page in enumerate(self.pages)
+                for heading, text in sections(page.body)
+            ),
         )
         return database
 
@@ -64,11 +92,16 @@ class Site:
         words = dict.fromkeys(re.findall(r"\w+", query.lower()))
         match = " OR ".join(f'"{word}"' for word in words if word not in _STOPS)
         rows = self._database.execute(
-            "SELECT rowid, snippet(pages, 1, '', '', ' … ', ?) FROM pages "
-            "WHERE pages MATCH ? ORDER BY rank LIMIT ?",
-            (_SNIPPET_WORDS, match, count),
+            "SELECT page, snippet(sections, 3, '', '', ' … ', ?) FROM sections "
+            "WHERE sections MATCH ? ORDER BY rank",
+            (_SNIPPET_WORDS, match),
         )
-        return [(self.pages[number], text) for number, text in rows]
+        found: dict[int, str] = {}
+        for number, text in rows:
+            found.setdefault(number, text)
+            if len(found) == count:
+                break
+        return [(self.pages[number], text) for number, text in found.items()]
 
 
 class Session:
@@ -83,9 +116,12 @@ class Session:
         self._next = first
 
     def search(self, query: str) -> tuple[Message, Message, Display]:
-        """Search for `query`."""
+        """Search for `query`.
+
+        A space before it makes its words the tokens that they are in the question.
+        """
         page = results_page(query, self.site.search(query))
-        arguments = compact({"query": query, "topn": RESULTS})
+        arguments = compact({"query": f" {query}", "topn": RESULTS})
         return self._shown("search", arguments, show(self._next, page))
 
     def open(self, target: int | str) -> tuple[Message, Message, Display]:

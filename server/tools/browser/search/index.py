@@ -1,5 +1,7 @@
 """A full-text index of a folder of documents, in SQLite (FTS5).
 
+Sections are indexed rather than whole documents: so a document is found by the part that says what
+is asked for, and that part is what the model reads of it first.
 The index follows the folder: files whose time or size changed are read again, and indexed again if
 their content changed. All methods block; callers use threads.
 """
@@ -20,6 +22,7 @@ from server.tools.browser import pdf
 from server.tools.browser.documents import text_page
 from server.tools.browser.lines import without_links
 from server.tools.browser.page import make_page, one_line
+from server.tools.browser.search.sections import sections
 from server.tools.fetch.client import PDF, FetchedPage
 
 logger = logging.getLogger(__name__)
@@ -30,13 +33,15 @@ _MOST_WORDS = 32
 _SNIPPET_WORDS = 40
 _MOST_SUMMARY = 600
 _COMMIT_SECONDS = 0.2
+_SECTION_BITS = 16
+"""A section's row id is the file's, and in so many bits below it its place in the file."""
 _COMMON_TEXT = """
 a an and are as at be by can do does for from has have how i if in is it its me my of on or s so t
 that the their there this to was what when where which who why will with you your
 """
 _COMMON = frozenset(_COMMON_TEXT.split())
 """Words that say nothing of what is looked for."""
-_VERSION = 2
+_VERSION = 3
 _COMPLETE = 1
 _MARKDOWN = "text/markdown"
 TYPES = {
@@ -53,11 +58,12 @@ TYPES = {
 _SCHEMA = (
     "DROP TABLE IF EXISTS files",
     "DROP TABLE IF EXISTS pages",
+    "DROP TABLE IF EXISTS sections",
     "CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, "
     "modified INTEGER NOT NULL, size INTEGER NOT NULL, hash BLOB NOT NULL)",
-    "CREATE VIRTUAL TABLE pages USING fts5(title, body, "
+    "CREATE VIRTUAL TABLE sections USING fts5(title, heading, body, "
     "tokenize = 'porter unicode61 remove_diacritics 2')",
-    "INSERT INTO pages(pages, rank) VALUES ('rank', 'bm25(4.0, 1.0)')",
+    "INSERT INTO sections(sections, rank) VALUES ('rank', 'bm25(2.0, 4.0, 1.0)')",
     "PRAGMA application_id = 0",
     f"PRAGMA user_version = {_VERSION}",
 )
@@ -100,18 +106,26 @@ class FolderIndex:
         self._database.close()
 
     def search(self, text: str, count: int) -> list[Hit]:
-        """The documents with words of the text, best first (BM25)."""
+        """The documents with words of the text, best first, by their best sections (BM25)."""
         words = dict.fromkeys(re.findall(r"\w+", text.lower())[:_MOST_WORDS])
         if not words:
             return []
         telling = [word for word in words if word not in _COMMON] or list(words)
         match = " OR ".join(f'"{word}"' for word in telling)
         rows = self._database.execute(
-            "SELECT path, title, snippet(pages, 1, '', '', ' … ', ?) FROM pages "
-            "JOIN files ON files.id = pages.rowid WHERE pages MATCH ? ORDER BY rank LIMIT ?",
-            (_SNIPPET_WORDS, match, count),
+            "SELECT path, title, snippet(sections, 2, '', '', ' … ', ?) FROM sections "
+            f"JOIN files ON files.id = sections.rowid >> {_SECTION_BITS} "
+            "WHERE sections MATCH ? ORDER BY rank",
+            (_SNIPPET_WORDS, match),
         )
-        return [Hit(path, title, one_line(text, _MOST_SUMMARY)) for path, title, text in rows]
+        hits: dict[str, Hit] = {}
+        for path, title, text in rows:
+            if path not in hits:
+                hits[path] = Hit(path, title, one_line(text, _MOST_SUMMARY))
+            if len(hits) == count:
+                break
+        rows.close()
+        return list(hits.values())
 
     def read(self, path: str) -> bytes | None:
         """The content of an indexed file, None for any other path."""
@@ -166,12 +180,21 @@ class FolderIndex:
             (path, *times),
         ).fetchone()
         if row is not None:  # another process may have indexed the file meanwhile
-            self._database.execute(
-                "INSERT INTO pages (rowid, title, body) VALUES (?, ?, ?)", (*row, title, body)
+            first = row[0] << _SECTION_BITS
+            self._database.executemany(
+                "INSERT INTO sections (rowid, title, heading, body) VALUES (?, ?, ?, ?)",
+                (
+                    (first + place, title, section.heading, section.text)
+                    for place, section in enumerate(sections(body, 1 << _SECTION_BITS))
+                ),
             )
 
     def _remove(self, number: int) -> None:
-        self._database.execute("DELETE FROM pages WHERE rowid = ?", (number,))
+        first = number << _SECTION_BITS
+        self._database.execute(
+            "DELETE FROM sections WHERE rowid BETWEEN ? AND ?",
+            (first, first + (1 << _SECTION_BITS) - 1),
+        )
         self._database.execute("DELETE FROM files WHERE id = ?", (number,))
 
 

@@ -275,6 +275,28 @@ def test_large_and_unreadable_files_do_no_harm(index: FolderIndex, folder: Path)
     index.close()
 
 
+def test_a_document_is_found_once_by_its_best_section(index: FolderIndex, folder: Path) -> None:
+    (folder / "a.md").write_text("# Boats\n\n" + "boat " * 50 + "\n\n## Oars\n\nAn oar is long.")
+    (folder / "b.md").write_text("# Wood\n\nOf wood you make an oar, and much else of it too.")
+    index.refresh()
+    assert [(hit.path, hit.summary) for hit in index.search("oars", 10)] == [
+        ("a.md", "## Oars An oar is long."),
+        ("b.md", "# Wood Of wood you make an oar, and much else of it too."),
+    ]
+    index.close()
+
+
+def test_a_document_that_is_gone_is_not_found_by_any_section(
+    index: FolderIndex, folder: Path
+) -> None:
+    (folder / "a.md").write_text("# Oars\n\n## Oars\n\n### Oars")
+    index.refresh()
+    (folder / "a.md").unlink()
+    index.refresh()
+    assert paths(index, "oars") == []
+    index.close()
+
+
 def test_two_processes_may_share_an_index(folder: Path, tmp_path: Path) -> None:
     first, second = (FolderIndex(folder, tmp_path / "shared.sqlite3") for _ in range(2))
     first.refresh()
