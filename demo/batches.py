@@ -66,13 +66,24 @@ def known_tokens(seed: int) -> Tensor:
 
 
 def pool(
-    seed: int, number: int, known: np.ndarray, size: int = POOL, tokens: int = TOKENS
+    seed: int,
+    number: int,
+    known: np.ndarray,
+    size: int = POOL,
+    tokens: int = TOKENS,
+    focus: str | None = None,
 ) -> list[Batch]:
-    """The batches of pool `number`, of `size` cases, in the order in which they are trained on."""
+    """The batches of pool `number`, of `size` cases, in the order in which they are trained on.
+
+    focus: a skill that half of the cases are of.
+    """
     rng = Random(f"pool/{seed}/{number}")
     first = number * size
     made = [
-        transcript(draw_case(seed, first + i, Split.TRAIN), thinking=rng.random() > WITHOUT_THOUGHT)
+        transcript(
+            draw_case(seed, first + i, Split.TRAIN, focus=focus),
+            thinking=rng.random() > WITHOUT_THOUGHT,
+        )
         for i in range(size)
     ]
     lengths = [length for length in LENGTHS if length <= tokens]
@@ -129,11 +140,12 @@ def _produce(
     size: int,
     tokens: int,
     stride: int,
+    focus: str | None,
     queue: "Queue[Any]",
 ) -> None:
     number = start
     while True:
-        for position, batch in enumerate(pool(seed, number, known, size, tokens)):
+        for position, batch in enumerate(pool(seed, number, known, size, tokens, focus)):
             parts = (
                 batch.tokens,
                 batch.rows,
@@ -155,16 +167,17 @@ def stream(
     size: int = POOL,
     tokens: int = TOKENS,
     stride: int = 1,
+    focus: str | None = None,
 ) -> Iterator[Iterator[tuple[tuple[int, int], Batch]]]:
     """Batches and their places (pool, position) from `start` on, made ahead in another process.
 
-    Of the pools only every `stride`-th is taken.
+    Of the pools only every `stride`-th is taken. Half of the cases are of the skill `focus`.
     """
     context = multiprocessing.get_context("spawn")
     queue = context.Queue(maxsize=64)
     worker = context.Process(
         target=_produce,
-        args=(seed, start[0], known.numpy(), size, tokens, stride, queue),
+        args=(seed, start[0], known.numpy(), size, tokens, stride, focus, queue),
         daemon=True,
     )
     worker.start()

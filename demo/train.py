@@ -32,6 +32,7 @@ from demo.model import PRODUCTS, Body, Shape, compile_kernels
 from demo.optim import Muon
 from demo.package import packaged
 from demo.protect import protected, taken
+from demo.skills import SKILLS
 from demo.weights import unpack
 
 log = logging.getLogger("demo.train")
@@ -201,7 +202,9 @@ def train(state: State, options: argparse.Namespace, rank: int = 0) -> None:
     losses: list[tuple[float, float]] = []
     began = time.monotonic()
     start = (state.place[0] + rank, state.place[1])
-    with stream(options.seed, start, state.model.known, stride=options.workers) as batches:
+    with stream(
+        options.seed, start, state.model.known, stride=options.workers, focus=options.focus
+    ) as batches:
         for place, batch in batches:
             if state.step >= options.steps:
                 break
@@ -249,6 +252,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1.0, help="times the usual learning rates")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
+    parser.add_argument("--focus", choices=SKILLS, help="half of the cases are of this skill")
     parser.add_argument("--unprotected", action="store_true", help="train routing heads, too")
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")

@@ -48,13 +48,19 @@ SKILLS: dict[str, tuple[int, Skill]] = {
 DRILLS = 0.55
 """How many of the training cases are conversations of many exchanges."""
 
-_DRILLS: tuple[tuple[float, Skill], ...] = (
-    (30, drills.drill),
-    (100, everyday.drill),
-    (24, dialogue.drill),
-    (4, python.drill),
-    (24, browser.drill),
-)
+_DRILLS: dict[Skill, float] = {
+    drills.drill: 30,
+    everyday.drill: 100,
+    dialogue.drill: 24,
+    python.drill: 4,
+    browser.drill: 24,
+}
+_DRILL_OF: dict[str | None, Skill] = {
+    "everyday": everyday.drill,
+    "dialogue": dialogue.drill,
+    "python": python.drill,
+    "browser": browser.drill,
+}
 
 _EFFORTS: tuple[tuple[Effort, float], ...] = (
     (Effort.LOW, 45),
@@ -64,15 +70,26 @@ _EFFORTS: tuple[tuple[Effort, float], ...] = (
 
 
 def draw_case(
-    seed: int, index: int, split: Split, skill: str | None = None, effort: Effort | None = None
+    seed: int,
+    index: int,
+    split: Split,
+    skill: str | None = None,
+    effort: Effort | None = None,
+    focus: str | None = None,
 ) -> Case:
-    """The case number `index` under `seed`; of one skill and effort, or of any and a drill."""
+    """The case number `index` under `seed`; of one skill and effort, or of any and a drill.
+
+    focus: a skill that half of the cases are of, drills among them, besides its usual share.
+    """
     rng = Random(f"{seed}/{index}/{split}/{skill}")
     efforts, weights = zip(*_EFFORTS, strict=True)
     drawn = rng.choices(efforts, weights)[0]
     draw = Draw(rng, split, effort or drawn)
+    in_focus = focus is not None and draw.chance(0.5)
     if skill is None and draw.chance(DRILLS):
-        drill = rng.choices([make for _, make in _DRILLS], [share for share, _ in _DRILLS])[0]
-        return drill(draw)
+        drills = {_DRILL_OF[focus]: 1.0} if in_focus and focus in _DRILL_OF else _DRILLS
+        return rng.choices(list(drills), list(drills.values()))[0](draw)
+    if in_focus:
+        skill = focus
     shares = [share for share, _ in SKILLS.values()]
     return SKILLS[skill or rng.choices(list(SKILLS), shares)[0]][1](draw)

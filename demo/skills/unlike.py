@@ -3,6 +3,7 @@
 from demo.skills import chat
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
 from demo.skills.words import Split, names, split_of, text_value, words
+from harmony.messages import Effort
 from harmony.tokenizer import encode
 from harmony.tools import BROWSER, PYTHON
 
@@ -75,6 +76,7 @@ _PASTED = (
 _OFTEN_LONG = 0.3
 _LONGEST = 1100
 """About the tokens of the longest pasted text."""
+_BLANK = (" ", "\n", "\t", "\u00a0", ".", "-", "_", "0", "\u200b")
 _MARKS = "?!.,;:-#*()[]{}<>/\\|@&%$+=~^_\"'`"
 _FOREIGN = ((0x3B1, 24), (0x430, 32), (0x4E00, 900), (0x3042, 80), (0x5D0, 26), (0x627, 30))
 
@@ -89,6 +91,8 @@ def request(draw: Draw) -> str:
 
 def _request(draw: Draw) -> str:
     rng, roll = draw.rng, draw.rng.random()
+    if draw.chance(0.25 if draw.effort is Effort.HIGH else 0.05):
+        return "".join(draw.pick(_BLANK) for _ in range(rng.randint(0, 4)))
     if roll < 0.62:
         template = draw.pick(_TOPICS)
         topics = [_topic(draw) for _ in range(template.count("{}"))]

@@ -81,3 +81,15 @@ def test_held_out_texts_are_some_of_all() -> None:
 def test_transcripts_hold_no_control_token_from_a_text() -> None:
     ids = transcript(draw_case(SEED, 0, Split.TRAIN, "call")).ids
     assert re.fullmatch(r"[\d ]+", " ".join(map(str, ids)))
+
+
+def test_half_of_the_cases_are_of_the_skill_in_focus() -> None:
+    def calls_python(focus: str | None) -> int:
+        cases = (draw_case(SEED, index, Split.TRAIN, focus=focus) for index in range(200))
+        return sum(
+            any(m.recipient == "python" for turn in case.turns for m in turn.messages)
+            for case in cases
+        )
+
+    assert calls_python(None) < 20
+    assert 60 < calls_python("python") < 120

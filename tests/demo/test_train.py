@@ -83,7 +83,15 @@ def test_training_saves_and_logs(
     caplog.set_level("INFO")
     state = fresh(0, SMALL, KNOWN_TOKENS)
     options = Namespace(
-        seed=0, workers=1, steps=4, cooldown=2, rate=1.0, every=2, save_every=2, out=tmp_path
+        seed=0,
+        workers=1,
+        steps=4,
+        cooldown=2,
+        rate=1.0,
+        every=2,
+        save_every=2,
+        focus=None,
+        out=tmp_path,
     )
     train.train(state, options)
     assert state.step == 4

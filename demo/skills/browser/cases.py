@@ -36,7 +36,7 @@ MOST_TOKENS = 1500
 _SYSTEM_TOKENS = 480
 _SHORT = (3, 4, 5, 6, 8)
 _LONG = (14, 18, 22)
-_DOCS = 0.25
+_DOCS = 0.4
 _QUESTIONS = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 4}
 _SAME = 0.65
 _PLACES = {
@@ -231,11 +231,11 @@ def _same(draw: Draw, world: World) -> Exchange | None:
 
 
 def _from_docs(draw: Draw, world: World) -> Exchange | None:
-    question = docs.draw_question(draw, world.session.site)
+    question, count = docs.draw_question(draw, world.session.site)
     words = telling(question)
     probe = Session(world.session.site).search(" ".join(words))[2]
     found = quote(probe, words)
-    if found is None or found.score < len(words):
+    if found is None or found.score < count:
         return None
     turn, display = _search(draw, world, question)
     return user(question), (turn, _quote_turn(draw, found, words, display.cursor))
@@ -249,11 +249,12 @@ def _opening(draw: Draw, world: World) -> Exchange | None:
         return None
     question = draw.pick(_PLACES[draw.split]).format(page.title, fact.question)
     turn, display = _search(draw, world, page.title)
-    called = world.session.open(display.page.links.index(page.url))
+    link = display.page.links.index(page.url)
+    called = world.session.open(link)
     found = quote(called[2], words)
     if found is None or not _says(found, fact):
         return None
-    opened = _step(draw, thoughts.opening(page.title), called)
+    opened = _step(draw, thoughts.following(page.title, link), called)
     return user(question), (turn, opened, _quote_turn(draw, found, words, called[2].cursor))
 
 
@@ -285,8 +286,10 @@ def _finding(draw: Draw, world: World) -> Exchange | None:
     if found is None or not _says(found, fact):
         return None
     question = draw.pick(_PLACES[draw.split]).format(article.page.url, fact.question)
-    step = Turn((thinks(thoughts.finding(own[0]).at(draw.effort)), message), (shown,))
-    last = _quote_turn(draw, found, telling(fact.question), display.cursor)
+    words = telling(fact.question)
+    thought = thoughts.finding(" ".join(words), own[0])
+    step = Turn((thinks(thought.at(draw.effort)), message), (shown,))
+    last = _quote_turn(draw, found, words, display.cursor)
     return user(question), (opened, step, last)
 
 
@@ -303,7 +306,7 @@ def _scrolling(draw: Draw, world: World) -> Exchange | None:
         return None
     below = draw.pick(_BELOW[draw.split]).format(fact.question)
     question = draw.pick(_PLACES[draw.split]).format(article.page.url, below)
-    step = _step(draw, thoughts.scrolling(called[2].start), called)
+    step = _step(draw, thoughts.scrolling(" ".join(words), called[2].start), called)
     return user(question), (opened, step, _quote_turn(draw, found, words, called[2].cursor))
 
 
@@ -317,8 +320,9 @@ def _nothing(draw: Draw, world: World) -> Exchange | None:
     if any(word.lower() in pages for word in topic.split()):
         return None
     turn, _ = _search(draw, world, fact.question)
-    text = f"I found nothing about {topic}."
-    return user(fact.question), (turn, answer(draw, thoughts.nothing(topic), text))
+    words = " ".join(telling(fact.question))
+    text = f"I found nothing about {words}."
+    return user(fact.question), (turn, answer(draw, thoughts.nothing(words), text))
 
 
 def _without_browser(draw: Draw) -> Case:

@@ -15,8 +15,18 @@ _HOST = "file-search://gpt-oss-server"
 _FEWEST_PAGES = 3
 _QUESTIONS = {
     Split.TRAIN: (
-        "How do I use {0} as the {1}?",
+        "How can {0} be the {1}?",
         "What about {0} and {1}?",
+        "What about {0}?",
+        "Where is {0} set?",
+        "What is the {0} for?",
+        "How can I configure {0}?",
+        "How can I change the {0} of {1}?",
+        "Does {0} need {1}?",
+        "When does {0} {1}?",
+        "How many {0} are there for {1}?",
+        "What does {0} have to do with {1} and {2}?",
+        "How can I {0} the {1} of {2}?",
         "How does {0} work with {1}?",
         "What is {0} {1}?",
         "Tell me about {0} and {1}.",
@@ -42,14 +52,15 @@ def site(split: Split, folder: Path = FOLDER) -> Site | None:
     return Site([markdown_page(f"{_HOST}/{p.name}", p.read_text("utf-8")) for p in paths])
 
 
-def draw_question(draw: Draw, pages: Site) -> str:
-    """A question about two words that stand in one sentence of a page."""
+def draw_question(draw: Draw, pages: Site) -> tuple[str, int]:
+    """A question about words that stand in one sentence of a page, and how many these are."""
     while True:
         picked = _words(draw.pick(_sentences(draw.pick(pages.pages).body)))
-        if len(picked) >= 2:
-            first, second = sorted(draw.rng.sample(range(len(picked)), 2))
-            template = draw.pick(_QUESTIONS[draw.split])
-            return template.format(picked[first], picked[second])
+        template = draw.pick(_QUESTIONS[draw.split])
+        count = template.count("{")
+        if len(picked) >= count:
+            places = sorted(draw.rng.sample(range(len(picked)), count))
+            return template.format(*(picked[place] for place in places)), count
 
 
 def _sentences(body: str) -> Sequence[str]:
