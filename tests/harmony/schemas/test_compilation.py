@@ -1,0 +1,153 @@
+"""Which schemas certainly compile, and which cannot be followed."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llguidance import LLMatcher, LLTokenizer
+
+from harmony.grammar import GrammarSpec, SchemaJson, answer_grammar
+from harmony.schemas import is_plain, is_wide
+from harmony.schemas.compilation import MAX_OPEN
+from tests.harmony.schemas.drawing import ANY_JSON, WORDS, closed, nested
+
+PLAIN = {
+    "no arguments": closed(),
+    "texts": closed(a={"type": "string", "description": "An a.", "maxLength": 9}),
+    "choices": closed(a={"type": "string", "enum": ["a", "b"]}),
+    "scalars": closed(a={"type": "integer"}, b={"type": "boolean"}, c={"type": "null"}),
+    "arrays": closed(a={"type": "array", "items": closed(b={"type": "number"})}),
+    "open": {"type": "object", "properties": {"a": {"type": "string"}}},
+    "any object": {"type": "object"},
+}
+
+
+@pytest.mark.parametrize("schema", PLAIN.values(), ids=PLAIN)
+def test_small_and_simple_schemas_are_plain(schema: dict[str, Any]) -> None:
+    assert is_plain(schema)
+    assert not LLMatcher.validate_grammar(answer_grammar(GrammarSpec(answer=SchemaJson(schema))))
+
+
+NOT_PLAIN = {
+    "an untyped value": closed(a={}),
+    "several types": closed(a={"type": ["string", "null"]}),
+    "an unknown type": closed(a={"type": "text"}),
+    "a reference": closed(a={"$ref": "#"}),
+    "a pattern": closed(a={"type": "string", "pattern": "a"}),
+    "a format": closed(a={"type": "string", "format": "date"}),
+    "a range": closed(a={"type": "integer", "minimum": 3, "maximum": 1}),
+    "a union": closed(a={"anyOf": [{"type": "string"}]}),
+    "both lengths": closed(a={"type": "string", "minLength": 2, "maxLength": 1}),
+    "a length of no string": closed(a={"type": "integer", "minLength": 2}),
+    "a length that is none": closed(a={"type": "string", "minLength": "2"}),
+    "an endless length": closed(a={"type": "string", "minLength": 1_001}),
+    "a choice of nothing": closed(a={"type": "string", "enum": []}),
+    "a choice of numbers": closed(a={"type": "integer", "enum": [1]}),
+    "no list of choices": closed(a={"type": "string", "enum": "a"}),
+    "an array of anything": closed(a={"type": "array"}),
+    "items of no array": closed(a={"type": "string", "items": {"type": "string"}}),
+    "properties of no object": closed(a={"type": "string", "properties": {}}),
+    "properties that are a list": closed(a={"type": "object", "properties": []}),
+    "properties that are null": {"type": "object", "properties": None},
+    "unknown required": closed() | {"required": ["a"]},
+    "required that is none": closed() | {"required": "a"},
+    "more of anything": {"type": "object", "additionalProperties": {"type": "string"}},
+    "no schema": closed(a=1),
+    "many values": closed(**{f"p{n}": {"type": "null"} for n in range(100)}),
+    "deep": nested(11),
+}
+
+
+@pytest.mark.parametrize("schema", NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_others_do(schema: dict[str, Any]) -> None:
+    assert not is_plain(schema)
+
+
+@given(st.dictionaries(WORDS, ANY_JSON))
+def test_a_plain_schema_compiles(schema: dict[str, Any]) -> None:
+    for candidate in (schema, closed(a=schema)):
+        if is_plain(candidate):
+            text = answer_grammar(GrammarSpec(answer=SchemaJson(candidate)))
+            assert not LLMatcher.validate_grammar(text)
+
+
+def loose(count: int, prefix: str = "p", **more: Any) -> dict[str, Any]:
+    """An object of optional properties."""
+    properties = {f"{prefix}{number}": {"type": "string"} for number in range(count)}
+    return {"type": "object", "properties": properties, **more}
+
+
+def shapes(count: int) -> dict[str, tuple[dict[str, Any], str]]:
+    """Schemas with a place where `count` optional properties are open; what to say to get there."""
+    tenths = [loose(count // 10, f"p{number}_") for number in range(10)]
+    shut: dict[str, Any] = {"additionalProperties": False}
+    kinds = [
+        loose(count // 10 + 1, prefix, required=[f"{prefix}{count // 10}"], **shut)
+        for prefix in (f"p{number}_" for number in range(10))
+    ]
+    union = {"anyOf": [{"$ref": f"#/$defs/{number}"} for number in range(10)]}
+    definitions = {str(number): each for number, each in enumerate(tenths)}
+    return {
+        "an object": (loose(count), "{"),
+        "an object that requires others": (
+            loose(count + 9, required=[f"p{number}" for number in range(count, count + 9)]),
+            "{",
+        ),
+        "a closed object": (loose(count, **shut), "{"),
+        "a union": ({"anyOf": tenths}, "{"),
+        "one of several": ({"oneOf": kinds}, "{"),
+        "all of several": ({"allOf": tenths}, "{"),
+        "a union beside properties": (
+            {**loose(count // 10), "anyOf": [loose(0, required=[f"p{n}"]) for n in range(10)]},
+            "{",
+        ),
+        "inside an optional property": (loose(1, properties={"a": loose(count)}), '{"a":{'),
+        "inside an array": ({"type": "array", "items": loose(count)}, "[{},{"),
+        "behind references": (closed(a=union) | {"$defs": definitions}, '{"a":{'),
+    }
+
+
+def follows(schema: dict[str, Any], text: str) -> bool:
+    grammar = answer_grammar(GrammarSpec(answer=SchemaJson(schema)))
+    matcher = LLMatcher(LLTokenizer("byte"), grammar.replace(" <[200002]>", ""), log_level=0)
+    assert not matcher.is_error()
+    return matcher.try_consume_tokens(list(text.encode())) == len(text) and not matcher.is_error()
+
+
+@pytest.mark.parametrize("shape", shapes(0))
+def test_what_is_not_wide_can_be_followed(shape: str) -> None:
+    schema, text = shapes(MAX_OPEN)[shape]
+    assert not is_wide(schema)
+    assert follows(schema, text)
+
+
+@pytest.mark.parametrize("shape", shapes(0))
+def test_wide_schemas_are_recognised(shape: str) -> None:
+    assert is_wide(shapes(MAX_OPEN + 10)[shape][0])
+
+
+def test_objects_of_a_thousand_optional_properties_cannot_be_followed() -> None:
+    """Else there would be no need to look for them."""
+    assert not follows(loose(1000), "{")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        loose(2000, required=[f"p{number}" for number in range(2000)]),
+        {"properties": 7, "required": "a", "anyOf": {}},
+        {"anyOf": [7, True, {"$ref": "#/nowhere"}]},
+        {"properties": {"a": 7}},
+        {"anyOf": [{"$ref": "#"}, loose(9)]},
+        {"$defs": {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(2000)}, "$ref": "#/$defs/0"},
+    ],
+    ids=["required", "malformed", "no schemas", "no schema", "itself", "a long way"],
+)
+def test_few_properties_are_not_wide(schema: dict[str, Any]) -> None:
+    assert not is_wide(schema)
+
+
+@given(st.dictionaries(WORDS, ANY_JSON))
+def test_anything_can_be_measured(schema: dict[str, Any]) -> None:
+    assert is_wide(schema) in (True, False)

@@ -1,0 +1,165 @@
+"""Schemas as llguidance reads them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from harmony.grammar import GrammarSpec, SchemaJson, answer_grammar
+from harmony.schemas import check_strict, for_llguidance, without_dialects
+from harmony.tokenizer import encode
+from harmony.typescript import type_of
+from harmony.vocab import RETURN
+from tests.harmony.drawing import Mask
+from tests.harmony.schemas.drawing import closed
+
+OLD = {"$schema": "http://json-schema.org/draft-07/schema#"}
+PAIR = {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "null"}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        closed(a=PAIR) | OLD,
+        closed(a=PAIR | OLD),
+        closed(a={"$ref": "#/$defs/b"}) | {"$defs": {"b": PAIR | OLD}},
+        closed(a={"anyOf": [PAIR | OLD]}),
+    ],
+)
+def test_without_its_dialect_all_of_a_strict_schema_is_enforced(schema: dict[str, Any]) -> None:
+    before = json.dumps(schema)
+    start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(without_dialects(schema)))))
+    assert start.copy().follow([*encode('{"a":[1,null]}'), RETURN]) is None
+    assert start.copy().follow([*encode('{"a":[null,null]}'), RETURN]) is not None
+    assert json.dumps(schema) == before
+
+
+@pytest.mark.parametrize("identifier", ["https://example.org/inner", "my schema"])
+def test_references_start_at_the_root_whatever_identifiers_stand_between(identifier: str) -> None:
+    inner = {"$id": identifier, **closed(c={"$ref": "#/$defs/d"}), "$defs": {"d": {"const": 1}}}
+    schema = closed(b=inner) | {"$defs": {"d": {"const": 2}}}
+    check_strict(schema)
+    assert "c: 2" in type_of(schema)
+    start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(without_dialects(schema)))))
+    assert start.copy().follow([*encode('{"b":{"c":2}}'), RETURN]) is None
+    assert start.copy().follow([*encode('{"b":{"c":1}}'), RETURN]) is not None
+
+
+def test_what_is_only_named_like_a_dialect_stays() -> None:
+    schema = closed(
+        **{
+            "$schema": {"type": "string"},
+            "$id": {"type": "null"},
+            "a": {"const": OLD},
+            "b": {"enum": [OLD]},
+        }
+    )
+    assert without_dialects(schema) == schema
+
+
+def test_a_schema_that_is_nested_deep_loses_its_dialect_too() -> None:
+    schema: dict[str, Any] = {"type": "null"}
+    for _ in range(10_000):
+        schema = {"anyOf": [schema]}
+    assert without_dialects(schema | OLD).keys() == {"anyOf"}
+
+
+REFERENCE = {"$ref": "#/$defs/My Type"}
+
+
+def test_references_are_rewritten_wherever_a_schema_stands() -> None:
+    schema = closed(a={"anyOf": [REFERENCE]}, b={"type": "array", "items": REFERENCE})
+    before = json.dumps(schema)
+    written = json.dumps(for_llguidance(schema))
+    assert written == before.replace("#/$defs/My Type", "#/%24defs/My%20Type")
+    assert json.dumps(schema) == before
+
+
+def test_what_is_only_named_like_a_reference_stays() -> None:
+    schema = closed(**{"$ref": {"type": "string"}, "a": {"const": REFERENCE}, "b": {"$ref": 1}})
+    assert for_llguidance(schema) == schema
+
+
+@pytest.mark.parametrize("inner", [1, "#/a b", [1], {"a": 1}, [REFERENCE], {"a": [REFERENCE]}])
+@pytest.mark.parametrize("word", ["properties", "anyOf", "items", "$defs"])
+def test_what_is_no_schema_is_copied(word: str, inner: object) -> None:
+    assert for_llguidance({word: inner}).keys() == {word}
+
+
+NULLABLE = [
+    {"type": "string"},
+    {"type": ["string", "null"]},
+    {"type": "string", "enum": ["b", None]},
+    {"enum": ["b", "c"]},
+    {"const": "b"},
+    {"type": "string", "const": "b"},
+    {"$ref": "#/$defs/b"},
+    {"anyOf": [{"const": "b"}, {"type": "integer"}]},
+    {"type": "string", "anyOf": [{"const": "b"}, {"const": "c"}]},
+    {"oneOf": [{"const": "b"}, {"type": "null"}]},
+    {"type": "string", "allOf": [{"minLength": 1}]},
+]
+
+
+def accepts(schema: dict[str, Any], text: str) -> bool:
+    start = Mask(answer_grammar(GrammarSpec(answer=SchemaJson(schema))))
+    return start.follow([*encode(text), RETURN]) is None
+
+
+@pytest.mark.parametrize("inner", NULLABLE, ids=json.dumps)
+def test_what_is_nullable_may_be_null_or_its_own(inner: dict[str, Any]) -> None:
+    schema = closed(a={**inner, "nullable": True}) | {"$defs": {"b": {"type": "string"}}}
+    before = json.dumps(schema)
+    assert accepts(schema, '{"a":null}')
+    assert accepts(schema, '{"a":"b"}')
+    assert not accepts(schema, '{"a":true}')
+    assert json.dumps(schema) == before
+
+
+@pytest.mark.parametrize("nullable", [False, "true", 1])
+def test_what_is_not_nullable_may_not_be_null(nullable: object) -> None:
+    assert not accepts(closed(a={"type": "string", "nullable": nullable}), '{"a":null}')
+
+
+def test_objects_and_what_is_in_them_may_be_null() -> None:
+    inner = closed(b={"type": "integer", "nullable": True}) | {"nullable": True}
+    for text in ('{"a":null}', '{"a":{"b":null}}', '{"a":{"b":1}}'):
+        assert accepts(closed(a=inner), text)
+
+
+def test_a_nullable_root_is_an_object_all_the_same() -> None:
+    schema = closed(a={"type": "null"}) | {"nullable": True}
+    assert accepts(schema, '{"a":null}')
+    assert not accepts(schema, "null")
+
+
+INTEGER_AFTER = {"anyOf": [{"type": "string"}, {"type": "integer"}], "nullable": True}
+LEADING = [
+    closed(a=INTEGER_AFTER, b={"$ref": "#/properties/a/anyOf/1"}),
+    closed(a={"$ref": "#/$defs/c", "nullable": True}, b={"type": "integer"})
+    | {"$defs": {"c": {"type": "string"}}},
+    closed(
+        a={**closed(c={"type": "integer"}), "nullable": True},
+        b={"$ref": "#/properties/a/properties/c"},
+    ),
+    {**closed(a={"type": "null"}, b={"type": "integer"}), "allOf": [{"$ref": "#/$defs/c"}]}
+    | {"$defs": {"c": {"title": "any"}}, "nullable": True},
+]
+
+
+@pytest.mark.parametrize("schema", LEADING, ids=json.dumps)
+def test_references_lead_where_they_led_before(schema: dict[str, Any]) -> None:
+    check_strict(schema)
+    assert accepts(schema, '{"a":null,"b":1}')
+    assert not accepts(schema, '{"a":null,"b":null}')
+
+
+def test_combined_alternatives_are_not_nullable() -> None:
+    both = {"anyOf": [{"type": "string"}], "allOf": [{"type": "string"}], "nullable": True}
+    assert accepts(closed(a=both), '{"a":"b"}')
+    assert not accepts(closed(a=both), '{"a":null}')
+
+
+def test_a_property_may_be_named_nullable() -> None:
+    schema = closed(nullable={"type": "boolean"})
+    assert for_llguidance(schema) == schema

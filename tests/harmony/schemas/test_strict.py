@@ -1,0 +1,145 @@
+"""What strict mode takes and refuses."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harmony.schemas import UnsupportedSchema, check_strict, path_text
+from tests.harmony.schemas.drawing import ANY_JSON, WORDS, closed, nested
+
+SUPPORTED = {
+    "empty": closed(),
+    "scalars": closed(
+        a={"type": "string", "pattern": "^a+$"},
+        b={"type": "integer", "minimum": 0, "exclusiveMaximum": 9},
+        c={"type": "number", "multipleOf": 0.5},
+        d={"type": "boolean"},
+        e={"type": ["string", "null"]},
+        f={"type": "string", "format": "date-time"},
+        g={"enum": ["a", 1, None]},
+        h={"const": "a"},
+    ),
+    "arrays": closed(a={"type": "array", "items": {"type": "string"}, "minItems": 1}),
+    "tuples": closed(a={"type": "array", "prefixItems": [{"type": "string"}], "items": False}),
+    "choices": closed(a={"anyOf": [closed(b={"type": "string"}), {"type": "null"}]}),
+    "definitions": {**closed(a={"$ref": "#/$defs/b"}), "$defs": {"b": {"type": "string"}}},
+    "recursion": closed(a={"anyOf": [{"$ref": "#"}, {"type": "null"}]}),
+    "pointer into a list": closed(
+        a={"anyOf": [{"type": "string"}, {"type": "null"}]},
+        b={"$ref": "#/properties/a/anyOf/0"},
+    ),
+    "pointer with escapes": {
+        **closed(a={"$ref": "#/$defs/b~1c~0"}),
+        "$defs": {"b/c~": {"type": "string"}},
+    },
+    "pointer as a URI": {
+        **closed(a={"$ref": "#/$defs/My%20Type"}),
+        "$defs": {"My Type": {"type": "string"}},
+    },
+    "pointer as it stands": {
+        **closed(a={"$ref": "#/$defs/My Type"}),
+        "$defs": {"My Type": {"type": "string"}},
+    },
+    "pointer to where no keyword leads": {
+        **closed(a={"$ref": "#/$defs/group/b"}),
+        "$defs": {"group": {"b": closed(c={"type": "string"})}},
+    },
+    "references in a row": {
+        **closed(a={"$ref": "#/$defs/0"}),
+        "$defs": {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(4_000)}
+        | {"4000": {"type": "string"}},
+    },
+    "annotations": closed(a={"type": "string", "title": "A", "description": "a", "x-mine": 1}),
+    "ten levels": nested(10),
+}
+
+
+@pytest.mark.parametrize("schema", SUPPORTED.values(), ids=SUPPORTED)
+def test_the_documented_subset_is_supported(schema: dict[str, Any]) -> None:
+    check_strict(schema)
+
+
+UNSUPPORTED = {
+    "$: the root": {"type": "array", "items": {"type": "string"}},
+    "$.anyOf: the root": {**closed(), "anyOf": [closed()]},
+    "$.additionalProperties: has to": {"type": "object", "properties": {}},
+    "$.properties.a.additionalProperties": closed(a={"type": "object"}),
+    "$.properties.a.anyOf[1].additionalProperties": closed(
+        a={"anyOf": [closed(), {"properties": {}}]}
+    ),
+    "$.required: has to name 'a'": {**closed(a={"type": "string"}), "required": []},
+    "$.required: names 'b'": {**closed(), "required": ["b"]},
+    "$.required: names ['b']": {**closed(), "required": [["b"]]},
+    "$.required: expected a list": {**closed(), "required": "a"},
+    "$.properties: expected an object": {**closed(), "properties": []},
+    "$.properties.a: expected a schema": closed(a=1),
+    "$.properties.a.type: 'text' is not": closed(a={"type": "text"}),
+    "$.properties.a.type: 1 is not": closed(a={"type": ["string", 1]}),
+    "$.properties.a.uniqueItems": closed(
+        a={"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    ),
+    "$.properties.a.not": closed(a={"not": {"type": "string"}}),
+    "$.properties.a: an array": closed(a={"type": "array"}),
+    "$.properties.a.format": closed(a={"type": "string", "format": "phone"}),
+    "$.properties.a.format: supported": closed(a={"type": "string", "format": {}}),
+    "$.properties.a.pattern": closed(a={"type": "string", "pattern": 1}),
+    "$.properties.a.enum: expected": closed(a={"enum": "a"}),
+    "$.properties.a.const: 9007199254740993 is": closed(a={"const": {"b": [2**53 + 1]}}),
+    "$.properties.a.minimum: -9007199254740993": closed(a={"minimum": -(2**53) - 1}),
+    "$.properties.a.$ref: '#/$defs/b' leads to no": closed(a={"$ref": "#/$defs/b"}),
+    "$.properties.a.$ref: 'http://x' leads to no": closed(a={"$ref": "http://x"}),
+    "$.properties.a.$ref: '#/required/9' leads to no": closed(a={"$ref": "#/required/9"}),
+    "$.properties.a.$ref: '#/required/1111": closed(a={"$ref": "#/required/" + "1" * 5_000}),
+    "$.properties.a.$ref: '#/required/a' leads to no": closed(a={"$ref": "#/required/a"}),
+    "$.properties.a.$ref: 1 leads to no": closed(a={"$ref": 1}),
+    "$.components.b.additionalProperties: has to": {
+        **closed(a={"$ref": "#/components/b"}),
+        "components": {"b": {"type": "object"}},
+    },
+    "$.components.c.not: 'not' is": {
+        **closed(a={"$ref": "#/components/b"}),
+        "components": {"b": {"$ref": "#/components/c"}, "c": {"not": {}}},
+    },
+    "$.$ref: '#' leads back": {**closed(), "$ref": "#"},
+    "$.$defs.b.$ref: '#/$defs/c' leads back": {
+        **closed(),
+        "$defs": {"b": {"$ref": "#/$defs/c"}, "c": {"$ref": "#/$defs/b"}},
+    },
+    "$" + ".properties.a" * 11 + ": nested in more": nested(11),
+    "$: the schema has more than 5,000 properties": closed(
+        **{f"p{n}": {"type": "null"} for n in range(5_001)}
+    ),
+    "$.properties.a: the schema has more than 1,000 enum": closed(a={"enum": list(range(1_001))}),
+    "$.properties.a: the schema has more than 120,000": closed(a={"const": "a" * 120_000}),
+}
+
+
+@pytest.mark.parametrize(("message", "schema"), UNSUPPORTED.items(), ids=UNSUPPORTED)
+def test_what_is_not_supported_is_named_with_its_path(message: str, schema: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedSchema) as raised:
+        check_strict(schema)
+    assert str(raised.value).startswith(message)
+
+
+def test_an_error_has_the_path_as_steps() -> None:
+    with pytest.raises(UnsupportedSchema) as raised:
+        check_strict(closed(a={"anyOf": [{"not": {}}]}))
+    assert raised.value.path == ("properties", "a", "anyOf", 0, "not")
+    assert path_text(raised.value.path) == "$.properties.a.anyOf[0].not"
+
+
+def refusal(schema: dict[str, Any]) -> UnsupportedSchema | None:
+    try:
+        check_strict(schema)
+    except UnsupportedSchema as error:
+        return error
+    return None
+
+
+@given(st.dictionaries(WORDS, ANY_JSON))
+def test_any_object_is_taken_or_refused_with_a_reason(schema: dict[str, Any]) -> None:
+    for candidate in (schema, {**closed(a=schema), "$defs": {"b": schema}}):
+        error = refusal(candidate)
+        assert error is None or error.reason
