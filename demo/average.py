@@ -53,6 +53,9 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="a state instead of the packaged weights")
     options = parser.parse_args()
     saved = torch.load(options.state, weights_only=True)
+    is_routed = saved.get("channel") is not None
+    if is_routed and not options.start:
+        parser.error("the state is one of demo.routing: --start has to name what that wrote")
     if options.start:
         start = torch.load(options.start, weights_only=True)
         old, known = start["model"], start["known"]
@@ -60,7 +63,7 @@ def main() -> None:
         old, known = unpack(packaged())
     new = saved["model"]
     saved["model"] = average(old, new, (known, saved["known"]), options.share)
-    if saved.get("channel") is not None:
+    if is_routed:
         saved["model"] = with_matching(saved["model"], new)
     torch.save(saved, options.state.with_name("average.pt"))
 

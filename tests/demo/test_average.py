@@ -64,3 +64,14 @@ def test_after_routing_the_average_is_with_what_that_wrote(
         key = f"body.layers.3.{name}"
         torch.testing.assert_close(made[key][-rows:], new[key][-rows:])
         torch.testing.assert_close(made[key][:-rows], (old[key] + new[key])[:-rows] / 2)
+
+
+def test_a_routed_state_is_not_averaged_with_the_packaged_weights(
+    states, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    channel = torch.eye(SMALL.hidden)[:, :4]
+    torch.save({"model": states[1], "known": KNOWN, "channel": channel}, tmp_path / "state.pt")
+    monkeypatch.setattr("sys.argv", ["average", str(tmp_path / "state.pt")])
+    with pytest.raises(SystemExit):
+        average.main()
+    assert "--start" in capsys.readouterr().err
