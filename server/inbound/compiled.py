@@ -34,6 +34,8 @@ class CompileContext:
     recalled_states: the states of tools after answers whose items may come back.
     summaries: which answers have summaries of their reasoning. With `default`, clients get no other
     reasoning, so reasoning in plain text that comes back is a summary.
+    reads_approvals: whether the calls that the request approves are to run. A request that is
+    compiled for the record of its answer has run them.
     """
 
     owner: str
@@ -50,6 +52,7 @@ class CompileContext:
     tool_timeouts: Mapping[str, float] = field(default_factory=dict)
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
     summaries: SummariesWhen = "never"
+    reads_approvals: bool = True
 
     def of_answer(
         self,

@@ -109,7 +109,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
 
     async def with_approvals(compiled: CompiledResponse) -> CompiledResponse:
         """The request with the calls that it approves or refuses."""
-        if "mcp" not in context.tools:
+        if "mcp" not in context.tools or not context.reads_approvals:
             return compiled
         stored = {item.item["id"]: item for item in (*prior.items, *compiled.input)}
         answered = await read_answered_calls(

@@ -5,6 +5,7 @@ from typing import Any
 from server.inbound.options import effective_tier
 from server.inbound.responses import CompiledResponse
 from server.inbound.tools import Tools
+from server.outbound.echoed_tools import echoed_tools
 from server.replay.prior_turns import conversation_id
 from server.schemas.responses import CreateResponse
 
@@ -73,17 +74,13 @@ def _value_or(value: bool | None, default: bool) -> bool:
 
 
 def _echoed_tools(tools: Any, read: Tools) -> list[dict[str, Any]]:
-    hosted = {tool.param: tool.declaration.echo for tool in read.hosted}
-    echoed: list[dict[str, Any]] = []
-    for index, tool in enumerate(tools or ()):
-        if (echo := hosted.get(f"{read.param}.{index}")) is not None:
-            echoed.append(dict(echo))
-        elif tool["type"] == "function":
-            nulls = {"description": None, "parameters": None, "strict": None}
-            echoed.append({**nulls, **tool.get("function", tool), "type": "function"})
-        elif tool["type"] in ("custom", "namespace"):
-            echoed.append(tool)
-    return echoed
+    nulls = {"description": None, "parameters": None, "strict": None}
+    return [
+        {**nulls, **tool.get("function", tool), "type": "function"}
+        if tool["type"] == "function"
+        else tool
+        for tool in echoed_tools(tools, read)
+    ]
 
 
 def _text(request: CreateResponse) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The record of a stored response that was made without one, rendered from what is stored."""
 
 import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain, takewhile
 from typing import Any
 
 from harmony.parser import ASSISTANT
@@ -42,12 +44,13 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     )
     earlier = replace(stored, input=(), output=())
     compiling = context.compiling(stored.owner, new_id("resp"), previous=earlier, may_be_empty=True)
-    compiled = await compile(request, compiling)
+    compiled = await compile(request, replace(compiling, reads_approvals=False))
     await compiled.close()
     plan = compiled.plan
     opened = len(ASSISTANT) + len(plan.prefill)
-    ids = await asyncio.to_thread(prompt, plan)
-    samplings, output = await asyncio.to_thread(_output, stored.output, opened)
+    approved = list(takewhile(lambda item: item.message is None, stored.output))
+    ids = _with_results(await asyncio.to_thread(prompt, plan), approved, opened)
+    samplings, output = await asyncio.to_thread(_output, stored.output[len(approved) :], opened)
     usage = stored.response["usage"] or {}
     if samplings:
         cached = usage.get("input_tokens_details", {}).get("cached_tokens")
@@ -61,10 +64,19 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     }
 
 
+def _with_results(ids: Sequence[int], approved: Iterable[StoredItem], opened: int) -> list[int]:
+    """The prompt with the results of calls that the request approved.
+
+    opened: how many tokens of the first message the prompt ends with.
+    """
+    results = [render_message(item.result) for item in approved if item.result is not None]
+    return [*ids[:-opened], *chain.from_iterable(results), *ids[-opened:]]
+
+
 def _output(
     items: tuple[StoredItem, ...], opened: int
 ) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
-    """The samplings, and the tokens of all messages and results.
+    """The samplings, and the tokens of all messages and results, of items from a message on.
 
     opened: how many tokens of the first message are part of the prompt.
     """

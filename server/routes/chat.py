@@ -76,7 +76,8 @@ async def create_chat_completion(request: Request) -> Response:
         return [{**last, **summary_usage(outbound.summaries for outbound in outbounds)}]
 
     def stored_form(completion: dict[str, Any]) -> StoredChatCompletion:
-        return stored_chat_completion(body, completion, _output_up_to_call(outbounds), owner)
+        output = _output_up_to_call(outbounds)
+        return stored_chat_completion(body, compiled.tools, completion, output, owner)
 
     journal = ChatCompletionJournal(
         context.store.chat_completions, stored_form, retry=context.retry

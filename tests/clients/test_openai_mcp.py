@@ -26,6 +26,7 @@ TOOL: Any = {
     "headers": {"x-token": SECRET},
     "authorization": BEARER,
 }
+RECORD = {"include[]": "gpt_oss:record"}
 FREE: Any = {**TOOL, "require_approval": "never"}
 
 
@@ -99,6 +100,23 @@ def test_an_approval_over_previous_response_id(service: Service, streamed: bool)
     assert answer.output[0].approval_request_id == request.id
     assert answer.output[0].output == "3"
     assert answer.output_text == "It is 3."
+
+
+def test_the_record_of_an_answer_to_an_approval_can_be_rendered(service: Service) -> None:
+    records = []
+    for include in (["gpt_oss:record"], []):
+        asked = ask(service.client)
+        answer = ask(
+            service.client, input=[approval(asked)], previous_response_id=asked.id, include=include
+        )
+        shown: Any = service.client.responses.retrieve(answer.id, extra_query=RECORD)
+        records.append(shown.model_extra["gpt_oss:record"])
+    made, rendered = records
+    assert (made["recorded"], rendered["recorded"]) == (True, False)
+    for name in ("prompt_token_ids", "token_ids"):
+        assert rendered[name] == made[name]
+    places = [[(s["start"], s["end"]) for s in record["samplings"]] for record in records]
+    assert places[0] == places[1]
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -239,6 +257,12 @@ def test_secrets_are_nowhere(service: Service, secret: str) -> None:
         response = service.client.responses.retrieve(response.id)
     assert response.output_text == "It is 3."
     assert secret not in json.dumps(response.model_dump())
+    create: Any = service.client.chat.completions.create
+    messages = [{"role": "user", "content": "1 + 2?"}]
+    completion = create(model="scripted", messages=messages, tools=[FREE], store=True)
+    stored: Any = service.client.chat.completions.retrieve(completion.id)
+    assert stored.tools[0]["server_label"] == "tools"
+    assert secret not in json.dumps(stored.model_dump())
     assert secret.encode() not in service.log.read_bytes()
     with sqlite3.connect(service.store) as database:
         assert secret not in "\n".join(database.iterdump())

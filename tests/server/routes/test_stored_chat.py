@@ -1,5 +1,6 @@
 """Stored chat completions through the whole application, checked with the SDK's own types."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -8,6 +9,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionDeleted
 
 from server.store.responses.base import StoreUnavailable
 from server.store.responses.memory import MemoryStore
+from tests.server.tools.hosted import PYTHON, Tool
 
 PATH = "/v1/chat/completions"
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
@@ -43,6 +45,22 @@ async def test_a_stored_completion_is_the_one_that_was_answered(
         stored = read(await app.client.get(f"{PATH}/{created['id']}"))
     ChatCompletion.model_validate(stored, strict=True)
     assert stored == created | {"metadata": {"a": "b"}, "temperature": 0.5, "input_user": "u"}
+
+
+async def test_entries_of_tools_that_are_not_served_are_not_stored(open_app: Any) -> None:
+    secret = {"type": "image_generation", "authorization": "secret"}
+    async with open_app(ANSWER) as app:
+        created = await create(app, tools=[secret, TOOL])
+        stored = read(await app.client.get(f"{PATH}/{created['id']}"))
+    assert stored["tools"] == [TOOL]
+
+
+async def test_hosted_tools_are_stored_as_their_sessions_show_them(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        app.use(Tool(replace(PYTHON, echo={"type": "code_interpreter"})))
+        created = await create(app, tools=[{"type": "code_interpreter", "container": "secret"}])
+        stored = read(await app.client.get(f"{PATH}/{created['id']}"))
+    assert stored["tools"] == [{"type": "code_interpreter"}]
 
 
 async def test_a_stream_is_stored_before_it_ends(open_app: Any) -> None:
