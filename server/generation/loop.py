@@ -113,6 +113,7 @@ class Loop:
             while not turn.ended:
                 if recorder is not None:
                     recorder.begin(turn.request)
+                last_read: Sequence[TurnEvent] = ()
                 async with aclosing(turn.chunks()) as chunks:
                     async for chunk in chunks:
                         self._counts.sampled += len(chunk.token_ids)
@@ -124,8 +125,10 @@ class Loop:
                             await self._emit_with_summaries(read, len(chunk.token_ids), emit)
                         elif events := self._wire_events(read):
                             await emit(events)
+                        if chunk.token_ids:  # the finish reason may come by itself
+                            last_read = read
                         if turn.ended:
-                            return await self._end_turn(read, emit)
+                            return await self._end_turn(last_read, emit)
                         if turn.resumes:
                             break
                     else:
@@ -135,7 +138,7 @@ class Loop:
         return None
 
     async def _end_turn(self, read: Sequence[TurnEvent], emit: Emit) -> ToolCall | None:
-        """Emit the turn's last events. read: those of its last chunk, which were emitted.
+        """Emit the turn's last events. read: those of its last tokens, which were emitted.
 
         Returns the hosted call that the turn ends in, unless a turn that was held to the final
         channel made it.
@@ -234,11 +237,11 @@ class Loop:
             grammar = None if plan.grammar is None else plan.answer_grammar
             return replace(plan, grammar=grammar, reasoned_grammar=None, prefill=final_headers()[0])
         if plan.spec is None or plan.grammar is None:
-            return replace(plan, prefill=())
+            return plan
         reasoned = self._earlier[-1].usage.reasoning if self._earlier else 0
         spec = after_hosted_call(plan.spec, reasoned)
         if spec == plan.spec:
-            return replace(plan, prefill=())
+            return plan
         is_small = len(plan.grammar) <= threads.MOST_SMALL
         return await threads.run(partial(_with_spec, plan, spec), small=is_small)
 

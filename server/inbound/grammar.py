@@ -160,7 +160,12 @@ def answer_only(masking: Masking) -> Constraint:
     if masking.when == "never" or not masking.available:
         return Constraint()
     spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
-    return Constraint(grammar=turn_grammar(spec), answer_grammar=answer_grammar(spec), spec=spec)
+    return Constraint(
+        grammar=turn_grammar(spec),
+        answer_grammar=answer_grammar(spec),
+        reasoned_grammar=_reasoned(spec),
+        spec=spec,
+    )
 
 
 def constrain_plan(plan: TurnPlan, request: ConstraintRequest, masking: Masking) -> TurnPlan:
@@ -239,7 +244,7 @@ def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
     constraint = Constraint(
         grammar=answer if prefill else turn,
         answer_grammar=answer,
-        reasoned_grammar=turn_grammar(replace(spec, reasoning=False)) if spec.reasoning else None,
+        reasoned_grammar=_reasoned(spec),
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
         own_grammar=any(tool.input_grammar is not None for tool in request.callable),
@@ -248,6 +253,11 @@ def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
     if not in_time:
         raise _OutOfTime(constraint)
     return constraint
+
+
+def _reasoned(spec: GrammarSpec) -> str | None:
+    """The grammar once reasoning has ended, None where `spec` permits none."""
+    return turn_grammar(replace(spec, reasoning=False)) if spec.reasoning else None
 
 
 def _compile_turn(

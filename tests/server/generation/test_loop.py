@@ -3,15 +3,23 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from adapters.base import SamplingParams
+from adapters.base import GenerationChunk, GenerationRequest, SamplingParams
 from harmony.events import MessageStarted
-from harmony.grammar import CallableTool, FreeText, GrammarSpec, answer_grammar, turn_grammar
+from harmony.grammar import (
+    CallableTool,
+    FreeText,
+    GrammarSpec,
+    answer_grammar,
+    final_headers,
+    turn_grammar,
+)
 from harmony.messages import Author, Channel, Message, Role
 from harmony.parser import ASSISTANT
 from harmony.render import render, render_message
@@ -210,6 +218,25 @@ async def test_a_call_that_ends_with_another_stop_token_runs(start_engine: Start
     engine = await start_engine(*script(made, answer()))
     await play(gateway(engine), Session())
     assert "code<|message|>1<|call|><|start|>python" in decode(engine.requests[-1].prompt_token_ids)
+
+
+async def test_a_call_runs_whose_finish_reason_comes_in_a_chunk_of_its_own(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(*script(call("1"), answer()))
+    generate = engine.generate
+
+    async def generate_with_reason_apart(request: GenerationRequest) -> Any:
+        async with aclosing(generate(request)) as chunks:
+            async for chunk in chunks:
+                yield replace(chunk, finish_reason=None)
+                if chunk.finish_reason is not None:
+                    yield GenerationChunk((), finish_reason=chunk.finish_reason)
+
+    engine.generate = generate_with_reason_apart
+    session = Session()
+    assert (await play(gateway(engine), session)).text == "Done."
+    assert [each.content for each in session.calls] == ["1"]
 
 
 async def test_a_call_before_another_message_does_not_run(start_engine: StartEngine) -> None:
@@ -430,6 +457,23 @@ async def test_a_pending_call_runs_before_the_first_turn(start_engine: StartEngi
     )
     usage = recorder.finished.usage
     assert (usage.input, usage.later_input) == (len(request.prompt_token_ids), 0)
+
+
+@pytest.mark.parametrize("spec", [None, GrammarSpec(reasoning=False)])
+async def test_a_header_that_the_answer_begins_with_follows_an_approved_call(
+    start_engine: StartEngine, spec: GrammarSpec | None
+) -> None:
+    engine = await start_engine("Done.<|return|>")
+    session = ApprovingSession()
+    grammar = None if spec is None else answer_grammar(spec)
+    asked = plan(QUESTION, prefill=final_headers()[0], grammar=grammar, spec=spec)
+    recorder = await play(gateway(engine), session, asked=asked, answered=[approved(session)])
+    (request,) = engine.requests
+    assert decode(request.prompt_token_ids).endswith(
+        "RESULT 1<|end|><|start|>assistant<|channel|>final<|message|>"
+    )
+    assert request.grammar == grammar
+    assert recorder.text == "Done."
 
 
 async def test_approved_calls_run_in_order_before_the_first_turn(

@@ -97,7 +97,8 @@ def test_always_constrains_a_plain_conversation_to_harmony() -> None:
 
 def test_answer_only_allows_reasoning_and_text() -> None:
     spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
-    expected = Constraint(turn_grammar(spec), answer_grammar(spec), spec=spec)
+    reasoned = turn_grammar(replace(spec, reasoning=False))
+    expected = Constraint(turn_grammar(spec), answer_grammar(spec), reasoned, spec=spec)
     assert [answer_only(masking) for masking in (NEEDED, ALWAYS)] == [expected, expected]
 
 

@@ -100,6 +100,14 @@ async def test_a_response_whose_reasoning_loops_has_its_answer(
     assert response["usage"]["output_tokens_details"]["reasoning_tokens"] == 573
 
 
+async def test_a_summary_whose_reasoning_loops_is_written(open_app: OpenApp) -> None:
+    async with open_app(*LOOPS) as app:
+        answer = await app.post("/v1/responses/compact", {"model": "scripted", "input": "Hi"})
+        assert app.app.state.context.gateway.loops == {"analysis": 1}
+    assert answer.status_code == 200
+    assert answer.json()["usage"]["output_tokens_details"]["reasoning_tokens"] == 573
+
+
 async def test_each_choice_has_its_own_guard(open_app: OpenApp) -> None:
     async with open_app(*LOOPS) as app:
         completion = await chat(app, n=3)
