@@ -1,5 +1,6 @@
 """Citations of files that hosted calls wrote."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,8 @@ from server.tools.base import CreatedFile
 
 SCHEME = "sandbox:"
 """The scheme of the links to files that the model writes, such as `sandbox:/mnt/data/a.csv`."""
+_END = r"(?![\w\-/%~+]|\.\w)"
+"""What follows a whole path: no character of a longer one, such as that of `a.csv.gz`."""
 
 
 def file_citations(text: str, files: Sequence[CreatedFile]) -> list[dict[str, Any]]:
@@ -21,10 +24,8 @@ def file_citations(text: str, files: Sequence[CreatedFile]) -> list[dict[str, An
 
 def _citation(text: str, file: CreatedFile) -> dict[str, Any]:
     link = f"{SCHEME}{file.path}"
-    start = text.find(link)
-    end = start + len(link)
-    if start < 0:
-        start = end = len(text)
+    found = re.search(rf"{re.escape(link)}{_END}", text)
+    start, end = found.span() if found else (len(text), len(text))
     return {
         "type": "container_file_citation",
         "container_id": file.container_id,

@@ -41,5 +41,6 @@ def preview(item: Item | None) -> str | None:
         return None
     content = item.get("content")
     parts = [{"text": content}] if isinstance(content, str) else content or []
-    text = " ".join(" ".join(part.get("text") or "" for part in parts).split())
+    texts = [text for part in parts if isinstance(text := part.get("text"), str)]
+    text = " ".join(" ".join(texts).split())
     return f"{text[: MAX_PREVIEW - 1]}…" if len(text) > MAX_PREVIEW else text or None

@@ -27,8 +27,13 @@ def redacted_item(item: dict[str, Any]) -> dict[str, Any]:
         return item
     content = {"content": [{"type": "reasoning_text", "text": ""}]} if item.get("content") else {}
     if item.get(QUOTED_FIELD):
-        content["summary"] = [{**part, "text": ""} for part in item["summary"]]
+        content["summary"] = [{**part, "text": ""} for part in _parts(item.get("summary"))]
     return {**item, **content}
+
+
+def _parts(value: Any) -> list[dict[str, Any]]:
+    """The parts of a list. Input items are stored as clients sent them, with values of any type."""
+    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
 
 
 def redacted_response(response: dict[str, Any]) -> dict[str, Any]:

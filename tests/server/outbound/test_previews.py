@@ -19,7 +19,7 @@ from server.store.lists import ListEntry, ListPage
         (
             {
                 "type": "message",
-                "content": [{"type": "input_image"}, {"text": "b"}, {"text": None}],
+                "content": [{"type": "input_image", "text": 5}, {"text": "b"}, {"text": None}],
             },
             "b",
         ),
