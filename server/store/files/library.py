@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
 from server.ids import new_id
@@ -57,7 +57,8 @@ class FileLibrary:
         self._store = store
         self._folder = folder
         self._now = now
-        self._staged: Counter[str] = Counter()
+        # Each lives as long as an upload of its owner's.
+        self._accounts: WeakValueDictionary[str, _Account] = WeakValueDictionary()
 
     @asynccontextmanager
     async def staging(self, owner: str) -> AsyncGenerator["Staging"]:
@@ -65,16 +66,12 @@ class FileLibrary:
 
         Raises BodyTooLarge if the owner has as many files as allowed.
         """
-        usage = await self._store.usage(owner)
-        if usage.count >= self.limits.files:
-            raise BodyTooLarge(
-                f"You have {usage.count} files, which is the limit. Delete some.",
-                param="file",
-                code="storage_full",
-            )
+        account = self._accounts.setdefault(owner, _Account())
+        async with account.lock:
+            await self._count(owner, account)
         with _disk():
             file = await asyncio.to_thread(self._folder.stage)
-        staging = Staging(owner, file, self.limits, usage.size, self._staged)
+        staging = Staging(owner, file, self.limits, account)
         try:
             yield staging
         finally:
@@ -82,7 +79,10 @@ class FileLibrary:
             await file.discard()
 
     async def add(self, staging: "Staging", info: FileInfo) -> StoredFile:
-        """Keep a staged upload as a file."""
+        """Keep a staged upload as a file.
+
+        Raises BodyTooLarge if the owner's other files have left no room for it since it began.
+        """
         now = int(self._now())
         expires_at = None if info.lifetime is None else now + info.lifetime
         size = staging.file.size
@@ -96,8 +96,14 @@ class FileLibrary:
             now,
             expires_at,
         )
-        # The row comes first: a crash then leaves no content that nobody knows of.
-        await self._store.put(stored)
+        async with staging.account.lock:
+            await self._count(staging.owner, staging.account)
+            if staging.account.stored + size > self.limits.total:
+                raise _too_many_bytes(self.limits)
+            # The row comes first: a crash then leaves no content that nobody knows of.
+            await self._store.put(stored)
+            staging.account.stored += size
+            staging.release()
         with _disk():
             await staging.file.keep(stored.id)
         return stored
@@ -141,27 +147,41 @@ class FileLibrary:
         """Delete contents that end with the process."""
         self._folder.close()
 
+    async def _count(self, owner: str, account: "_Account") -> None:
+        usage = await self._store.usage(owner)
+        account.stored = usage.size
+        if usage.count >= self.limits.files:
+            raise _storage_full(f"You have {usage.count} files, which is the limit.")
+
     async def _delete(self, file: StoredFile) -> None:
         # The content goes first: a crash then leaves a row, which can be deleted again.
         await asyncio.to_thread(self._folder.delete, file.id)
         await self._store.delete(file.owner, file.id)
 
 
-class Staging:
-    """An upload in progress, within the limits of its owner.
+class _Account:
+    """What an owner's files and uploads take.
 
-    stored: bytes of the owner's files. staged: bytes of uploads in progress in this process, by
-    owner; those of other gateways are not known.
+    lock: held while files are counted and added, so that no count is out of date; never while
+    bytes of an upload are awaited. stored: bytes of the files, as last counted. staged: bytes of
+    uploads in progress in this process; those of other gateways are not known.
     """
 
-    def __init__(
-        self, owner: str, file: StagedFile, limits: FileLimits, stored: int, staged: Counter[str]
-    ) -> None:
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.stored = 0
+        self.staged = 0
+
+
+class Staging:
+    """An upload in progress, within the limits of its owner."""
+
+    def __init__(self, owner: str, file: StagedFile, limits: FileLimits, account: _Account) -> None:
         self.owner = owner
         self.file = file
+        self.account = account
         self._limits = limits
-        self._stored = stored
-        self._staged = staged
+        self._staged = 0
 
     @property
     def limit(self) -> int:
@@ -176,21 +196,17 @@ class Staging:
                 param="file",
                 code="file_too_large",
             )
-        if self._stored + self._staged[self.owner] + len(data) > self._limits.total:
-            raise BodyTooLarge(
-                f"Your files would take more than {self._limits.total} bytes. Delete some.",
-                param="file",
-                code="storage_full",
-            )
-        self._staged[self.owner] += len(data)
+        if self.account.stored + self.account.staged + len(data) > self._limits.total:
+            raise _too_many_bytes(self._limits)
+        self.account.staged += len(data)
+        self._staged += len(data)
         with _disk():
             await self.file.write(data)
 
     def release(self) -> None:
-        """The upload has ended: its bytes are stored, or deleted."""
-        self._staged[self.owner] -= self.file.size
-        if not self._staged[self.owner]:
-            del self._staged[self.owner]
+        """The upload has ended: its bytes are stored, or deleted. Safe to call twice."""
+        self.account.staged -= self._staged
+        self._staged = 0
 
 
 @contextmanager
@@ -203,6 +219,14 @@ def _disk() -> Iterator[None]:
         raise Unavailable(
             "The server cannot store files now.", code="file_storage_unavailable"
         ) from error
+
+
+def _too_many_bytes(limits: FileLimits) -> BodyTooLarge:
+    return _storage_full(f"Your files would take more than {limits.total} bytes.")
+
+
+def _storage_full(reason: str) -> BodyTooLarge:
+    return BodyTooLarge(f"{reason} Delete some.", param="file", code="storage_full")
 
 
 def _not_found(file_id: str, param: str) -> NotFound:

@@ -3,15 +3,17 @@
 import asyncio
 import os
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
-from server.store.files.base import StoredFile
+from server.store.files.base import FileStore, StoredFile
 from server.store.files.folder import CHUNK, FileFolder, read
 from server.store.files.library import FileInfo, FileLibrary, FileLimits
 from server.store.files.memory import MemoryFiles
+from server.store.responses.base import Store
 
 INFO = FileInfo("x.csv", "user_data")
 START = 1_700_000_000.0
@@ -20,11 +22,25 @@ START = 1_700_000_000.0
 class Library(FileLibrary):
     """With a clock that tests set."""
 
-    def __init__(self, folder: Path | None, **limits: int) -> None:
+    def __init__(self, folder: Path | None, store: FileStore | None = None, **limits: int) -> None:
         self.time = START
         self.folder = FileFolder(folder)
         values = FileLimits(**({"file": 1 << 30, "total": 1 << 30} | limits))
-        super().__init__(MemoryFiles(), self.folder, values, now=lambda: self.time)
+        super().__init__(store or MemoryFiles(), self.folder, values, now=lambda: self.time)
+
+
+class Stalled(MemoryFiles):
+    """Stores no file of the owner "stalled" until the event is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting, self.released = asyncio.Event(), asyncio.Event()
+
+    async def put(self, file: StoredFile) -> None:
+        if file.owner == "stalled":
+            self.waiting.set()
+            await self.released.wait()
+        await super().put(file)
 
 
 @pytest.fixture
@@ -40,8 +56,10 @@ def mode(folder: Path) -> int:
     return folder.stat().st_mode & 0o777
 
 
-async def add(library: FileLibrary, content: bytes, info: FileInfo = INFO) -> StoredFile:
-    async with library.staging("a") as staging:
+async def add(
+    library: FileLibrary, content: bytes, info: FileInfo = INFO, owner: str = "a"
+) -> StoredFile:
+    async with library.staging(owner) as staging:
         await staging.write(content)
         return await library.add(staging, info)
 
@@ -113,6 +131,66 @@ async def test_uploads_in_progress_count(folder: Path) -> None:
         await second.write(b"1234")
     async with library.staging("a") as third:
         await third.write(b"1234567890")
+
+
+async def test_a_file_counts_for_uploads_that_began_before_it(folder: Path, store: Store) -> None:
+    library = Library(folder, store.files, total=10)
+    async with library.staging("a") as early:
+        await add(library, b"123456")
+        with pytest.raises(BodyTooLarge) as caught:
+            await early.write(b"12345")
+        assert caught.value.code == "storage_full"
+        await early.write(b"1234")
+        await library.add(early, INFO)
+    assert (await store.files.usage("a")).size == 10
+
+
+async def test_a_file_of_another_gateway_counts_when_an_upload_ends(
+    folder: Path, store: Store
+) -> None:
+    here, there = (Library(folder, store.files, total=10) for _ in range(2))
+    async with here.staging("a") as staging:
+        await staging.write(b"12345")
+        file = await add(there, b"123456")
+        with pytest.raises(BodyTooLarge) as caught:
+            await here.add(staging, INFO)
+    assert caught.value.code == "storage_full"
+    assert names(folder) == [file.id]
+
+
+async def test_a_refused_upload_makes_room_for_others(folder: Path) -> None:
+    library = Library(folder, total=10)
+    async with library.staging("a") as other:
+        async with library.staging("a") as refused:
+            await refused.write(b"123456")
+            with pytest.raises(BodyTooLarge):
+                await refused.write(b"12345")
+        await other.write(b"1234567890")
+
+
+async def test_uploads_that_end_together_are_not_more_files_than_allowed(
+    folder: Path, store: Store
+) -> None:
+    library = Library(folder, store.files, files=2)
+    async with AsyncExitStack() as stack:
+        uploads = [await stack.enter_async_context(library.staging("a")) for _ in range(5)]
+        ended = await asyncio.gather(
+            *(library.add(upload, INFO) for upload in uploads), return_exceptions=True
+        )
+    refused = [error.code for error in ended if isinstance(error, BodyTooLarge)]
+    assert refused == ["storage_full"] * 3
+    assert (await store.files.usage("a")).count == 2
+
+
+async def test_owners_do_not_wait_for_each_other(folder: Path) -> None:
+    store = Stalled()
+    library = Library(folder, store)
+    stalled = asyncio.create_task(add(library, b"x", owner="stalled"))
+    await store.waiting.wait()
+    file = await add(library, b"y")
+    assert not stalled.done()
+    store.released.set()
+    assert {file.id, (await stalled).id} == set(names(folder))
 
 
 async def test_a_key_has_so_many_files(folder: Path) -> None:
