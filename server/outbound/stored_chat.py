@@ -5,8 +5,6 @@ Source: https://platform.openai.com/docs/api-reference/chat/list
 
 from typing import Any
 
-from server.inbound.tools import Tools
-from server.outbound.echoed_tools import echoed_tools
 from server.schemas.chat import CreateChatCompletion
 from server.store.chat_completions.base import StoredChatCompletion
 from server.store.items import SampledMessages
@@ -24,21 +22,21 @@ _ECHOED_FIELDS = (
 
 def stored_chat_completion(
     request: CreateChatCompletion,
-    tools: Tools,
+    tools: list[dict[str, Any]],
     completion: dict[str, Any],
     output_up_to_call: dict[str, SampledMessages],
     owner: str,
 ) -> StoredChatCompletion:
     """A completion with the request's parameters and messages, as the store keeps it.
 
-    request: the request that made the completion. tools: what was read from its tools.
+    request: the request that made the completion. tools: its tools without secrets.
     completion: the completion as the client received it.
     output_up_to_call: the model's messages up to and including each call, by the call's id.
     owner: the API key's digest.
     """
     parameters = {name: getattr(request, name) for name in _ECHOED_FIELDS}
     if request.tools is not None:
-        parameters["tools"] = echoed_tools(request.tools, tools)
+        parameters["tools"] = tools
     stored = {
         **completion,
         **{name: value for name, value in parameters.items() if value is not None},

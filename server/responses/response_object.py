@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from server.inbound.echoed_tools import echoed_tools
 from server.inbound.options import effective_tier
 from server.inbound.responses import CompiledResponse
 from server.inbound.tools import Tools
-from server.outbound.echoed_tools import echoed_tools
 from server.replay.prior_turns import conversation_id
 from server.schemas.responses import CreateResponse
 

@@ -22,6 +22,7 @@ from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound import chat
 from server.inbound.chat import CompiledChat
+from server.inbound.echoed_tools import echoed_tools
 from server.inbound.options import effective_tier
 from server.outbound.chat import ChatOutbound, ChatRenderOptions
 from server.outbound.chat_fold import fold
@@ -77,7 +78,8 @@ async def create_chat_completion(request: Request) -> Response:
 
     def stored_form(completion: dict[str, Any]) -> StoredChatCompletion:
         output = _output_up_to_call(outbounds)
-        return stored_chat_completion(body, compiled.tools, completion, output, owner)
+        tools = echoed_tools(body.tools, compiled.tools)
+        return stored_chat_completion(body, tools, completion, output, owner)
 
     journal = ChatCompletionJournal(
         context.store.chat_completions, stored_form, retry=context.retry
