@@ -16,6 +16,7 @@ RESULTS = 3
 _SNIPPET_WORDS = 40
 _HEADING = re.compile(r"(#{1,6}) +(.+)")
 _MOST_CHARACTERS = 1200
+_MOST_HEADING = 200
 _STOP_TEXT = """
 a an and are as at be by can do does for from has have how i if in is it its me my of on or s so t
 that the their there this to was what when where which who why will with you your
@@ -56,7 +57,7 @@ def sections(body: str) -> Iterator[tuple[str, str]]:
         if heading:
             level = len(heading[1])
             headings = {k: text for k, text in headings.items() if k < level}
-            headings[level] = heading[2]
+            headings[level] = heading[2][:_MOST_HEADING]
         lines.append(line)
     yield " ".join(headings.values()), "\n".join(lines).strip()
 

@@ -26,7 +26,10 @@ _LABELS = {
 }
 _UNKNOWN = {"x-sjis": "cp932", "x-gbk": "gb18030", "x-euc-jp": "euc_jp", "windows-949": "cp949"}
 """Names that Python does not know."""
-_NO_CHARSETS = frozenset({"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_escape"})
+_NO_CHARSETS = frozenset(
+    {"utf-7", "idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"}
+)
+"""Text encodings of Python that no page has, by the names that `codecs.lookup` gives them."""
 
 
 def decode(body: bytes, declared: str | None) -> str:

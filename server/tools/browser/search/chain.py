@@ -4,7 +4,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 from server.tools.browser.search.base import (
     SearchError,
@@ -24,8 +25,15 @@ _PAUSE = 30.0
 """A provider that failed so often in a row is left out for so many seconds."""
 
 
+@runtime_checkable
+class _DocumentProvider(Protocol):
+    """A provider of documents that have URLs of their own. document_host: the host in these."""
+
+    document_host: str
+
+
 class SearchChain:
-    """The providers of one server.
+    """The providers of one server, not started. Each host of documents belongs to one of them.
 
     clock: the seconds of a monotonic clock.
     """
@@ -33,6 +41,7 @@ class SearchChain:
     def __init__(
         self, providers: Sequence[SearchProvider], clock: Callable[[], float] = time.monotonic
     ) -> None:
+        _tell_apart(provider for provider in providers if isinstance(provider, _DocumentProvider))
         self._links = [_Link(provider, clock) for provider in providers]
 
     @property
@@ -88,6 +97,20 @@ class SearchChain:
             if found is not None:
                 return found
         return None
+
+
+def _tell_apart(providers: Iterable[_DocumentProvider]) -> None:
+    """Number the hosts that several providers share: `docs`, `docs-2`. The first one keeps it.
+
+    Otherwise a URL of the second one's document would open the first one's of that path.
+    """
+    taken: set[str] = set()
+    for provider in providers:
+        host, number = provider.document_host, 2
+        while provider.document_host in taken:
+            provider.document_host = f"{host}-{number}"
+            number += 1
+        taken.add(provider.document_host)
 
 
 def _distinct(query: SearchQuery, found: Sequence[SearchResult]) -> list[SearchResult]:

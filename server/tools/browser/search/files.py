@@ -1,6 +1,7 @@
 """The search provider `files:FOLDER`: one's own documents, without any network.
 
 The documents have URLs of the scheme `file-search`: the name of the folder as host, and the path.
+`SearchChain` numbers folders of the same name.
 """
 
 import asyncio
@@ -43,6 +44,7 @@ class FilesProvider:
     """Searches a folder of Markdown, HTML, text and PDF files, with those in its subfolders.
 
     options.argument: the folder; without one, this project's own documentation.
+    document_host: the host in the URLs of its documents; to be changed before `start` only.
     """
 
     name = "files"
@@ -52,7 +54,7 @@ class FilesProvider:
         folder = Path(options.argument).expanduser() if options.argument else packaged.docs_folder()
         self._folder = folder.resolve() if folder is not None else None
         name = packaged.LABEL if not options.argument else Path(options.argument).resolve().name
-        self._label = re.sub(r"[^\w.\-]+", "-", name.lower()).strip("-") or "files"
+        self.document_host = re.sub(r"[^\w.\-]+", "-", name.lower()).strip("-") or "files"
         self._cache = options.cache
         self._problem: str | None = None
         # A search does not wait for the index to be written: each has a thread and a connection.
@@ -112,7 +114,8 @@ class FilesProvider:
         if hostname(url) is None:
             return None
         parts = urlsplit(url)
-        if parts.scheme != FILE_SCHEME or parts.netloc != self._label or self._reader is None:
+        is_own = (parts.scheme, parts.netloc) == (FILE_SCHEME, self.document_host)
+        if not is_own or self._reader is None:
             return None
         path = unquote(parts.path).removeprefix("/")
         index = await self._ready()
@@ -122,7 +125,7 @@ class FilesProvider:
         return FetchedPage(self._url(path), TYPES[Path(path).suffix.lower()], None, content)
 
     def _url(self, path: str) -> str:
-        return f"{FILE_SCHEME}://{self._label}/{quote(path)}"
+        return f"{FILE_SCHEME}://{self.document_host}/{quote(path)}"
 
     def _open(self) -> None:
         assert self._folder is not None
@@ -165,6 +168,9 @@ class FilesProvider:
             await self._run(self._writing, lambda: writer.refresh(self._stopped.is_set))
         except (OSError, sqlite3.Error) as error:
             logger.warning("the search index cannot be brought up to date: %s", error)
+        except Exception as error:  # the type alone, as a message may have text of a document
+            kind = type(error).__name__
+            logger.warning("the search index cannot be brought up to date: %s", kind)
         self._refreshed = time.monotonic()
         self._is_complete = True
 

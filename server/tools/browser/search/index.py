@@ -6,6 +6,7 @@ The index follows the folder: files whose time or size changed are read again, a
 their content changed. All methods block; callers use threads.
 """
 
+import asyncio
 import hashlib
 import logging
 import os
@@ -14,16 +15,18 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from server.tools.browser import pdf
-from server.tools.browser.documents import text_page
+from server.tools.browser.documents import text_page, to_page
+from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.lines import without_links
-from server.tools.browser.page import make_page, one_line
-from server.tools.browser.search.sections import sections
-from server.tools.fetch.client import PDF, FetchedPage
+from server.tools.browser.page import Page, make_page, one_line
+from server.tools.browser.search.sections import Section, sections
+from server.tools.fetch.client import HTML_TYPES, PDF, FetchedPage
+from server.tools.fetch.errors import UnsupportedBody
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,8 @@ _MOST_WORDS = 32
 _SNIPPET_WORDS = 40
 _MOST_SUMMARY = 600
 _COMMIT_SECONDS = 0.2
+_STOP_SECONDS = 0.1
+"""How often a conversion in a process is interrupted to ask whether the refresh is to end."""
 _SECTION_BITS = 16
 """A section's row id is the file's, and in so many bits below it its place in the file."""
 _COMMON_TEXT = """
@@ -67,6 +72,18 @@ _SCHEMA = (
     "PRAGMA application_id = 0",
     f"PRAGMA user_version = {_VERSION}",
 )
+# The ranks alone come first: a snippet takes several times as long, and few sections are shown.
+# With min(), SQLite takes the other columns from the row that has the minimum.
+_SEARCH = f"""
+WITH best AS MATERIALIZED (
+    SELECT rowid AS number, min(rank) AS place FROM sections WHERE sections MATCH ?1
+    GROUP BY rowid >> {_SECTION_BITS} ORDER BY place LIMIT ?2
+)
+SELECT path, title, snippet(sections, 2, '', '', ' … ', {_SNIPPET_WORDS})
+FROM best CROSS JOIN sections ON sections.rowid = best.number
+JOIN files ON files.id = best.number >> {_SECTION_BITS}
+WHERE sections MATCH ?1 ORDER BY best.place
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,28 +129,28 @@ class FolderIndex:
             return []
         telling = [word for word in words if word not in _COMMON] or list(words)
         match = " OR ".join(f'"{word}"' for word in telling)
-        rows = self._database.execute(
-            "SELECT path, title, snippet(sections, 2, '', '', ' … ', ?) FROM sections "
-            f"JOIN files ON files.id = sections.rowid >> {_SECTION_BITS} "
-            "WHERE sections MATCH ? ORDER BY rank",
-            (_SNIPPET_WORDS, match),
-        )
-        hits: dict[str, Hit] = {}
-        for path, title, text in rows:
-            if path not in hits:
-                hits[path] = Hit(path, title, one_line(text, _MOST_SUMMARY))
-            if len(hits) == count:
-                break
-        rows.close()
-        return list(hits.values())
+        rows = self._database.execute(_SEARCH, (match, count))
+        return [Hit(path, title, one_line(text, _MOST_SUMMARY)) for path, title, text in rows]
 
     def read(self, path: str) -> bytes | None:
         """The content of an indexed file, None for any other path."""
+        if not _is_encodable(path):
+            return None
         known = self._database.execute("SELECT 1 FROM files WHERE path = ?", (path,)).fetchone()
         return None if known is None else _content(self._folder / path)
 
     def refresh(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
-        """Bring the index up to date. is_stopped: asked between files, whether to end early."""
+        """Bring the index up to date.
+
+        is_stopped: asked between files, and while HTML is converted, whether to end early. Raises
+        sqlite3.Error if the database cannot be written; the connection can be used again then.
+        """
+        # The connection as a context commits, or rolls back what an exception interrupted.
+        with closing(_DocumentReader(is_stopped)) as reader, self._database, suppress(_Stopped):
+            self._follow(reader, is_stopped)
+
+    def _follow(self, reader: "_DocumentReader", is_stopped: Callable[[], bool]) -> None:
+        """Index what changed in the folder. Raises _Stopped."""
         known = {
             path: (number, modified, size, digest)
             for number, path, modified, size, digest in self._database.execute(
@@ -143,23 +160,25 @@ class FolderIndex:
         committed = time.monotonic()
         for path, status in _documents(self._folder):
             if is_stopped():
-                break
+                raise _Stopped
             old = known.pop(path, None)
             if old is not None and old[1:3] == (status.st_mtime_ns, status.st_size):
                 continue
-            self._renew(path, status, old)
+            self._renew(reader, path, status, old)
             if time.monotonic() - committed > _COMMIT_SECONDS:  # others may write, too
                 self._database.commit()
                 committed = time.monotonic()
-        else:
-            for number, *_ in known.values():
-                self._remove(number)
-            if not self.is_complete:
-                self._database.execute(f"PRAGMA application_id = {_COMPLETE}")
-        self._database.commit()
+        for number, *_ in known.values():
+            self._remove(number)
+        if not self.is_complete:
+            self._database.execute(f"PRAGMA application_id = {_COMPLETE}")
 
     def _renew(
-        self, path: str, status: os.stat_result, old: tuple[int, int, int, bytes] | None
+        self,
+        reader: "_DocumentReader",
+        path: str,
+        status: os.stat_result,
+        old: tuple[int, int, int, bytes] | None,
     ) -> None:
         content = _content(self._folder / path)
         if content is None:
@@ -171,9 +190,9 @@ class FolderIndex:
                 "UPDATE files SET modified = ?, size = ?, hash = ? WHERE id = ?", (*times, old[0])
             )
             return
+        document = reader.read(path, content)
         if old is not None:
             self._remove(old[0])
-        title, body = _text(path, content)
         row = self._database.execute(
             "INSERT INTO files (path, modified, size, hash) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (path) DO NOTHING RETURNING id",
@@ -184,8 +203,8 @@ class FolderIndex:
             self._database.executemany(
                 "INSERT INTO sections (rowid, title, heading, body) VALUES (?, ?, ?, ?)",
                 (
-                    (first + place, title, section.heading, section.text)
-                    for place, section in enumerate(sections(body, 1 << _SECTION_BITS))
+                    (first + place, document.title, section.heading, section.text)
+                    for place, section in enumerate(document.sections)
                 ),
             )
 
@@ -199,12 +218,15 @@ class FolderIndex:
 
 
 def _documents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """The documents below the folder. Hidden ones and symbolic links are left out."""
+    """The documents below the folder. Hidden ones and symbolic links are left out.
+
+    Names that are not UTF-8 are, too: the index stores text, and URLs have it.
+    """
     count = 0
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if name.startswith(".") or os.path.splitext(name)[1].lower() not in TYPES:
+        folders[:] = sorted(filter(_is_shown, folders))
+        for name in sorted(filter(_is_shown, names)):
+            if os.path.splitext(name)[1].lower() not in TYPES:
                 continue
             path = os.path.join(place, name)
             with suppress(OSError):
@@ -213,6 +235,19 @@ def _documents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                 if is_document and count < MOST_FILES:
                     count += 1
                     yield os.path.relpath(path, folder).replace(os.sep, "/"), status
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith(".") and _is_encodable(name)
+
+
+def _is_encodable(text: str) -> bool:
+    """Whether the text is without lone surrogates, which stand for bytes that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _content(path: Path) -> bytes | None:
@@ -225,18 +260,67 @@ def _content(path: Path) -> bytes | None:
     return content if len(content) <= MOST_BYTES else None
 
 
-def _text(path: str, content: bytes) -> tuple[str, str]:
-    """The title and the text of a document; the name alone if it cannot be read."""
-    kind = TYPES[Path(path).suffix.lower()]
-    name = Path(path).name
-    if kind == PDF:
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """What is indexed of a document."""
+
+    title: str
+    sections: tuple[Section, ...]
+
+
+class _Stopped(Exception):
+    """The refresh is to end."""
+
+
+class _DocumentReader:
+    """Reads the documents of one refresh. HTML is converted in a process that can be stopped.
+
+    is_stopped: asked meanwhile, whether the refresh is to end.
+    """
+
+    def __init__(self, is_stopped: Callable[[], bool]) -> None:
+        self._is_stopped = is_stopped
+        self._html = HtmlProcesses()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+
+    def read(self, path: str, content: bytes) -> _Document:
+        """The title and the sections; the name alone if the document cannot be read.
+
+        Raises _Stopped.
+        """
         try:
+            page = self._page(path, content)
+            body = without_links(page.text.split("\n", 2)[-1])  # without the URL
+            return _Document(page.title, tuple(sections(body, 1 << _SECTION_BITS)))
+        except _Stopped:
+            raise
+        except (pdf.UnreadablePdf, UnsupportedBody) as error:
+            logger.info("a document is indexed by its name alone: %s", error)
+        except Exception as error:  # one document must not end the indexing of all others
+            logger.warning("a document is indexed by its name alone: %s", type(error).__name__)
+        return _Document(Path(path).name, tuple(sections("", 1)))
+
+    def close(self) -> None:
+        """End the processes."""
+        self._runner.run(self._html.close())
+        self._runner.close()
+
+    def _page(self, path: str, content: bytes) -> Page:
+        kind, name = TYPES[Path(path).suffix.lower()], Path(path).name
+        if kind == PDF:
             found = pdf.extract_blocking(content)
-        except pdf.UnreadablePdf as error:
-            logger.info("a document is not indexed: %s", error)
-            return name, ""
-        page = make_page(name, found.title or name, "\n".join(found.pages))
-    else:
-        page = text_page(FetchedPage(name, kind, None, content))
-    body = page.text.split("\n", 2)[-1]  # without the URL
-    return page.title, without_links(body)
+            return make_page(name, found.title or name, "\n".join(found.pages))
+        fetched = FetchedPage(name, kind, None, content)
+        if kind in HTML_TYPES:
+            return self._runner.run(self._converted(fetched))
+        return text_page(fetched)
+
+    async def _converted(self, fetched: FetchedPage) -> Page:
+        conversion = asyncio.create_task(to_page(fetched, self._html))
+        while not conversion.done() and not self._is_stopped():
+            await asyncio.wait([conversion], timeout=_STOP_SECONDS)
+        if conversion.done():
+            return await conversion
+        conversion.cancel()
+        await asyncio.wait([conversion])
+        raise _Stopped

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 _HEADING = re.compile(r"(#{1,6}) +(.+)")
 _FENCE = "```"
 _MOST_CHARACTERS = 1200
+_MOST_HEADING = 200
+"""Characters of a heading that the sections under it repeat: each of them is stored with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a page. heading: the headings that it is under, outermost first.
 
-    text: its own heading and what follows.
+    Of each heading it has at most 200 characters. text: its own heading in full, and what follows.
     """
 
     heading: str
@@ -42,7 +44,7 @@ def sections(body: str, most: int) -> Iterator[Section]:
         if heading:
             level = len(heading[1])
             headings = {outer: text for outer, text in headings.items() if outer < level}
-            headings[level] = heading[2]
+            headings[level] = heading[2][:_MOST_HEADING]
         lines.append(line)
         size += len(line.strip())
     if size or not count:

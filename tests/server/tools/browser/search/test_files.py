@@ -1,6 +1,7 @@
 """Searching a folder of documents."""
 
 import os
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -8,12 +9,18 @@ from typing import Any
 
 import pytest
 
+from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.search import files as files_module
+from server.tools.browser.search import index as index_module
 from server.tools.browser.search import packaged
 from server.tools.browser.search.base import ProviderOptions, SearchError, SearchQuery
+from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.search.files import FilesProvider
 from server.tools.browser.search.index import FolderIndex
 from tests.server.tools.browser import documents
+
+ENDLESS = "<title>Endless</title>" + "<ul><li>" * 500_000
+"""The parser needs hours for it."""
 
 
 @pytest.fixture
@@ -110,6 +117,7 @@ async def test_documents_are_read_by_their_urls(folder: Path, opened: Open) -> N
         "file-search://my-docs/.hidden.md",
         "file-search://my-docs/image.png",
         "file-search://other/tides.md",
+        "file-search://my-docs/\udce9.md",
         "https://my-docs/tides.md",
         "file:///etc/passwd",
         "file-search://[x",
@@ -172,6 +180,43 @@ async def test_changes_are_found(
     await provider._refreshing
     assert await found(provider, "tides") == []
     assert await found(provider, "brand") == ["file-search://my-docs/new.md"]
+
+
+async def test_a_search_after_a_failed_look_looks_again(
+    folder: Path,
+    opened: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a secret")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderIndex, "refresh", fail)
+        provider = await opened(folder)
+        assert await found(provider, "tides") == []
+    assert "ValueError" in caplog.text
+    assert "secret" not in caplog.text
+    monkeypatch.setattr(files_module, "_FRESH_SECONDS", -1.0)
+    await found(provider, "x")  # starts another look
+    await provider._refreshing
+    assert await found(provider, "tides") == ["file-search://my-docs/tides.md"]
+
+
+async def test_folders_of_the_same_name_have_different_urls(tmp_path: Path) -> None:
+    providers = []
+    for number in range(3):
+        folder = tmp_path / str(number) / "docs"
+        folder.mkdir(parents=True)
+        (folder / "a.md").write_text(f"text {number}")
+        providers.append(FilesProvider(ProviderOptions(str(folder))))
+    chain = SearchChain(providers)
+    await chain.start()
+    urls = [url for provider in providers for url in await found(provider, "text")]
+    assert urls == [f"file-search://{host}/a.md" for host in ("docs", "docs-2", "docs-3")]
+    pages = [await chain.read(url) for url in urls]
+    assert [page and page.body for page in pages] == [b"text 0", b"text 1", b"text 2"]
+    await chain.stop()
 
 
 async def test_an_index_without_a_cache_is_temporary(folder: Path, opened: Open) -> None:
@@ -304,3 +349,122 @@ def test_two_processes_may_share_an_index(folder: Path, tmp_path: Path) -> None:
     assert paths(first, "tides") == paths(second, "tides") == ["tides.md"]
     first.close()
     second.close()
+
+
+def test_names_that_are_not_utf_8_are_left_out(index: FolderIndex, folder: Path) -> None:
+    place = os.fsencode(folder)
+    os.mkdir(os.path.join(place, b"caf\xe9"))
+    for name in (b"caf\xe9.md", b"caf\xe9/a.md", b"z.md"):
+        Path(os.fsdecode(os.path.join(place, name))).write_text("lobster")
+    index.refresh()
+    assert paths(index, "lobster") == ["z.md"]
+    assert index.is_complete
+    index.close()
+
+
+def test_a_charset_without_a_meaning_is_ignored(index: FolderIndex, folder: Path) -> None:
+    (folder / "a.html").write_text('<meta charset="undefined"><title>A</title><p>lobster')
+    index.refresh()
+    assert paths(index, "lobster") == ["a.html"]
+    index.close()
+
+
+@pytest.mark.parametrize("charset", ["unicode_escape", "raw_unicode_escape"])
+def test_escapes_of_python_are_no_charset(index: FolderIndex, folder: Path, charset: str) -> None:
+    (folder / "a.html").write_text(f'<meta charset="{charset}"><title>A</title><p>\\u0078yz')
+    index.refresh()
+    assert paths(index, "xyz") == []
+    assert paths(index, "u0078yz") == ["a.html"]
+    index.close()
+
+
+def test_a_document_that_fails_is_indexed_by_its_name(
+    index: FolderIndex,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(page: object) -> None:
+        raise ValueError("a secret")
+
+    monkeypatch.setattr(index_module, "text_page", fail)
+    index.refresh()
+    assert paths(index, "tides") == ["tides.md"]
+    assert paths(index, "spring") == []
+    assert paths(index, "baltic") == ["sub/kiel.html"]
+    assert "ValueError" in caplog.text
+    assert "secret" not in caplog.text
+    index.close()
+
+
+def test_an_index_can_be_used_after_a_refresh_that_failed(
+    index: FolderIndex, folder: Path, tmp_path: Path
+) -> None:
+    index.refresh()
+    (folder / "tides.md").write_text("ebb and flow")
+    index._database.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON files BEGIN SELECT RAISE(ABORT, 'full'); END"
+    )
+    with pytest.raises(sqlite3.IntegrityError):
+        index.refresh()
+    assert paths(index, "spring") == ["tides.md"]
+    other = FolderIndex(folder, tmp_path / "index.sqlite3")
+    other._database.execute("DROP TRIGGER full")
+    index.refresh()
+    assert paths(index, "ebb") == paths(other, "ebb") == ["tides.md"]
+    other.close()
+    index.close()
+
+
+def test_large_html_is_found_by_its_text(index: FolderIndex, folder: Path) -> None:
+    (folder / "a.html").write_text(f"<title>A</title>{'<p>word' * 2000}<p>lobster")
+    index.refresh()
+    assert [(hit.path, hit.title) for hit in index.search("lobster", 10)] == [("a.html", "A")]
+    index.close()
+
+
+def test_html_that_takes_too_long_is_indexed_by_its_name(
+    index: FolderIndex, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "HtmlProcesses", lambda: HtmlProcesses(0.5))
+    (folder / "lobster.html").write_text(ENDLESS)
+    index.refresh()
+    assert [(h.path, h.title) for h in index.search("lobster", 10)] == [
+        ("lobster.html", "lobster.html")
+    ]
+    assert index.is_complete
+    index.close()
+
+
+def test_a_refresh_can_be_stopped_while_html_is_converted(
+    index: FolderIndex, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "HtmlProcesses", lambda: HtmlProcesses(60.0))
+    (folder / "a.html").write_text("<p>lobster")
+    index.refresh()
+    (folder / "a.html").write_text(ENDLESS)
+    answers = iter([False, False])  # before the file, and when the conversion begins
+    index.refresh(lambda: next(answers, True))
+    assert paths(index, "lobster") == ["a.html"]
+    index.close()
+
+
+def test_a_search_reads_only_the_sections_that_it_shows(index: FolderIndex, folder: Path) -> None:
+    (folder / "a.md").write_text("# Oars\n\noars, oars\n\n# Boats\n\n" + "boats with oars " * 20)
+    index.refresh()
+    # The section that is not the best one cannot be read.
+    index._database.execute("DELETE FROM sections_content WHERE c1 = 'Boats'")
+    assert [(hit.path, hit.summary) for hit in index.search("oars", 10)] == [
+        ("a.md", "# Oars oars, oars")
+    ]
+    index.close()
+
+
+def test_as_many_documents_are_found_as_asked_for(index: FolderIndex, folder: Path) -> None:
+    for number in range(4):
+        (folder / f"{number}.md").write_text(f"# A\n\n{'oar ' * (number + 1)}\n\n# B\n\noar")
+    index.refresh()
+    found = [hit.path for hit in index.search("oar", 10)]
+    assert sorted(found) == ["0.md", "1.md", "2.md", "3.md"]
+    assert [hit.path for hit in index.search("oar", 2)] == found[:2]
+    index.close()

@@ -50,6 +50,15 @@ def test_code_is_not_divided(line: str) -> None:
     assert divided(body) == [("", body)]
 
 
+def test_the_sections_under_a_long_heading_repeat_its_beginning_only() -> None:
+    body = f"# {'a' * 5000}\n## {'b' * 5000}\n## b"
+    assert divided(body) == [
+        ("a" * 200, f"# {'a' * 5000}"),
+        ("a" * 200 + " " + "b" * 200, f"## {'b' * 5000}"),
+        ("a" * 200 + " b", "## b"),
+    ]
+
+
 def test_the_last_section_that_may_be_has_the_rest() -> None:
     assert divided("# A\n# B\n# C", 2) == [("A", "# A"), ("B", "# B\n# C")]
 
