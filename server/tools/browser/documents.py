@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -20,8 +21,15 @@ _SMALL_BYTES = 1 << 16  # about three milliseconds
 _MARKDOWN_LINK = re.compile(
     r"(!?)\[([^\[\]\n]{0,500})\]\(<?([^()\s<>]{1,2000})>?(?:\s+\"[^\"\n]*\")?\)"
 )
-_MARKDOWN_TITLE = re.compile(r"^#{1,2}\s+(.+?)\s*#*$", re.MULTILINE)
+# Its end is stripped afterwards: a pattern would try each of its spaces as the last one.
+_MARKDOWN_TITLE = re.compile(r"^#{1,2}\s+(\S.*)", re.MULTILINE)
 _FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
+_INDENTING = json.JSONEncoder(ensure_ascii=False, indent=2)
+_MOST_GROWTH = 4
+"""JSON is indented where it becomes at most so many times as long, plus `_GROWTH_OF_SMALL`."""
+_GROWTH_OF_SMALL = 4096
+_MOST_INDENTED = 8 << 20
+"""Characters of JSON that is indented."""
 
 
 async def to_page(fetched: FetchedPage, html: HtmlProcesses, *, source: bool = False) -> Page:
@@ -76,7 +84,7 @@ def markdown_page(text: str, url: str) -> Page:
 def title_of_markdown(text: str) -> str:
     """The first heading, "" if there is none."""
     title = _MARKDOWN_TITLE.search(text[:_SMALL_BYTES])
-    return title[1] if title else ""
+    return title[1].rstrip().rstrip("#").rstrip() if title else ""
 
 
 def name_of(url: str) -> str:
@@ -86,11 +94,24 @@ def name_of(url: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """JSON with one value to a line; the text itself where it is no JSON or too deep."""
+    """JSON with one value to a line; the text itself if it is no JSON, or grew too much by that."""
+    # Deep in a page, each value begins with more spaces than the page may have characters.
+    most = min(_MOST_GROWTH * len(text) + _GROWTH_OF_SMALL, _MOST_INDENTED)
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+        return _joined(_INDENTING.iterencode(json.loads(text)), most) or text
     except (ValueError, RecursionError):
         return text
+
+
+def _joined(chunks: Iterable[str], most: int) -> str:
+    """The chunks as one text, "" if it had more than `most` characters."""
+    joined: list[str] = []
+    for chunk in chunks:
+        most -= len(chunk)
+        if most < 0:
+            return ""
+        joined.append(chunk)
+    return "".join(joined)
 
 
 async def _pdf_page(fetched: FetchedPage) -> Page:

@@ -48,9 +48,11 @@ _CELL_END = " | "
 _LAYOUT = "td table, td ul, td ol, td pre, td h1, td h2, td h3, td h4, td blockquote, td form"
 _LAYOUT_TAG = re.compile("<(?:[uo]l|pre|h[1-4]|blockquote|form)[ >]")
 _SIMPLE = re.compile(r"[\w\-+\N{MINUS SIGN}]+")
+_ZERO = r"(?:0+(?:\.0+)?|\.0+)"
 _HIDING_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+\s*(?:;|!|$)"
-    r"|font-size\s*:\s*0*\.?0+(?:px|pt|r?em|%|vw|vh)?\s*(?:;|!|$)"
+    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)"
+    rf"|opacity\s*:\s*{_ZERO}\s*(?:;|!|$)"
+    rf"|font-size\s*:\s*{_ZERO}(?:px|pt|r?em|%|vw|vh)?\s*(?:;|!|$)"
     r"|(?:text-indent|left|top)\s*:\s*-\d{4,}",
     re.IGNORECASE,
 )

@@ -45,11 +45,17 @@ def _quoted_brackets(href: re.Match[str]) -> str:
 
 def parts(html: str) -> Iterator[tuple[str, str]]:
     """Each tag without its `<` and `>`, and the text after it. Comments are left out."""
-    simple = _COMMENT.sub("", html) if "<!--" in html else html
+    simple = _without_comments(html) if "<!--" in html else html
     found = simple.replace("<", ">").split(">")
     if simple.count(">") == len(found) // 2:
         return zip(found[1::2], found[2::2], strict=True)
     return _joined(html.split("<"))  # names with a `<`, before which a comment may seem to begin
+
+
+def _without_comments(html: str) -> str:
+    # Beyond the last end, each `<!--` would be a search up to the end of the text.
+    before, end, after = html.rpartition("-->")
+    return _COMMENT.sub("", before + end) + after
 
 
 def _joined(parts: Iterable[str]) -> Iterator[tuple[str, str]]:

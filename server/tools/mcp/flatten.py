@@ -3,8 +3,8 @@
 Servers write schemas in several dialects, with references, titles and parts that are no schema. A
 server may also send a schema that is expensive to compile, or to check arguments against. The
 result is safe to declare, to compile and to check: references are expanded, and its size is
-limited. Where a part cannot be expressed, the result permits more than the schema does. The server
-checks the arguments itself in any case.
+limited, as is the work to make it. Where a part cannot be expressed, the result permits more than
+the schema does. The server checks the arguments itself in any case.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,10 +15,14 @@ from harmony import pointers
 MAX_NODES = 4096
 """Schemas in the result."""
 
+MAX_TEXT = 1 << 18
+"""Characters of the names, texts and values in the result, where each value costs 8 more."""
+
 MAX_DEPTH = 32
 MAX_VALUES = 4096
 """Values of an enum, or names of properties, in one schema."""
 
+_VALUE = 8  # the cost of a value without text, in characters
 _TYPES = frozenset({"string", "number", "boolean", "integer", "object", "array", "null"})
 _COUNTS = (*("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),)
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -26,7 +30,7 @@ _ANNOTATIONS = frozenset({"description", "default", "examples", "const", "format
 
 
 class TooLarge(ValueError):
-    """The schema has too many parts once its references are expanded."""
+    """The schema has too many parts or too much text once its references are expanded."""
 
 
 def flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,10 +51,12 @@ class _Flattener:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._nodes = 0
+        self._text = 0
 
     def schema(self, value: Any, depth: int, open_refs: frozenset[str]) -> Any:
         """A schema, its references expanded. One within itself becomes `{}`, which permits all."""
         if isinstance(value, bool):
+            self._add_text(_VALUE)
             return value
         self._nodes += 1
         if self._nodes > MAX_NODES:
@@ -60,12 +66,19 @@ class _Flattener:
         if isinstance(reference := value.get("$ref"), str):
             if reference in open_refs:
                 return {}
+            self._add_text(len(reference))  # which takes time to resolve
             open_refs |= {reference}
             target = self.schema(pointers.resolve(reference, self._root), depth + 1, open_refs)
             beside = {key: inner for key, inner in value.items() if key != "$ref"}
             own = self.schema(beside, depth + 1, open_refs)
             return _joined(target, own)
         return self._keywords(value, depth, open_refs)
+
+    def _add_text(self, cost: int) -> None:
+        """Count what a reference copies, or reads, each time that it is expanded."""
+        self._text += cost
+        if self._text > MAX_TEXT:
+            raise TooLarge(f"more than {MAX_TEXT:,} characters")
 
     def _keywords(
         self, value: Mapping[str, Any], depth: int, open_refs: frozenset[str]
@@ -74,14 +87,30 @@ class _Flattener:
             return self.schema(part, depth + 1, open_refs)
 
         flat = {key: part for key, part in value.items() if _is_simple(key, part)}
+        self._add_text(len(value) + _cost(flat))
         flat |= _types(value.get("type"))
         flat |= _object(value, inner)
+        self._add_text(_cost([*flat.get("properties", ()), *flat.get("required", ())]))
         flat |= _array(value, inner)
         for key in ("anyOf", "oneOf", "allOf"):
             parts = value.get(key)
             if isinstance(parts, list) and parts:
                 flat[key] = [inner(part) for part in parts]
         return _without_simple_union(flat)
+
+
+def _cost(value: Any) -> int:
+    """Characters of a JSON value, counted up to just over the limit."""
+    cost, pending = 0, [value]
+    while pending and cost <= MAX_TEXT:
+        part = pending.pop()
+        if isinstance(part, str):
+            cost += len(part)
+        elif isinstance(part, Mapping | list):
+            cost += _VALUE * len(part)
+            pending.extend(part)  # an object's names
+            pending.extend(part.values() if isinstance(part, Mapping) else ())
+    return cost
 
 
 def _is_simple(key: str, part: Any) -> bool:
@@ -102,7 +131,7 @@ def _is_simple(key: str, part: Any) -> bool:
 def _types(value: Any) -> dict[str, Any]:
     if isinstance(value, str) and value in _TYPES:
         return {"type": value}
-    if isinstance(value, list):
+    if isinstance(value, list) and len(value) <= len(_TYPES):
         known = [each for each in value if isinstance(each, str) and each in _TYPES]
         if known and len(known) == len(value):
             return {"type": known[0] if len(known) == 1 else list(dict.fromkeys(known))}
@@ -148,7 +177,7 @@ def _without_simple_union(flat: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(each, str) for each in types):
         return flat
     rest = {key: value for key, value in flat.items() if key != "anyOf"}
-    return {**rest, **_types(types)}
+    return {**rest, **_types(list(dict.fromkeys(types)))}
 
 
 def _joined(target: Any, own: Any) -> Any:

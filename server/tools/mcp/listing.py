@@ -26,6 +26,9 @@ MAX_LISTED = 4096
 
 _CACHE_BYTES = 64 << 20
 _MAX_PAGES = 64
+# A refused schema leaves nothing, but takes as much time as one of so many bytes.
+_REFUSED_BYTES = 1 << 15
+_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 _MAX_NAME = 128
 _MAX_DESCRIPTION = 16_384
 # One level in a schema is at most two of JSON, and orjson writes 254.
@@ -37,7 +40,7 @@ class ListedTool:
     """A tool that a server lists.
 
     item: its entry in an item `mcp_list_tools`. parameters: its flattened schema. size: bytes of
-    the item's JSON.
+    JSON of the item, or of the item with the flattened schema if they are more.
     """
 
     name: str
@@ -146,6 +149,7 @@ def _is_small(tools: list[types.Tool]) -> bool:
 def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
     """The tools that can be declared. Others are left out: their names cannot stand in a header."""
     redactor = server.redactor
+    flattener = _Flattener()
     seen: set[str] = set()
     total = 0
     for tool in tools:
@@ -166,16 +170,34 @@ def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
         assert isinstance(cleaned, dict)
         try:
             size = len(orjson.dumps(cleaned))
-            parameters = flatten(cleaned["input_schema"])
-        except TooLarge:
-            parameters = {"type": "object"}
         except TypeError:  # what JSON cannot write, such as integers of more than 64 bits
             continue
         total += size
         if total > MAX_RESPONSE:
             raise protocol_error(f"The server's tools have more than {MAX_RESPONSE:,} bytes.")
+        parameters = flattener.parameters(cleaned["input_schema"])
+        declared = len(orjson.dumps({**cleaned, "input_schema": parameters}))
         read_only = hints is not None and hints.read_only_hint is True
-        yield ListedTool(name, cleaned, parameters, read_only, size)
+        yield ListedTool(name, cleaned, parameters, read_only, max(size, declared))
+
+
+class _Flattener:
+    """Flattens the schemas of one list, as long as they do not become too large together."""
+
+    def __init__(self) -> None:
+        self._left = MAX_RESPONSE
+
+    def parameters(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The flattened schema; that of any object if it, or all together, became too large."""
+        if self._left <= 0:
+            return _ANY_OBJECT
+        try:
+            flat = flatten(schema)
+        except TooLarge:
+            self._left -= _REFUSED_BYTES
+            return _ANY_OBJECT
+        self._left -= len(orjson.dumps(flat))
+        return flat
 
 
 def _nests(value: Any) -> int:

@@ -1,5 +1,6 @@
 """Replaces secrets in texts that come from a server or that name one."""
 
+import json
 from collections.abc import Iterable
 
 REDACTED = "[redacted]"
@@ -10,14 +11,17 @@ MIN_SECRET = 6
 class Redactor:
     """Replaces the given secrets, longest first, so that no part of a longer one remains.
 
-    A value of an `Authorization` header is a secret both with and without its scheme.
+    A value of an `Authorization` header is a secret both with and without its scheme. Each secret
+    is found in JSON text, too, where quotes and backslashes are escaped.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         parts = {part.strip() for secret in secrets for part in (secret, secret.partition(" ")[2])}
-        self._secrets = sorted(
-            (part for part in parts if len(part) >= MIN_SECRET), key=len, reverse=True
-        )
+        long = {part for part in parts if len(part) >= MIN_SECRET}
+        escaped = {
+            json.dumps(part, ensure_ascii=ascii)[1:-1] for part in long for ascii in (False, True)
+        }
+        self._secrets = sorted(long | escaped, key=len, reverse=True)
 
     def clean(self, text: str) -> str:
         """The text without secrets."""

@@ -1,10 +1,10 @@
 """Turns the result of a call into the text that the client and the model get."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import mcp_types as types
-import orjson
 
 from server.tools.base import ToolResult
 from server.tools.mcp.failures import Failure
@@ -51,7 +51,8 @@ def _texts(result: types.CallToolResult) -> Iterator[str]:
         return
     # Servers repeat structured content as text, for clients that read only text.
     if not any(isinstance(block, types.TextContent) for block in result.content):
-        yield orjson.dumps(result.structured_content).decode()
+        # orjson writes no integers of more than 64 bits.
+        yield json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
 
 
 def _text(block: types.ContentBlock) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from server.tools.browser import pdf
 from server.tools.browser.charset import decode
-from server.tools.browser.documents import to_page
+from server.tools.browser.documents import title_of_markdown, to_page
 from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import Page, page_from_json
 from server.tools.fetch.client import FetchedPage
@@ -43,6 +43,31 @@ async def test_markdown_keeps_its_text_and_numbers_its_links() -> None:
     assert page.links == ("https://site.example/dir/other.md", "https://b.example/x")
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# a", "a"),
+        ("text\n## a  b", "a  b"),
+        ("### a\n# b", "b"),
+        ("# a ##", "a"),
+        ("# a #\t ", "a"),
+        ("# a # b #", "a # b"),
+        ("# #1 of 2", "#1 of 2"),
+        ("#a\n# ", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_heading_is_the_title(text: str, title: str) -> None:
+    assert title_of_markdown(text) == title
+
+
+@pytest.mark.parametrize("end", ["x", "#x", "# x"])
+def test_a_heading_of_spaces_and_hashes_is_read_in_linear_time(end: str) -> None:
+    filling = end[0].replace("x", " ") * 65_000
+
+    assert title_of_markdown(f"# a{filling}{end}") == f"a{filling}{end}"
+
+
 async def test_links_between_local_documents_lead_to_documents() -> None:
     page = await page_of(
         "[a](../b.md#c) [w](https://w.example)", "text/markdown", "file-search://docs/x/a.md"
@@ -54,6 +79,25 @@ async def test_links_between_local_documents_lead_to_documents() -> None:
 async def test_json_is_indented() -> None:
     page = await page_of('{"a": [1, "é【"]}', "application/json")
     assert text_of(page) == '{\n  "a": [\n    1,\n    "é〖"\n  ]\n}'
+
+
+async def test_small_json_is_indented_though_it_is_nested() -> None:
+    page = await page_of("[" * 20 + "]" * 20, "application/json")
+
+    assert text_of(page).split("\n")[-2:] == ["  ]", "]"]
+
+
+@pytest.mark.parametrize("text", ['{"key":1},', "[1,2],"])
+async def test_flat_json_is_indented_however_long_it_is(text: str) -> None:
+    page = await page_of(f"[{text * 10_000}0]", "application/json")
+
+    assert text_of(page).endswith(",\n  0\n]")
+
+
+async def test_json_that_indenting_would_blow_up_is_shown_as_it_is() -> None:
+    body = "[" * 900 + "1," * 5000 + "1" + "]" * 900
+
+    assert text_of(await page_of(body, "application/json")) == body
 
 
 @pytest.mark.parametrize("body", ["{broken", "[" * 100_000])
@@ -151,6 +195,12 @@ def test_a_page_survives_json() -> None:
 )
 def test_charsets(body: bytes, declared: str | None, text: str) -> None:
     assert decode(body, declared) == text
+
+
+def test_a_hostile_meta_element_is_read_in_linear_time() -> None:
+    body = b"<meta" * 270 + b" charset=" + b" " * 2700 + b">"
+
+    assert decode(body, None) == body.decode()
 
 
 def test_a_charset_is_detected() -> None:

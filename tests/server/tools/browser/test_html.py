@@ -213,6 +213,11 @@ def test_other_styles_are_shown(style: str) -> None:
     assert body_of(f'<p style="{style}">seen</p>') == "seen"
 
 
+@pytest.mark.parametrize("style", ["opacity:0{}x", "font-size:0{}x", "font-size:0{}px x"])
+def test_a_style_of_many_zeros_is_read_in_linear_time(style: str) -> None:
+    assert body_of(f'<p style="{style.format("0" * 1_000_000)}">x</p>') == "x"
+
+
 @pytest.mark.parametrize("bracket", ["【", "&#12304;", "&#x3010;"])
 def test_a_page_cannot_write_markers(bracket: str) -> None:
     html = (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.tools.mcp.arguments import InvalidArguments, read_arguments
-from server.tools.mcp.flatten import MAX_NODES, TooLarge, flatten
+from server.tools.mcp.flatten import MAX_NODES, MAX_TEXT, TooLarge, flatten
 
 DEFS = {"$defs": {"p": {"type": "object", "title": "P", "properties": {"c": {"type": "string"}}}}}
 CITY = {"type": "object", "properties": {"c": {"type": "string"}}}
@@ -28,6 +28,14 @@ SAME = {
     "an optional value": (
         {"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
         {"type": "object", "properties": {"a": {"type": ["string", "null"]}}},
+    ),
+    "an optional value that is repeated": (
+        {"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}] * 8}}},
+        {"type": "object", "properties": {"a": {"type": ["string", "null"]}}},
+    ),
+    "more types than there are": (
+        {"properties": {"a": {"type": ["string"] * 8}}},
+        {"type": "object", "properties": {"a": {}}},
     ),
     "a choice": (
         {"properties": {"a": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "null"}]}}},
@@ -100,6 +108,46 @@ def test_a_schema_of_too_many_parts_is_refused() -> None:
 def test_a_schema_of_too_many_properties_is_refused() -> None:
     with pytest.raises(TooLarge, match="properties"):
         flatten({"properties": {f"p{n}": True for n in range(5000)}})
+
+
+REPEATED: dict[str, dict[str, Any]] = {
+    "a description": {"description": "x" * 1000},
+    "a pattern": {"pattern": "x" * 1000},
+    "a default": {"default": {"x" * 500: ["x" * 500]}},
+    "a constant": {"const": "x" * 1000},
+    "examples": {"examples": [[["x" * 1000]]]},
+    "texts of an enum": {"enum": ["x" * 500, "y" * 500]},
+    "numbers of an enum": {"enum": [1] * 1000},
+    "required names": {"required": ["x" * 1000]},
+    "names of properties": {"properties": {"x" * 1000: True}},
+    "schemas that are no objects": {"anyOf": [True] * 1000},
+    "unknown keywords": {f"x{n}": 1 for n in range(1000)},
+    "a long reference": {"$ref": "#/$defs/" + "x" * 1000},
+}
+
+
+def referring(target: dict[str, Any], times: int) -> dict[str, Any]:
+    references = {f"p{n}": {"$ref": "#/$defs/a"} for n in range(times)}
+    return {"properties": references, "$defs": {"a": target}}
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_what_references_repeat_too_often_is_refused(case: str) -> None:
+    with pytest.raises(TooLarge, match=f"{MAX_TEXT:,} characters"):
+        flatten(referring(REPEATED[case], 300))
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_what_references_repeat_a_few_times_is_kept(case: str) -> None:
+    flat = flatten(referring(REPEATED[case], 20))
+
+    assert len(flat["properties"]) == 20
+
+
+def test_a_text_that_is_not_declared_does_not_count() -> None:
+    flat = flatten(referring({"title": "x" * MAX_TEXT, "enum": ["x" * MAX_TEXT] * 5000}, 2))
+
+    assert flat["properties"] == {"p0": {}, "p1": {}}
 
 
 WORDS = (

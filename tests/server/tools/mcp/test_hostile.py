@@ -128,6 +128,7 @@ LISTS = {
     "/too-many": "4,096 tools",
     "/many": "128 tools",
     "/big": "more than it may",
+    "/expanding": "1,048,576 bytes",
     "/deeper": "not valid",
     "/no-schema": "not valid",
     "/not-tools": "not valid",
@@ -171,13 +172,28 @@ async def test_names_that_no_header_can_have_are_left_out(
     assert [each["name"] for each in session.declaration.opening[0]["tools"]] == ["add"]
 
 
-async def test_a_schema_bomb_permits_any_object(hostile: Hostile, make_tool: MakeTool) -> None:
-    tool = await make_tool(hostile("/bomb"))
+@pytest.mark.parametrize("path", ["/bomb", "/text-bomb"])
+async def test_a_schema_bomb_permits_any_object(
+    path: str, hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile(path))
 
     session = await tool.open(ENTRY, context())
 
     assert session.declaration.calls[0].body == AnyObject()
     assert session.declaration.functions[0].parameters == {"type": "object"}
+
+
+async def test_schemas_that_become_too_large_together_permit_any_object(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/all-expanding"))
+
+    session = await tool.open({**ENTRY, "allowed_tools": ["t0", "t39"]}, context())
+
+    first, last = session.declaration.functions
+    assert len(first.parameters["properties"]) == 1000
+    assert last.parameters == {"type": "object"}
 
 
 async def test_a_schema_nested_too_deep_is_left_out(hostile: Hostile, make_tool: MakeTool) -> None:

@@ -30,6 +30,13 @@ def deep(levels: int) -> dict[str, Any]:
     return schema
 
 
+def repeating(text: int, times: int) -> dict[str, Any]:
+    """A schema that has a text of so many characters once, and refers to it."""
+    references = {f"p{n}": {"$ref": "#/$defs/a"} for n in range(times)}
+    texts = {"a": {"type": "string", "description": "x" * text}}
+    return {"type": "object", "properties": references, "$defs": texts}
+
+
 def named(*names: str) -> dict[str, Any]:
     return {"tools": [{**TOOL, "name": name} for name in names]}
 
@@ -38,6 +45,12 @@ def shaped(schema: Any) -> dict[str, Any]:
     return {"tools": [{**TOOL, "inputSchema": schema}, {**TOOL, "name": "plain"}]}
 
 
+def expanding(count: int) -> dict[str, Any]:
+    """Tools whose schemas have 30 kB each, and 200 kB with references expanded."""
+    return {"tools": [{**EXPANDING, "name": f"t{n}"} for n in range(count)]}
+
+
+EXPANDING = {**TOOL, "inputSchema": repeating(160, 1000)}
 ODD = {"type": ["x"], "properties": 7, "required": "all", "enum": [], "items": 3}
 SLOW = {"type": "string", "pattern": "^(a+)+$"}
 BAD_NAMES = ("a\nb", "<|call|> x", "", "a b", "n" * 129, "zero\u200bwidth", "é", "add", "add")
@@ -46,6 +59,9 @@ LISTS: dict[str, Any] = {
     "/names": named(*BAD_NAMES),
     "/inject": {"tools": [{**TOOL, "description": INJECTED}]},
     "/bomb": shaped(bomb()),
+    "/text-bomb": shaped(repeating(100_000, 1300)),
+    "/expanding": expanding(8),
+    "/all-expanding": expanding(40),
     "/deep": shaped(deep(60)),
     "/deeper": shaped(deep(150)),
     "/odd": shaped({"type": "object", "properties": {"a": ODD}}),
