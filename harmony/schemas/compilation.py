@@ -96,6 +96,9 @@ def _is_plain(place: Place) -> bool:
     kind = schema["type"]
     if not isinstance(kind, str) or kind not in TYPES or (kind == "array") != ("items" in schema):
         return False
+    # `places` leaves out the schemas true and false, and false may permit no value at all.
+    if isinstance(schema.get("items"), bool):
+        return False
     if not {"properties", "required", "additionalProperties"}.isdisjoint(schema):
         if kind != "object" or schema.get("additionalProperties", False) is not False:
             return False
@@ -103,6 +106,8 @@ def _is_plain(place: Place) -> bool:
         if not isinstance(required, list) or not isinstance(properties, Mapping):
             return False
         if not set(map(str, required)) <= properties.keys():
+            return False
+        if any(isinstance(inner, bool) for inner in properties.values()):
             return False
     return _plain_texts(schema, kind)
 

@@ -236,7 +236,8 @@ class TurnReader:
         if event.header.channel is Channel.ANALYSIS and event.header.recipient is None:
             self._reasoning += event.body_tokens
         self.header = None
-        if self._withheld and event.end not in (None, *STOP_TOKENS) and not event.content:
+        is_withheld = bool(self._withheld) and event.index == 0
+        if is_withheld and event.end not in (None, *STOP_TOKENS) and not event.content:
             self._withheld = []
             return []
         events = self._message.send(self._message.flush(), self._logprobs)

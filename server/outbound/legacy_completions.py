@@ -3,6 +3,7 @@
 Source: https://platform.openai.com/docs/api-reference/completions/object
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,8 +113,9 @@ def select_best(
 
 
 def _mean_logprob(choice: dict[str, Any]) -> float:
+    """That of the text's tokens. A choice without text has none, and is the least likely."""
     values = (choice["logprobs"] or {}).get("token_logprobs", ())
-    return sum(values) / len(values) if values else 0.0
+    return sum(values) / len(values) if values else -math.inf
 
 
 def _logprob_lists(logprobs: Sequence[TokenLogprobs], offset: int) -> dict[str, Any]:

@@ -30,6 +30,9 @@ def test_small_and_simple_schemas_are_plain(schema: dict[str, Any]) -> None:
 
 
 NOT_PLAIN = {
+    "a property that nothing can be": {"type": "object", "properties": {"a": False}},
+    "a property that anything can be": {"type": "object", "properties": {"a": True}},
+    "items that nothing can be": {"type": "array", "items": False},
     "an untyped value": closed(a={}),
     "several types": closed(a={"type": ["string", "null"]}),
     "an unknown type": closed(a={"type": "text"}),

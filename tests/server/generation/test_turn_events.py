@@ -340,3 +340,11 @@ def test_an_empty_answer_that_the_prompt_begins_is_shown_where_it_is_all(size: i
     started, ended, _ = read_opened("<|return|>", size)
     assert isinstance(started, MessageStarted)
     assert isinstance(ended, MessageClosed)
+
+
+@pytest.mark.parametrize("size", [1, 99])
+def test_an_empty_message_after_an_answer_that_the_prompt_begins_hides_nothing(size: int) -> None:
+    more = "<|end|><|start|>assistant" + ANSWER
+    events = read_opened(f"Hello{more}{more}Bye<|return|>", size)
+    assert [event.index for event in events if isinstance(event, MessageStarted)] == [0, 1, 2]
+    assert [each.message.content for each in closed(events)] == ["Hello", "", "Bye"]
