@@ -26,7 +26,7 @@ ENV EXTRAS="[vllm,python-tools,mcp]" PINS=/pins.txt HF_HOME=/cache/huggingface
 FROM ${DEVICE}
 RUN useradd --create-home --uid 10001 server \
     && install --directory --owner=server --group=server /cache \
-    && install --directory --owner=server --group=server --mode=700 /data
+    && install --directory --owner=server --group=server --mode=700 /data /files
 WORKDIR /src
 # Dependencies first: a change to the sources alone does not install them again.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
@@ -43,7 +43,8 @@ RUN if [ -n "${KERNELS_CACHE}" ]; then \
     python3 -m adapters.local.kernels && chown --recursive server:server "${KERNELS_CACHE}"; fi
 
 # /cache has checkpoints, compiled kernels and all that libraries write below the home folder. /data has
-# what clients store, and the key that seals reasoning.
+# what clients store, and the key that seals reasoning. /files is where gateways may share a volume; it is
+# not declared as one, because other servers keep files in /data.
 # The address is every one: without a key (or GPT_OSS_ALLOW_ANONYMOUS=true) the server does not start.
 ENV GPT_OSS_HOST=0.0.0.0 GPT_OSS_PORT=8000 HOME=/cache XDG_CACHE_HOME=/cache XDG_DATA_HOME=/data \
     TRITON_HOME=/cache FLASHINFER_WORKSPACE_BASE=/cache VLLM_CACHE_ROOT=/cache/vllm \

@@ -394,6 +394,28 @@ def test_a_gateway_takes_all_connections_from_the_balancers_address() -> None:
             assert service["environment"]["GPT_OSS_MAX_CONNECTIONS_PER_ADDRESS"] == default
 
 
+def test_gateways_share_the_content_of_files_and_nothing_else() -> None:
+    for name in ("gateway-1", "gateway-2"):
+        gateway = COMPOSE["services"][name]
+        assert gateway["environment"]["GPT_OSS_FILES"] == "/files"
+        assert gateway["volumes"] == ["files:/files"]
+
+
+def test_every_named_volume_is_declared() -> None:
+    mounts = [mount for _, service in SERVICES for mount in service.get("volumes", [])]
+    assert {mount.partition(":")[0] for mount in mounts} == set(COMPOSE["volumes"])
+
+
+def test_the_server_owns_each_folder_of_its_image_that_a_volume_is_mounted_at() -> None:
+    """A new volume takes the owner of the folder; one that the image lacks is root's."""
+    made = re.findall(r"install --directory --owner=server --group=server (.+)", DOCKERFILE)
+    owned = {word for words in made for word in words.split()}
+    for _, service in SERVICES:
+        if str(service["image"]).startswith("gpt-oss-server"):
+            mounts = {mount.partition(":")[2] for mount in service.get("volumes", [])}
+            assert mounts <= owned
+
+
 def test_the_image_writes_to_its_volumes_alone() -> None:
     folders = re.findall(r"\b\w*(?:HOME|ROOT|BASE|CACHE_(?:PATH|DIR))=(/\w+)", DOCKERFILE)
     volumes = re.search(r"^VOLUME (.+)$", DOCKERFILE, re.MULTILINE)

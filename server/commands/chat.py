@@ -6,6 +6,7 @@ results.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,9 @@ HELP = "Type a message; /new starts over, /quit (or Ctrl-D) ends. Ctrl-C stops a
 DIM = Style(dim=True)
 CALL = Style(color="cyan")
 FAILED = Style(color="red")
+
+# Terminals obey these characters: text of the model could set the title or clear the screen.
+_CONTROL = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +180,23 @@ class Chat:
 
     def _write(self, text: str, style: Style | None = None) -> None:
         self._console.print(
-            text, style=style, end="", markup=False, highlight=False, soft_wrap=True
+            plain(text),
+            style=style,
+            end="",
+            markup=False,
+            emoji=False,
+            highlight=False,
+            soft_wrap=True,
         )
 
     def _result_of(self, call: Call) -> dict[str, Any]:
-        result = self._ask(f"{call.name} returns: ")
+        result = self._ask(f"{plain(call.name)} returns: ")
         return {"role": "tool", "tool_call_id": call.id, "content": result}
+
+
+def plain(text: str) -> str:
+    """`text`, or a piece of one, without control characters other than line breaks and tabs."""
+    return _CONTROL.sub("", text)
 
 
 def _read_tools(file: Path | None) -> list[dict[str, Any]]:

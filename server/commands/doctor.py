@@ -6,6 +6,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from adapters.devices import Device, Torch, find_devices
+from adapters.errors import BackendFailed, UnknownBackend
+from adapters.registry import REMOTE, names
+from adapters.scripted import read_script
+from demo.checkpoint import default_cache_dir, version
+from demo.package import SHA256
+from harmony.tokenizer import encode_with_control
 from server.commands.doctor_check import Check, Plan, Status, plan
 from server.commands.doctor_gpu import (
     ask_driver,
@@ -54,18 +60,39 @@ def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Ite
     """The checks, in the order in which they are read. find: asks torch for its devices."""
     serving = plan(settings, installed_packages()["vllm"])
     yield check_system()
+    yield _backend_check(settings)
     torch = find()
     yield from _gpu_checks(settings, serving, torch)
     yield check_compiler(serving)
     yield check_headers(serving)
     on_gpu = serving.wants_gpu and any(device.error is None for device in torch.devices)
     yield check_memory(serving, available_memory(), on_gpu=on_gpu)
-    yield _cache_check(settings, serving)
+    yield from _cache_checks(settings, serving)
     yield check_hub(settings)
     yield from check_engines(settings)
     yield check_port(settings)
     yield check_store(settings, default_file())
     yield from check_sandbox()
+
+
+def _backend_check(settings: Settings) -> Check:
+    """Whether there is a backend of this name, with the URL or the script that it needs."""
+    name, known = settings.backend, names()
+    if name not in known:
+        fact = str(UnknownBackend(name, known))
+        return Check("backend", "failed", fact, "correct --backend, or install its plug-in")
+    if name in REMOTE and not settings.backend_url:
+        return Check("backend", "failed", f"{name} has no engine", "name one with --backend-url")
+    return Check("backend", "ok", name) if settings.script is None else _script_check(settings)
+
+
+def _script_check(settings: Settings) -> Check:
+    path = Path(settings.script or "")
+    try:
+        count = sum(1 for _ in read_script(path, encode_with_control))
+    except BackendFailed as error:
+        return Check("backend", "failed", str(error), "correct the file, or --script")
+    return Check("backend", "ok", f"{settings.backend}: {count} completions in {path}")
 
 
 def _gpu_checks(settings: Settings, serving: Plan, torch: Torch) -> Iterator[Check]:
@@ -98,10 +125,20 @@ def _chosen(settings: Settings, torch: Torch) -> Sequence[Device]:
     return [device for device in torch.devices if device.index == number]
 
 
-def _cache_check(settings: Settings, serving: Plan) -> Check:
-    missing = is_on_hub(settings) and not is_cached(settings.model or "")
-    needed = (serving.weights or 0) if missing else 0
-    return check_disk("disk", Path(hub_cache()), needed, "set HF_HOME to a folder on another disk")
+def _cache_checks(settings: Settings, serving: Plan) -> Iterator[Check]:
+    """The folder that a start would write a checkpoint to; none where it would write none."""
+    if settings.is_demo:
+        yield _demo_check()
+    elif is_on_hub(settings) and not is_cached(settings.model or ""):
+        advice = "set HF_HOME to a folder on another disk"
+        yield check_disk("disk", hub_cache(), serving.weights or 0, advice)
+
+
+def _demo_check() -> Check:
+    folder = default_cache_dir() / f"demo-{version(SHA256)}"
+    if folder.is_dir():
+        return Check("disk", "ok", f"{folder} is there")
+    return check_disk("disk", folder, 0, "set XDG_CACHE_HOME to a folder that can be written")
 
 
 def worst(checks: Sequence[Check]) -> Status:

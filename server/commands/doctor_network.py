@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from server.commands.doctor_check import Check
+from server.commands.doctor_machine import check_disk
 from server.settings import MEMORY, Settings
 
 SECONDS = 5.0
@@ -48,6 +49,9 @@ def check_kernels() -> Check:
         fact = f"offline by HF_HUB_OFFLINE, and {_MXFP4} is not in {cache}"
         advice = "unset HF_HUB_OFFLINE once, and run python -m adapters.local.kernels"
         return Check("compiled kernels", "failed", fact, advice)
+    disk = check_disk("compiled kernels", cache, 0, "set KERNELS_CACHE to another folder")
+    if disk.status == "failed":
+        return disk
     return Check("compiled kernels", "ok", f"{_MXFP4} will be downloaded to {cache}")
 
 
@@ -139,7 +143,12 @@ def check_store(settings: Settings, default: Path) -> Check:
     url = parse_url(settings.store) if settings.store else None
     if url is not None and url.get_backend_name() != "sqlite":
         return _check_server(url.host or "localhost", url.port or 5432)
-    return _check_file(default if url is None else Path(url.database or ""))
+    if url is None:
+        return _check_file(default, next(path for path in default.parents if path.exists()))
+    file = Path(url.database or "")
+    if "uri" in url.query:
+        return Check("store", "ok", f"{file} is left to SQLite")
+    return _check_file(file, file.parent)
 
 
 def _check_server(host: str, port: int) -> Check:
@@ -151,8 +160,11 @@ def _check_server(host: str, port: int) -> Check:
         return Check("store", "failed", f"{host}:{port}: {error.strerror or error}", advice)
 
 
-def _check_file(file: Path) -> Check:
-    folder = next(path for path in (file.parent, *file.parents) if path.exists())
+def _check_file(file: Path, folder: Path) -> Check:
+    """folder: the one that has to be there, and in which `serve` makes what is missing."""
+    if not folder.is_dir():
+        advice = "make the folder, or name another file with --store"
+        return Check("store", "failed", f"there is no folder {folder}", advice)
     if not os.access(folder, os.W_OK):
         advice = "give this user the folder, or name another file with --store"
         return Check("store", "failed", f"{folder} cannot be written", advice)

@@ -69,12 +69,12 @@ def _chat(**options: Any) -> None:
     from openai import OpenAIError
     from rich.console import Console
 
-    from server.commands.chat import Chat, ChatOptions
+    from server.commands.chat import Chat, ChatOptions, plain
 
     try:
         Chat(ChatOptions(**options), Console()).run()
     except (OpenAIError, ValueError, OSError) as error:
-        raise CommandFailed(str(error)) from error
+        raise CommandFailed(plain(str(error))) from error
 
 
 def _playground(**options: Any) -> None:

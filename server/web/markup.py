@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, paragraph
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from pygments import highlight
@@ -80,24 +80,45 @@ def _inline_math(state: StateInline, silent: bool) -> bool:
 
 
 def _block_math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    first = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]].rstrip()
-    closing = {"\\[": "\\]", "$$": "$$"}.get(first[:2])
-    if closing is None:
+    opening = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]].rstrip()
+    closing = {"\\[": "\\]", "$$": "$$"}.get(opening[:2])
+    if closing is None or (lines := _formula(state, start, end, opening[2:], closing)) is None:
         return False
-    lines = [first[2:]]
-    line = start
-    while not lines[-1].endswith(closing):
-        line += 1
-        if line >= end:
-            return False
-        lines.append(state.src[state.bMarks[line] : state.eMarks[line]].rstrip())
+    content, _, after = "\n".join(lines).partition(closing)
+    if after and len(lines) == 1:
+        return False  # a paragraph that begins with a formula
     if silent:
         return True
+    last = start + len(lines) - 1
+    if after:
+        _formula_in_paragraph(state, last, [opening, *lines[1:-1]])
+        return True
     token = state.push("math_block", "math", 0)
-    token.content = "\n".join(lines).removesuffix(closing).strip()
-    token.map = [start, line + 1]
-    state.line = line + 1
+    token.content = content.strip()
+    token.map = [start, last + 1]
+    state.line = last + 1
     return True
+
+
+def _formula(state: StateBlock, start: int, end: int, first: str, closing: str) -> list[str] | None:
+    """The lines from `first` to the one that has `closing`; None where none has it."""
+    lines = [first]
+    while closing not in lines[-1]:
+        line = start + len(lines)
+        if line >= end:
+            return None
+        lines.append(state.src[state.bMarks[line] : state.eMarks[line]].rstrip())
+    return lines
+
+
+def _formula_in_paragraph(state: StateBlock, last: int, lines: Sequence[str]) -> None:
+    """Add a paragraph of `lines` and of what follows from the line `last` on.
+
+    Markdown alone would read lines of the formula as items of lists, or end it at a blank one.
+    """
+    paragraph(state, last, state.lineMax, False)
+    _, inline, _ = state.tokens[-3:]
+    inline.content = "\n".join([*lines, inline.content])
 
 
 def _show_inline(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:

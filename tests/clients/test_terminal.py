@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ CALL = (
 )
 SUNNY = "<|channel|>final<|message|>It is sunny.<|return|>"
 QUERY = "<|channel|>commentary to=functions.sql<|message|>select 'red'\nfrom cars<|call|>"
+NASTY = HELLO.replace("greet", "\x1b[2Jgreet").replace("Hello", "a\x1b]0;b\x07\r\x7f\x9b\tc\n")
 SCRIPT = [
     {"prompt_contains": "3 red cars", "completion": SUNNY.replace("It is sunny", "Three")},
     {"prompt_contains": "How many", "completion": QUERY},
@@ -26,6 +28,12 @@ SCRIPT = [
     {"prompt_contains": "Oslo", "completion": CALL},
     {"prompt_contains": "speak Norwegian", "completion": HELLO.replace("Hello", "Hei")},
     {"prompt_contains": "hi there", "completion": HELLO},
+    {
+        "prompt_contains": "reverse it",
+        "completion": HELLO.replace("Hello", "print(a[:x:]) :smile:"),
+        "tokens_per_chunk": 100,
+    },
+    {"prompt_contains": "be nasty", "completion": NASTY},
 ]
 TOOLS = [
     {
@@ -77,6 +85,22 @@ def test_reasoning_is_dimmed(base_url: str) -> None:
     console = Console(file=shown, force_terminal=True, color_system="standard", width=200)
     Chat(ChatOptions(base_url=base_url), console, typing("hi there")[0]).run()
     assert "\x1b[2mThey\x1b[0m" in shown.getvalue()
+
+
+def test_words_between_colons_stay_as_they_are(base_url: str) -> None:
+    shown, _ = talk(base_url, "reverse it")
+    assert "print(a[:x:]) :smile:" in shown
+
+
+def test_control_characters_of_the_model_do_not_reach_the_terminal(base_url: str) -> None:
+    shown, _ = talk(base_url, "be nasty")
+    assert "They [2Jgreet me.\na]0;b" in shown
+    assert not set("\x1b\x07\r\x7f\x9b") & set(shown)
+
+
+def test_line_breaks_and_tabs_of_the_model_are_shown(base_url: str) -> None:
+    shown, _ = talk(base_url, "be nasty")
+    assert re.search(r"a\]0;b\s+c\n", shown)
 
 
 def test_a_call_is_shown_and_its_result_is_typed(base_url: str, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ export class Splitter {
     if (this.fence) {
       const closes = found && found[1].startsWith(this.fence) && !line.replace(found[0], "").trim();
       const isEnd = this.fence === "\\]" || this.fence === "$$";
-      if (closes || (isEnd && formula.endsWith(this.fence))) this.fence = "";
+      if (closes || (isEnd && formula.includes(this.fence))) this.fence = "";
     } else if (found) {
       this.fence = found[1];
     } else if (formula === "\\[" || formula === "$$") {

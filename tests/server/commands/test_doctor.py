@@ -1,12 +1,14 @@
 """`gpt-oss-server doctor` as a whole: its order, its two forms and its exit status."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapters.devices import Device, Torch
+from demo import checkpoint
 from server.commands import doctor as module
 from server.commands.doctor import examine, report, worst
 from server.commands.doctor_check import Check, plan
@@ -25,6 +27,7 @@ A40 = Device(1, "NVIDIA A40", (8, 6), 45_000_000_000, 44_000_000_000)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing here depends on this machine's driver, packages, hub or folders."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(module, "ask_driver", lambda: (0, "NVIDIA H200, 580.1, 140 GB, 1 GB"))
@@ -144,6 +147,91 @@ def test_weights_for_other_programs_are_not_counted(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"w" * 1000)
     assert plan(Settings(model=str(tmp_path))).weights == 3000
+
+
+def forbid_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+
+def test_a_cache_is_needed_for_a_model_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_writing(monkeypatch)
+    assert named(Torch("2.13"), model="org/model")["disk"].status == "failed"
+
+
+def test_no_cache_is_needed_for_a_model_that_is_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "hf/hub/models--org--model/snapshots/1"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").touch()
+    forbid_writing(monkeypatch)
+    assert "disk" not in named(Torch("2.13"), model="org/model")
+
+
+def test_no_cache_is_needed_for_a_model_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    forbid_writing(monkeypatch)
+    assert "disk" not in named(Torch("2.13"), model=str(tmp_path))
+
+
+def test_no_cache_is_needed_for_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "script.jsonl"
+    script.touch()
+    forbid_writing(monkeypatch)
+    assert "disk" not in named(Torch("2.13"), backend="scripted", script=str(script))
+
+
+def test_no_cache_is_needed_for_an_engine_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_writing(monkeypatch)
+    options = {"backend": "vllm-http", "backend_url": ("http://127.0.0.1:9",), "model": "org/model"}
+    assert "disk" not in named(Torch("2.13"), **options)
+
+
+def test_a_cache_is_needed_until_the_demo_is_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    forbid_writing(monkeypatch)
+    assert named(Torch("2.13"))["disk"].status == "failed"
+    monkeypatch.setattr(checkpoint, "_write_trained", lambda *_: None)
+    checkpoint.ensure()
+    assert named(Torch("2.13"))["disk"].status == "ok"
+
+
+def backend(**options: Any) -> Check:
+    return named(Torch("2.13"), **options)["backend"]
+
+
+def test_a_known_backend() -> None:
+    assert backend() == Check("backend", "ok", "transformers")
+
+
+def test_an_unknown_backend_fails_and_the_known_ones_are_named() -> None:
+    check = backend(backend="nosuch")
+    assert check.status == "failed"
+    assert "'nosuch'" in check.fact
+    assert "vllm-http" in check.fact
+
+
+def test_a_remote_backend_needs_an_engine() -> None:
+    assert backend(backend="sglang").status == "failed"
+    assert backend(backend="sglang", backend_url=("http://127.0.0.1:9",)).status == "ok"
+
+
+def test_a_script_that_can_be_read(tmp_path: Path) -> None:
+    script = tmp_path / "script.jsonl"
+    script.write_text('{"completion": "a"}\n\n{"completion": "b"}\n')
+    check = backend(backend="scripted", script=str(script))
+    assert (check.status, check.fact) == ("ok", f"scripted: 2 completions in {script}")
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"prompt_contains": "a"}'])
+def test_a_script_that_cannot_be_read(content: str | None, tmp_path: Path) -> None:
+    script = tmp_path / "script.jsonl"
+    if content is not None:
+        script.write_text(content)
+    check = backend(backend="scripted", script=str(script))
+    assert (check.status, str(script) in check.fact) == ("failed", True)
 
 
 def test_kernels_are_looked_for_where_a_gpu_needs_them() -> None:

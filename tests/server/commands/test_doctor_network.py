@@ -125,6 +125,16 @@ def test_kernels_of_packed_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert check_kernels() == Check("compiled kernels", "ok", f"{MXFP4} is in {tmp_path}")
 
 
+def test_kernels_need_a_cache_that_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KERNELS_CACHE", str(tmp_path))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
+    monkeypatch.setattr(doctor_network.os, "access", lambda *_: False)
+    assert check_kernels().status == "failed"
+
+
 def test_no_hub_is_needed_for_what_is_here(hub: Answering, tmp_path: Path) -> None:
     remote: Any = {"backend": "sglang", "backend_url": ("http://a",), "model": MODEL}
     for settings in (Settings(), Settings(model=str(tmp_path)), Settings(**remote)):
@@ -172,6 +182,24 @@ def test_a_file_that_will_be_made_is_not_made_yet(tmp_path: Path) -> None:
     file = tmp_path / "new/store.db"
     assert check_store(Settings(), file).status == "ok"
     assert not file.parent.exists()
+
+
+def test_a_named_file_that_will_be_made(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    assert check_store(Settings(store=f"sqlite:///{file}"), tmp_path).status == "ok"
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("folder", ["missing", "file"])
+def test_the_folder_of_a_named_file_is_not_made(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    check = check_store(Settings(store=f"sqlite:///{tmp_path}/{folder}/store.db"), tmp_path)
+    assert (check.status, f"{tmp_path}/{folder}" in check.fact) == ("failed", True)
+
+
+def test_a_uri_of_sqlite_is_left_to_it(tmp_path: Path) -> None:
+    settings = Settings(store=f"sqlite:///file:{tmp_path}/store.db?uri=true")
+    assert check_store(settings, tmp_path).status == "ok"
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import OpenAIError
 
 from server.commands import chat, serve
 from server.commands.main import main
@@ -315,6 +316,17 @@ def test_a_chat_with_a_server_that_is_not_there_is_one_line(
 ) -> None:
     assert main(["chat", "--base-url", "http://127.0.0.1:9/v1"]) == 1
     assert capsys.readouterr().err == "gpt-oss-server chat: Connection error.\n"
+
+
+def test_an_error_of_a_chats_server_has_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: chat.Chat) -> None:
+        raise OpenAIError("no \x1b[2Jmodel")
+
+    monkeypatch.setattr(chat.Chat, "run", refuse)
+    assert main(["chat"]) == 1
+    assert capsys.readouterr().err == "gpt-oss-server chat: no [2Jmodel\n"
 
 
 def test_a_chat_gets_its_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -100,6 +100,31 @@ def test_a_formula_may_follow_a_line_of_text() -> None:
     assert '<div class="formula">' in render("Hence\n\\[\nx\n\\]")
 
 
+def test_text_after_a_formula_on_its_line_stays_text() -> None:
+    html = render("\\[ a = b \\],\nand thus\n\\[ c = d \\]")
+    assert "</math>,\nand thus</p>" in html
+    assert html.count("<math") == 2
+
+
+@pytest.mark.parametrize("source", ["\\[\na\n\\].", "$$\na\n$$,", "$$a$$ is one."])
+def test_a_formula_ends_at_its_mark_although_text_follows(source: str) -> None:
+    html = render(f"{source}\n\n## B\n\n\\[c\\]\n\n$$c$$")
+    assert html.count("<math") == 3
+    assert "<h2>B</h2>" in html
+
+
+@pytest.mark.parametrize("between", ["\n+ b", "\n- b", "\n> b", "\n# b", "\n\nb"])
+def test_lines_of_a_formula_are_no_markdown_although_text_follows(between: str) -> None:
+    html = render(f"\\[\na{between}\n\\].\nMore")
+    assert html.startswith('<p><math display="block">')
+    assert html.endswith("</math>.\nMore</p>\n")
+    assert "<mi>b</mi>" in html
+
+
+def test_two_pairs_of_dollars_without_a_formula_stay_text() -> None:
+    assert render("$$$$ x") == "<p>$$$$ x</p>\n"
+
+
 @pytest.mark.parametrize("source", ["It costs $5 or $6.", "$ x $", "$", "a \\$5 b", "$$\nx"])
 def test_dollars_that_are_prices_stay_text(source: str) -> None:
     assert "<math" not in render(source)

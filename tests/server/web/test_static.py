@@ -1,5 +1,6 @@
 """The playground's scripts and styles, without a browser."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from server.web.markup import render
 from tests.node import installed
 
 ROOT = Path(__file__).parents[3]
@@ -28,6 +30,41 @@ def test_scripts_are_small_and_checked(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("// @ts-check\n/**")
     assert text.count("\n") <= MOST_LINES
+
+
+# The scripts make elements when they load, and Node.js has no document.
+SPLIT = """
+globalThis.document = { createElement: () => ({ append() {}, setAttribute() {} }) };
+const { Splitter } = await import("./static/markup.js");
+const splitter = new Splitter();
+const blocks = splitter.push(JSON.parse(process.argv[2]));
+console.log(JSON.stringify([...blocks, splitter.rest]));
+"""
+
+
+def split(text: str, folder: Path) -> list[str]:
+    """The blocks of Markdown that the page finds in `text`."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no Node.js")
+    shutil.copytree(STATIC, folder / "static")
+    (folder / "package.json").write_text('{"type": "module"}')
+    (folder / "split.js").write_text(SPLIT)
+    command = [node, "split.js", json.dumps(text)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    blocks: list[str] = json.loads(done.stdout)
+    return blocks
+
+
+@pytest.mark.parametrize("formula", ["\\[\na\n\n+ b\n\\]", "$$\na\n\n+ b\n$$", "$$a$$"])
+@pytest.mark.parametrize("after", ["", ".", ", and", " is *one*."])
+def test_the_page_splits_formulas_as_the_server_does(
+    formula: str, after: str, tmp_path: Path
+) -> None:
+    text = f"Hence\n\n{formula}{after}\n\n## B\n\n```python\n1\n```\n\nDone.\n"
+    blocks = split(text, tmp_path)
+    assert len(blocks) == 5
+    assert "".join(map(render, blocks)) == render(text)
 
 
 STYLE = (STATIC / "style.css").read_text(encoding="utf-8")
