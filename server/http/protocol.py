@@ -42,7 +42,14 @@ class Config(uvicorn.Config):
     """uvicorn's configuration for `app`, with this module's protocols and `limits`."""
 
     def __init__(self, app: ASGIApp, limits: Limits, **options: Any) -> None:
-        super().__init__(cast(ASGI3Application, app), http=Protocol, ws=Socket, **options)
+        super().__init__(
+            cast(ASGI3Application, app),
+            http=Protocol,
+            ws=Socket,
+            # A client that reads nothing sends no pong. `WriteDeadline` says for how long it may.
+            ws_ping_timeout=None,
+            **options,
+        )
         self.limits = limits
         self.open_connections = Connections(limits)
 
@@ -392,6 +399,13 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         self.handshake_complete = self.close_sent = True
         self.transport.write(encoded(refusal(error), self.default_headers))
         self.transport.close()
+
+    def schedule_ping(self) -> None:
+        """Send the next ping after the whole interval."""
+        # uvicorn subtracts the time that the last pong took. After a pong that took almost the
+        # interval, it would ping without pause, and recognize none of the pongs to these pings.
+        self.last_ping_rtt = 0.0
+        super().schedule_ping()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed, and no longer counts as open."""

@@ -9,6 +9,7 @@ from typing import Any
 from harmony.parser import ASSISTANT
 from harmony.render import render_message
 from server.context import Context
+from server.errors import InvalidRequest
 from server.generation.turn import prompt
 from server.ids import new_id
 from server.inbound.responses import compile
@@ -32,8 +33,14 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
 
     Its prompt is rendered again. Its tokens are those that were sampled, where the store has them,
     else rendered. It has no times and no logprobs, and `recorded` is false.
-    Raises APIError if the response cannot be compiled again, for instance without one of its tools.
+    Raises InvalidRequest if the response is detached, and APIError if it cannot be compiled again,
+    for instance without one of its tools.
     """
+    if stored.detached:
+        raise InvalidRequest(
+            "The record cannot be rendered: the earlier turns of this response are not stored.",
+            param="include",
+        )
     fields = {name: stored.response.get(name) for name in _FIELDS}
     request = CreateResponse.model_validate(
         {

@@ -14,8 +14,9 @@ https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and 
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -51,8 +52,8 @@ logger = logging.getLogger(__name__)
 LIFETIME = 3600.0
 """The age in seconds after which a connection accepts no further request."""
 
-MAX_WAITING_MESSAGES = 2
-"""How many messages are read before their turn begins; each may be as large as a request body."""
+MAX_WAITING_MESSAGES = 16
+"""How many messages wait for their turn; each may be as large as a request body."""
 
 GOING_AWAY = 1001
 """The close code of a server that is stopping (RFC 6455, 7.4.1)."""
@@ -67,6 +68,27 @@ class ConnectionExpired(APIError):
     status = 400
     type = "invalid_request_error"
     default_code = "websocket_connection_limit_reached"
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A message that waits for its turn.
+
+    message: its text, or why it is refused. refused: how many messages came directly after it while
+    no more could wait; they are only counted, so that a client cannot fill the memory with them.
+    """
+
+    message: bytes | BodyMemoryExhausted
+    refused: int = 0
+
+    def turns(self) -> Iterator[bytes | APIError]:
+        """The message and the refusals after it, in the order of their turns."""
+        yield self.message
+        for _ in range(self.refused):
+            yield RateLimited(
+                f"More than {MAX_WAITING_MESSAGES} requests wait on this connection. Send the next"
+                " ones after an answer has ended."
+            )
 
 
 class Connection:
@@ -85,9 +107,8 @@ class Connection:
         self._context = context
         self._owner = owner
         self._lifetime = lifetime
-        self._messages: asyncio.Queue[bytes | BodyMemoryExhausted] = asyncio.Queue(
-            MAX_WAITING_MESSAGES
-        )
+        self._waiting: asyncio.Queue[Waiting] = asyncio.Queue(MAX_WAITING_MESSAGES)
+        self._newest = Waiting(b"")
         self._lease = Lease(context.body_budget)
         self._remembered: StoredResponse | None = None
         self._turn_lock = asyncio.Lock()
@@ -117,7 +138,17 @@ class Connection:
 
     async def _read(self) -> None:
         while (message := await self._websocket.receive())["type"] == "websocket.receive":
-            await self._messages.put(self._charge(message))
+            # It never waits: while it does not read, pings are not answered and no disconnect is
+            # seen.
+            self._take(message)
+
+    def _take(self, message: Message) -> None:
+        """Let the message wait for its turn, or only for its refusal if too many wait."""
+        if self._waiting.full():
+            self._newest.refused += 1
+        else:
+            self._newest = Waiting(self._charge(message))
+            self._waiting.put_nowait(self._newest)
 
     def _charge(self, message: Message) -> bytes | BodyMemoryExhausted:
         """The message's text, or the error if the budget for bodies is exhausted."""
@@ -133,11 +164,12 @@ class Connection:
         try:
             while True:
                 async with asyncio.timeout_at(deadline):
-                    message = await self._messages.get()
-                async with self._turn_lock:
-                    await self._turn(message)
-                if isinstance(message, bytes):
-                    self._lease.refund(len(message))
+                    waiting = await self._waiting.get()
+                for message in waiting.turns():
+                    async with self._turn_lock:
+                        await self._turn(message)
+                    if isinstance(message, bytes):
+                        self._lease.refund(len(message))
         except TimeoutError:
             error = "This connection has reached its time limit. Open a new one to continue."
             await self._send(error_message(ConnectionExpired(error)))
@@ -150,11 +182,11 @@ class Connection:
         await self._turn_lock.acquire()
         await self._websocket.close(GOING_AWAY, "The server is stopping.")
 
-    async def _turn(self, message: bytes | BodyMemoryExhausted) -> None:
+    async def _turn(self, message: bytes | APIError) -> None:
         began = time.perf_counter()
         previous_id = None
         try:
-            if isinstance(message, BodyMemoryExhausted):
+            if isinstance(message, APIError):
                 raise message
             event = mapping(await json_body.read_json(message), "event")
             previous_id = event.get("previous_response_id")

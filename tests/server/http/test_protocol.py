@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
 from server.http.limits import Limits
-from server.http.protocol import Config, Pending, Protocol
+from server.http.protocol import Config, Pending, Protocol, Socket
 
 AGES = 3600.0
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\n"
@@ -21,6 +21,8 @@ SHORT_BODY = Limits(body_seconds=0.05, closing_seconds=AGES)
 UPGRADE = (
     b"GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
 )
+PING = b"\x89\x04"
+"""The head of a ping with four bytes of payload, as uvicorn sends it."""
 KEY = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 
@@ -123,6 +125,9 @@ class Client:
         """What comes up to `end`."""
         return Answer(await self._reader.readuntil(end))
 
+    async def read_exactly(self, count: int) -> bytes:
+        return await self._reader.readexactly(count)
+
     async def rest(self) -> Answer:
         """All that comes until the server closes."""
         return Answer(await self._reader.read())
@@ -173,10 +178,12 @@ Serve = Callable[..., AbstractAsyncContextManager[Served]]
 
 
 @asynccontextmanager
-async def serve(limits: Limits) -> AsyncIterator[Served]:
+async def serve(limits: Limits, **options: Any) -> AsyncIterator[Served]:
     """A server with these limits on a free port; its clients are closed with it."""
     app = App()
-    config = Config(app, limits, port=0, log_config=None, lifespan="off", access_log=False)
+    config = Config(
+        app, limits, port=0, log_config=None, lifespan="off", access_log=False, **options
+    )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())
     await until(lambda: server.started)
@@ -580,6 +587,27 @@ async def test_a_websocket_has_no_deadline_and_is_counted() -> None:
         await client.close()
         await until(lambda: connections.open == 0)
         await until(lambda: served.app.left == 1)
+
+
+async def test_a_websocket_is_pinged_on_though_no_pong_comes() -> None:
+    async with serve(Limits(), ws_ping_interval=0.01) as served:
+        client = await served.connect(UPGRADE + KEY + b"\r\n")
+        assert (await client.read(b"\r\n\r\n")).status == 101
+        for _ in range(3):
+            assert (await client.read_exactly(len(PING) + 4))[:2] == PING
+
+
+async def test_a_late_pong_does_not_shorten_the_time_to_the_next_ping() -> None:
+    class Loop:
+        def call_later(self, seconds: float, _: Callable[[], None]) -> None:
+            self.seconds = seconds
+
+    async with serve(Limits(), ws_ping_interval=20) as served:
+        loop: Any = Loop()
+        connection = Socket(served.config, served.state, {}, loop)
+        connection.last_ping_rtt = 19.99
+        connection.schedule_ping()
+        assert loop.seconds == 20
 
 
 async def test_another_upgrade_is_not_made(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,12 @@
+from typing import Any
+
+import pytest
+
 from harmony.messages import Author, Channel, Message, Role
 from harmony.tokenizer import decode, encode_with_control
-from server.responses.stored_record import _output
-from server.store.responses.base import StoredItem
+from server.errors import InvalidRequest
+from server.responses.stored_record import _output, rendered_record
+from server.store.responses.base import StoredItem, StoredResponse
 
 OPENED = 2
 """The tokens of `<|start|>assistant`, which are part of the prompt."""
@@ -35,3 +40,11 @@ def test_a_message_without_its_tokens_is_rendered() -> None:
 
 def test_a_response_without_output_has_no_sampling() -> None:
     assert _output((), OPENED) == ([], ())
+
+
+async def test_no_record_is_rendered_of_a_response_without_its_earlier_turns() -> None:
+    unused: Any = None
+    stored = StoredResponse("owner", {}, "2026-01-01", (), (), (), detached=True)
+    with pytest.raises(InvalidRequest, match="earlier turns") as refusal:
+        await rendered_record(unused, stored)
+    assert refusal.value.param == "include"

@@ -13,7 +13,7 @@ from starlette.types import Message
 
 from server.http import json_body
 from server.responses import websocket
-from server.responses.websocket import Connection
+from server.responses.websocket import MAX_WAITING_MESSAGES, Connection
 from server.routes import responses_socket
 from server.store.responses.base import StoreUnavailable
 from server.store.responses.memory import MemoryStore
@@ -45,13 +45,18 @@ class Socket:
         self.lost = False
         self.reads = asyncio.Event()
         self.reads.set()
-        self.task = asyncio.ensure_future(app(scope, self._to_app.get, self._get))
+        self.task = asyncio.ensure_future(app(scope, self._next, self._get))
         self._to_app.put_nowait({"type": "websocket.connect"})
 
-    @property
-    def unread(self) -> int:
-        """Messages that the application has not read."""
-        return self._to_app.qsize()
+    async def until_read(self) -> None:
+        """Return when the application has read all messages."""
+        async with asyncio.timeout(30):
+            await self._to_app.join()
+
+    async def _next(self) -> Message:
+        message = await self._to_app.get()
+        self._to_app.task_done()
+        return message
 
     async def message(self) -> Message:
         return await self._from_app.get()
@@ -195,6 +200,37 @@ async def test_a_stored_continuation_of_an_unstored_one_can_only_be_retrieved_el
     assert [word in app.prompts[2] for word in ("one", "two", "three")] == [True] * 3
     assert shown.json() == third
     assert [item["content"][0]["text"] for item in listed.json()["data"]] == ["three"]
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_record_is_not_rendered_where_the_earlier_turns_are_not_stored(
+    open_app: Any, tmp_path: Path, kind: str
+) -> None:
+    store = MemoryStore() if kind == "memory" else SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    async with open_app(ANSWER, store=store) as app:
+        async with connect(app) as socket:
+            first = await socket.answer(input="one", store=False)
+            second = await socket.answer(input="two", previous_response_id=first["id"])
+        path = f"/v1/responses/{second['id']}"
+        answer = await app.client.get(path, params={"include[]": "gpt_oss:record"})
+    await store.stop()
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "include"
+    assert "earlier turns" in answer.json()["error"]["message"]
+
+
+async def test_a_record_that_was_made_is_shown_though_the_earlier_turns_are_not_stored(
+    open_app: Any,
+) -> None:
+    async with open_app(ANSWER) as app:
+        async with connect(app) as socket:
+            first = await socket.answer(input="one", store=False)
+            more = {"previous_response_id": first["id"], "include": ["gpt_oss:record"]}
+            second = await socket.answer(input="two", **more)
+        path = f"/v1/responses/{second['id']}"
+        answer = await app.client.get(path, params={"include[]": "gpt_oss:record"})
+    assert answer.json()["gpt_oss:record"] == second["gpt_oss:record"]
 
 
 async def test_a_failed_continuation_is_forgotten(open_app: Any) -> None:
@@ -461,12 +497,90 @@ async def test_what_is_stored_is_read_back_for_a_slow_client(open_app: Any) -> N
     assert again["status"] == "completed"
 
 
-async def test_few_messages_wait_for_their_turn(open_app: Any) -> None:
-    async with open_app(ENDLESS) as app, connect(app) as socket:
+async def hold(socket: Socket) -> None:
+    """Begin a turn that does not end before `socket.reads` is set."""
+    socket.reads.clear()
+    socket.create(input="first", store=False)
+    await socket.receive()
+
+
+async def test_messages_are_read_while_more_wait_than_may(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        await hold(socket)
+        for _ in range(100):
+            socket.create(input="hi")
+        await socket.until_read()
+
+
+async def test_messages_beyond_those_that_may_wait_are_refused_in_their_turn(
+    open_app: Any,
+) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        await hold(socket)
+        for _ in range(MAX_WAITING_MESSAGES + 2):
+            socket.create(input="hi", store=False)
+        await socket.until_read()
+        socket.reads.set()
+        answered = [(await socket.events())[-1] for _ in range(1 + MAX_WAITING_MESSAGES)]
+        refused = [await socket.receive() for _ in range(2)]
+    assert {event["type"] for event in answered} == {"response.completed"}
+    assert [(event["type"], event["status"]) for event in refused] == [("error", 429)] * 2
+    assert refused[0]["error"]["code"] == "rate_limit_exceeded"
+    assert refused[0]["error"]["headers"] == {"Retry-After": "1"}
+
+
+async def test_after_refusals_messages_may_wait_again(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        await hold(socket)
+        for _ in range(MAX_WAITING_MESSAGES + 1):
+            socket.create(input="hi", store=False)
+        await socket.until_read()
+        socket.reads.set()
+        await socket.events()
+        await socket.receive()  # of the first that waited
+        socket.create(input="last", store=False)
+        await socket.events()
+        ends = [(await socket.events())[-1]["type"] for _ in range(MAX_WAITING_MESSAGES + 1)]
+    assert ends[-2:] == ["error", "response.completed"]
+    assert "last" in app.prompts[-1]
+
+
+async def test_refused_messages_take_no_memory(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        budget = app.app.state.context.body_budget
+        await hold(socket)
+        for _ in range(MAX_WAITING_MESSAGES):
+            socket.create(input="hi")
+        await socket.until_read()
+        used = budget.used
         for _ in range(10):
             socket.create(input="hi")
-        await socket.receive()
-        assert socket.unread >= 10 - 2 - websocket.MAX_WAITING_MESSAGES
+        await socket.until_read()
+        assert budget.used == used > 0
+
+
+async def test_messages_that_wait_count_as_bodies(open_app: Any) -> None:
+    options = {"max_body_bytes": 1000, "max_body_memory": 3000}
+    async with open_app(ANSWER, **options) as app, connect(app) as socket:
+        await hold(socket)
+        for _ in range(5):
+            socket.create(input="x" * 900, store=False)
+        await socket.until_read()
+        socket.reads.set()
+        ends = [(await socket.events())[-1] for _ in range(6)]
+    codes = [end["error"]["code"] for end in ends if end["type"] == "error"]
+    assert codes == ["body_memory_exhausted"] * 2
+    assert [end["type"] for end in ends[4:]] == ["error"] * 2
+
+
+async def test_a_disconnect_is_seen_behind_more_messages_than_may_wait(open_app: Any) -> None:
+    async with open_app(ENDLESS) as app:
+        async with connect(app) as socket:
+            socket.create(input="hi")
+            await app.backend.until_running(1)
+            for _ in range(2 * MAX_WAITING_MESSAGES):
+                socket.create(input="hi")
+        assert len(app.prompts) == 1
 
 
 async def test_messages_count_as_bodies(open_app: Any) -> None:
