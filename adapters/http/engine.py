@@ -135,19 +135,25 @@ class HTTPEngine:
             ) as response:
                 if response.status_code != httpx.codes.OK:
                     raise await self._error_of(response, request)
-                async for chunk in self._chunks(response, reader):
-                    yield chunk
+                received = response.aiter_raw()
+                try:
+                    async for chunk in self._chunks(received, reader):
+                        yield chunk
+                except GeneratorExit:
+                    if not response.is_closed:
+                        await self._wire.leave(response, received)
+                    raise
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise self._failed(error) from error
 
     async def _chunks(
-        self, response: httpx.Response, reader: Reader
+        self, received: AsyncIterator[bytes], reader: Reader
     ) -> AsyncIterator[GenerationChunk]:
         lines = EventLines()
-        async for received in response.aiter_raw():
+        async for part in received:
             chunks = [
                 chunk
-                for line in lines.push(received)
+                for line in lines.push(part)
                 if line != b"[DONE]" and (chunk := self._read(line, reader)) is not None
             ]
             if chunks:
@@ -219,7 +225,9 @@ def _merged(chunks: list[GenerationChunk]) -> GenerationChunk:
     return GenerationChunk(
         tuple(token_id for chunk in chunks for token_id in chunk.token_ids),
         tuple(entry for part in logprobs for entry in part) if logprobs else None,
-        cached_tokens=next((one.cached_tokens for one in chunks if one.cached_tokens), None),
+        cached_tokens=next(
+            (one.cached_tokens for one in chunks if one.cached_tokens is not None), None
+        ),
     )
 
 

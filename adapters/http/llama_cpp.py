@@ -17,11 +17,19 @@ from what the server reports, the generation fails. At the token limit the ids o
 character are lost. The server promises to keep connections open, but closes them after a stream, so
 each completion has its own connection.
 
+The server notices after its current step that a client has left. Until then the slot is busy, and a
+request with the same prefix gets another slot, which computes the prefix again. Therefore `leave`
+ends the sending half of the connection only, and reads until the server closes it: by then the
+server has queued the cancellation before any later request.
+
 Checked against the llama.cpp of llama-cpp-python 0.3.36, which reports b1-0c1e570.
 """
 
+import asyncio
 import re
-from collections.abc import Callable
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
 import httpx
 
@@ -42,6 +50,9 @@ _LOWEST_LOGPROB = -9999.0  # replaces missing and lower logprobs, as in vLLM
 _FINISH = {"eos": "stop", "limit": "length"}
 # llama.cpp makes these ordinary tokens when it loads a gpt-oss model.
 _SPELLED = ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>")
+# One arrives as a rule. The limit is for proxies that do not pass on that the client has left.
+_PARTS_AFTER_LEAVING = 16
+_LEAVING_SECONDS = 10.0
 _ID = re.compile(r"<\[(\d+)]>")
 # The fields of the last event; the others repeat the request, with the prompt as text.
 _LAST_FIELDS = ["stop", "stop_type", "tokens_predicted", "timings"]
@@ -84,6 +95,7 @@ class LlamaCppWire:
             "stream": True,
             "return_tokens": True,
             "response_fields": _LAST_FIELDS,
+            "timings_per_token": True,
             "cache_prompt": True,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
@@ -116,6 +128,21 @@ class LlamaCppWire:
     def reader(self, request: GenerationRequest) -> Reader:
         return LlamaCppReader(request, self._encode)
 
+    async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
+        connection = response.extensions["network_stream"].get_extra_info("socket")
+        with suppress(OSError, httpx.HTTPError, httpx.StreamError):
+            _end_sending(connection)
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                for _ in range(_PARTS_AFTER_LEAVING):
+                    if await anext(rest, None) is None:
+                        return
+
+
+def _end_sending(connection: socket.socket) -> None:
+    # The object of uvloop has no `shutdown`.
+    with socket.fromfd(connection.fileno(), connection.family, connection.type) as same:
+        same.shutdown(socket.SHUT_WR)
+
 
 class LlamaCppReader:
     """Reads events of one token. The last event has no token, but the finish reason."""
@@ -134,14 +161,15 @@ class LlamaCppReader:
             self._end(event)
             return None
         token_ids = self._token_ids(event)
+        cached = self._unreported_cached(event)
         self._count += len(token_ids)
-        return GenerationChunk(token_ids, self._logprobs(event, token_ids))
+        return GenerationChunk(token_ids, self._logprobs(event, token_ids), cached_tokens=cached)
 
     def finish(self) -> GenerationChunk:
         return self._last.take(self._cached)
 
     def _end(self, event: JSON) -> None:
-        self._cached = event["timings"]["cache_n"]
+        self._cached = self._unreported_cached(event)
         kind = str(event["stop_type"])
         if kind == "eos" and event["tokens_predicted"] > self._count:
             # The ids of the incomplete character and of the stop token are missing.
@@ -149,6 +177,10 @@ class LlamaCppReader:
         logprobs = None if self._request.logprobs is None else ()
         reason = finish_reason(_FINISH.get(kind, kind), "llama.cpp")
         self._last.set(GenerationChunk((), logprobs, reason))
+
+    def _unreported_cached(self, event: JSON) -> int | None:
+        """The cached tokens for the first chunk: a phase may end the stream before the last."""
+        return int(event["timings"]["cache_n"]) if self._count == 0 else None
 
     def _token_ids(self, event: JSON) -> tuple[int, ...]:
         """The id of the event, after the ids that the server omitted since the last event."""

@@ -5,6 +5,8 @@ Grammars need `--grammar-backend llguidance` (its `ebnf` then is Lark), seeds
 and SGLang's tokenizer manager; not tested with a real server.
 """
 
+from collections.abc import AsyncIterator
+
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
@@ -77,6 +79,9 @@ class SGLangWire:
     def reader(self, request: GenerationRequest) -> Reader:
         return SGLangReader(request)
 
+    async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
+        pass
+
 
 class SGLangReader:
     """Reads events with all ids so far, or with the new ids (`--incremental-streaming-output`)."""
@@ -95,11 +100,13 @@ class SGLangReader:
         whole = len(token_ids) == meta["completion_tokens"]
         start = self._count if whole else 0
         new = tuple(token_ids[start:])
+        # The first chunk has them, since a phase may end the stream before the last.
+        cached = meta.get("cached_tokens") if self._count == 0 else None
         self._count += len(new)
-        self._cached = meta.get("cached_tokens")
-        chunk = GenerationChunk(new, self._logprobs(meta, len(new)))
+        chunk = GenerationChunk(new, self._logprobs(meta, len(new)), cached_tokens=cached)
         if meta["finish_reason"] is None:
             return chunk if new else None
+        self._cached = cached
         self._last.set(self._last_chunk(chunk, meta["finish_reason"]))
         return None
 
@@ -110,9 +117,11 @@ class SGLangReader:
         if reason["type"] == "abort":
             message = str(reason.get("message", "aborted"))
             raise error_of_status(int(reason.get("status_code") or 500), message, self._request)
-        return GenerationChunk(
-            chunk.token_ids, chunk.logprobs, finish_reason(reason["type"], "SGLang")
-        )
+        kind = reason["type"]
+        if set(chunk.token_ids[-1:]) & self._request.stop_token_ids:
+            # Older versions test the length first.
+            kind = "stop"
+        return GenerationChunk(chunk.token_ids, chunk.logprobs, finish_reason(kind, "SGLang"))
 
     def _logprobs(self, meta: JSON, count: int) -> tuple[TokenLogprobs, ...] | None:
         """The logprobs of the last `count` ids. SGLang's entries are (logprob, id, text)."""

@@ -1,5 +1,6 @@
 """The interface between `HTTPEngine` and the HTTP protocols of inference servers."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,6 +66,13 @@ class Wire(Protocol):
 
     def reader(self, request: GenerationRequest) -> Reader:
         """A reader for the events of the response to `request`."""
+        ...
+
+    async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
+        """Prepare the server for the closing of a stream that has not ended.
+
+        rest: what remains of the stream. The server's errors are not raised.
+        """
         ...
 
 

@@ -5,6 +5,7 @@ It accepts and streams token ids, and uses the sampling parameters of the reques
 Checked against vLLM 0.32.
 """
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -67,6 +68,9 @@ class VLLMWire:
 
     def reader(self, request: GenerationRequest) -> Reader:
         return VLLMReader(request)
+
+    async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
+        pass
 
 
 class VLLMReader:

@@ -25,6 +25,17 @@ from tests.adapters.fake_engine import (
 GENERATE = "/inference/v1/generate"
 
 
+class LeavingWire(VLLMWire):
+    """Stores what remains of the streams that are left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rests: list[list[bytes]] = []
+
+    async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
+        self.rests.append([part async for part in rest])
+
+
 def recorded() -> FakeEngine:
     engine = FakeEngine("vllm.json")
     engine.will("/v1/models", engine.recorded("models"))
@@ -257,6 +268,32 @@ async def test_closing_the_generator_closes_the_request(engine: FakeEngine) -> N
     await chunks.aclose()
     await asyncio.wait_for(engine.gone.get(), 10)
     await client.stop()
+
+
+async def test_the_wire_gets_the_rest_of_a_stream_that_is_left(engine: FakeEngine) -> None:
+    wire = LeavingWire()
+    client = HTTPEngine(engine.url, wire, Options())
+    await client.start()
+    engine.will(GENERATE, engine.recorded("length"))
+    chunks = client.generate(ask())
+    await anext(chunks)
+    await chunks.aclose()
+    await client.stop()
+    (rest,) = wire.rests
+    assert b"".join(rest).decode().endswith(engine.lines("length")[-1])
+
+
+async def test_a_stream_that_has_ended_is_not_left(engine: FakeEngine) -> None:
+    wire = LeavingWire()
+    client = HTTPEngine(engine.url, wire, Options())
+    await client.start()
+    engine.will(GENERATE, engine.recorded("length"))
+    chunks = client.generate(ask())
+    while (await anext(chunks)).finish_reason is None:
+        continue
+    await chunks.aclose()
+    await client.stop()
+    assert wire.rests == []
 
 
 async def test_stopping_fails_what_is_in_flight(engine: FakeEngine) -> None:

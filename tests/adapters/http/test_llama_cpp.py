@@ -1,8 +1,10 @@
 """llama.cpp's server, against what a real one was recorded to answer."""
 
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 from llguidance import LLTokenizer
 
@@ -19,7 +21,7 @@ from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options
 from adapters.registry import create
 from harmony.tokenizer import decode, encode_with_control
-from tests.adapters.fake_engine import FakeEngine, running, status
+from tests.adapters.fake_engine import FakeEngine, running, sends, status
 
 LOADING = '{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
 KNOT = (4103, 103, 95)  # one character
@@ -96,10 +98,25 @@ async def test_a_stop_token_is_the_last_id(client: HTTPEngine) -> None:
     assert chunks[-1].finish_reason == "stop"
 
 
-async def test_the_last_chunk_has_the_cached_tokens(client: HTTPEngine, engine: FakeEngine) -> None:
+async def test_the_first_chunk_has_the_cached_tokens(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
     engine.will("/completion", engine.recorded("cached"))
-    cached = [chunk.cached_tokens for chunk in await sample(client, ask())]
-    assert cached == [None] * (len(cached) - 1) + [306]
+    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [306, None]
+
+
+async def test_a_count_of_no_cached_tokens_is_kept_where_events_arrive_together(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/completion", sends("".join(engine.lines("length"))))
+    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [0, None]
+
+
+async def test_an_answer_without_tokens_has_the_cached_tokens(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/completion", sends(engine.lines("cached")[-1]))
+    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [306]
 
 
 async def test_each_token_has_its_logprob(client: HTTPEngine, engine: FakeEngine) -> None:
@@ -157,6 +174,7 @@ async def test_the_request_has_the_fields_of_llama_cpp(
         "stream": True,
         "return_tokens": True,
         "response_fields": ["stop", "stop_type", "tokens_predicted", "timings"],
+        "timings_per_token": True,
         "cache_prompt": True,
         "temperature": 0.5,
         "top_p": 0.9,
@@ -184,6 +202,62 @@ async def test_a_connection_is_not_used_again_after_a_stream(
 ) -> None:
     await sample(client, ask())
     assert engine.asked[-1].headers["connection"] == "close"
+
+
+class Connection:
+    """A response on one end of a connection whose other end is `server`, and what it reads."""
+
+    def __init__(self, parts: int) -> None:
+        self.server, self.client = socket.socketpair()
+        self.response = httpx.Response(200, extensions={"network_stream": self})
+        self.unread = parts
+
+    def get_extra_info(self, info: str) -> Any:
+        assert info == "socket"
+        return self.client
+
+    async def rest(self) -> AsyncIterator[bytes]:
+        while self.unread:
+            self.unread -= 1
+            yield b"data: {}"
+        raise httpx.RemoteProtocolError("incomplete chunked read")
+
+    async def leave(self) -> None:
+        with self.server, self.client:
+            await LlamaCppWire(encode_with_control).leave(self.response, self.rest())
+            assert self.server.recv(1) == b""
+            self.server.send(b"more")
+            assert self.client.recv(4) == b"more"
+
+
+async def test_a_stream_that_is_left_is_read_until_the_server_ends_it() -> None:
+    connection = Connection(parts=3)
+    await connection.leave()
+    assert connection.unread == 0
+
+
+async def test_a_server_that_does_not_notice_is_left_after_a_few_tokens() -> None:
+    connection = Connection(parts=1000)
+    await connection.leave()
+    assert connection.unread == 1000 - 16
+
+
+async def test_a_stream_whose_connection_is_lost_is_left_at_once() -> None:
+    connection = Connection(parts=3)
+    connection.server.close()
+    connection.client.close()
+    await LlamaCppWire(encode_with_control).leave(connection.response, connection.rest())
+    assert connection.unread == 3
+
+
+async def test_a_generation_that_is_closed_closes_its_request(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/completion", engine.hangs(engine.lines("length")[0]))
+    chunks = client.generate(ask())
+    await anext(chunks)
+    await chunks.aclose()
+    await engine.gone.get()
 
 
 async def test_a_grammar_that_has_its_head_is_sent_as_it_is(

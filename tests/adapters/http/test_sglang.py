@@ -17,7 +17,7 @@ from adapters.http.engine import HTTPEngine
 from adapters.http.options import Options
 from adapters.http.sglang import SGLangWire
 from adapters.registry import create
-from tests.adapters.fake_engine import FakeEngine, running, status
+from tests.adapters.fake_engine import FakeEngine, running, sends, status
 
 
 @pytest.fixture
@@ -70,7 +70,26 @@ async def test_grammars_and_seeds_need_the_servers_flags(engine: FakeEngine) -> 
 async def test_whole_outputs_are_cut_into_what_is_new(client: HTTPEngine) -> None:
     chunks = await sample(client, ask())
     assert joined(chunks) == (200005, 17196, 200002)
-    assert (chunks[-1].finish_reason, chunks[-1].cached_tokens) == ("stop", 5)
+    assert chunks[-1].finish_reason == "stop"
+
+
+async def test_the_first_chunk_has_the_cached_tokens(client: HTTPEngine) -> None:
+    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [5, None, None]
+
+
+async def test_an_answer_of_one_event_has_the_cached_tokens(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/generate", sends(engine.lines("stop")[-2]))
+    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [5]
+
+
+async def test_a_stop_token_at_the_limit_is_a_stop(client: HTTPEngine, engine: FakeEngine) -> None:
+    """Older versions compare the length before the stop tokens."""
+    stop, length = '{"type":"stop","matched":200002}', '{"type":"length","length":3}'
+    engine.will("/generate", sends(*(line.replace(stop, length) for line in engine.lines("stop"))))
+    (*_, last) = await sample(client, ask(max_tokens=3))
+    assert (last.token_ids, last.finish_reason) == ((200002,), "stop")
 
 
 async def test_incremental_outputs_are_taken_as_they_are(

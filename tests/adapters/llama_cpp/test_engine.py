@@ -97,6 +97,20 @@ async def test_a_generation_that_is_closed_frees_its_slot(
             continue
 
 
+async def test_what_continues_a_generation_that_is_closed_finds_its_tokens_in_the_cache(
+    backend: Backend,
+) -> None:
+    """If its slot were still busy, another slot would compute them again."""
+    for number in range(8):
+        request = ask(f"{number} again" * 100, 500, sampling=GO_ON)
+        generator = backend.generate(request)
+        first = await anext(generator)
+        await generator.aclose()
+        continued = request.after(first.token_ids, max_tokens=1)
+        cached = sum(chunk.cached_tokens or 0 for chunk in await run(backend, continued))
+        assert cached >= len(request.prompt_token_ids)
+
+
 async def test_text_that_may_only_end_otherwise_holds_no_structural_token(
     backend: Backend,
 ) -> None:

@@ -20,6 +20,7 @@ BODY = {
     "stream": True,
     "return_tokens": True,
     "response_fields": ["stop", "stop_type", "tokens_predicted", "timings"],
+    "timings_per_token": True,
     "temperature": 0,
     "n_predict": 4,
 }
