@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +81,8 @@ class FileLibrary:
     async def add(self, staging: "Staging", info: FileInfo) -> StoredFile:
         """Keep a staged upload as a file.
 
-        Raises BodyTooLarge if the owner's other files have left no room for it since it began.
+        Raises BodyTooLarge if the owner's other files have left no room for it since it began, and
+        Unavailable where the disk fails. No file is left where it raises.
         """
         now = int(self._now())
         expires_at = None if info.lifetime is None else now + info.lifetime
@@ -104,8 +105,12 @@ class FileLibrary:
             await self._store.put(stored)
             staging.account.stored += size
             staging.release()
-        with _disk():
-            await staging.file.keep(stored.id)
+        try:
+            with _disk():
+                await _ended(staging.file.keep(stored.id))
+        except BaseException:
+            await _ended(self._forget(staging.account, stored))
+            raise
         return stored
 
     async def get(self, owner: str, file_id: str, *, param: str = "file_id") -> StoredFile:
@@ -152,6 +157,16 @@ class FileLibrary:
         account.stored = usage.size
         if usage.count >= self.limits.files:
             raise _storage_full(f"You have {usage.count} files, which is the limit.")
+
+    async def _forget(self, account: "_Account", file: StoredFile) -> None:
+        """Delete a file that could not be kept. The error that it had is more than a second one."""
+        async with account.lock:
+            try:
+                await self._delete(file)
+            except (Unavailable, OSError) as error:
+                logger.error("%s is left without content: %s", file.id, type(error).__name__)
+            else:
+                account.stored -= file.size
 
     async def _delete(self, file: StoredFile) -> None:
         # The content goes first: a crash then leaves a row, which can be deleted again.
@@ -207,6 +222,16 @@ class Staging:
         """The upload has ended: its bytes are stored, or deleted. Safe to call twice."""
         self.account.staged -= self._staged
         self._staged = 0
+
+
+async def _ended(work: Awaitable[None]) -> None:
+    """Wait until the work has ended, also where this task is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from server.store.files.library import FileLibrary
 from server.tools.python.container_options import MEMORY, ContainerOptions
 from server.tools.python.paths import free_path, is_listed
 from server.tools.python.sandbox import (
+    MOST_LISTED,
     FileTooLarge,
     NoSuchFile,
     NoSuchSession,
@@ -87,7 +88,8 @@ class ContainerService:
         self._sandbox = sandbox
         self._now = now
         self._uses: dict[str, _Use] = {}
-        self._opened: set[str] = set()
+        # The containers whose sessions may be open, and the uploads that each was given.
+        self._opened: dict[str, set[str]] = {}
         self._is_started = False
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -282,7 +284,9 @@ class ContainerService:
             return ()
         found = {file.path: file for file in listing}
         known = {file.path: file for file in await self._store.files(container_id)}
-        removed = [file.id for path, file in known.items() if path not in found]
+        # A list that was cut does not tell what is gone.
+        is_whole = len(listing) < MOST_LISTED
+        removed = [file.id for path, file in known.items() if is_whole and path not in found]
         room = MOST_FILES - len(known) + len(removed)
         now = int(self._now())
         changed: list[ContainerFile] = []
@@ -323,7 +327,7 @@ class ContainerService:
                 if await self._store.expire(container.id, now):
                     await self._close(container.id)
         # Those that are being created are in use, and have no row yet.
-        opened = self._opened - set(self._uses)
+        opened = self._opened.keys() - self._uses.keys()
         for container_id in opened - await self._store.running(opened, now):
             await self._close(container_id)
         await self._store.purge(now - EXPIRED_SECONDS)
@@ -367,6 +371,8 @@ class ContainerService:
             options.memory_limit,
         )
         await self._opened_session(container)
+        # One that was deleted meanwhile may have had the same id.
+        self._opened[container_id] = set()
         await self._store.create(container)
         return container
 
@@ -374,7 +380,7 @@ class ContainerService:
         """Make sure that the sandbox has the session: it may have been restarted."""
         limits = replace(self.limits.sandbox, memory=MEMORY[container.memory_limit])
         # Before the call, so that a session that is made although the call fails is closed later.
-        self._opened.add(container.id)
+        self._opened.setdefault(container.id, set())
         with _translated():
             await self.sandbox.create(container.id, limits)
 
@@ -382,20 +388,22 @@ class ContainerService:
         """End a session. One that cannot be ended now is ended by a later check."""
         if self._sandbox is None:
             return
-        self._opened.add(container_id)
+        self._opened.setdefault(container_id, set())
         try:
             # Also where the sandbox has a problem: folders may be left of a time when it had none.
             await self._sandbox.close(container_id)
         except SandboxError as error:
             logger.warning("container %s could not be ended: %s", container_id, error)
         else:
-            self._opened.discard(container_id)
+            self._opened.pop(container_id, None)
 
     async def _copy_files(self, owner: str, container_id: str, options: ContainerOptions) -> None:
         if not options.file_ids:
             return
         files = await self._store.files(container_id)
-        copied = {file.origin for file in files}
+        # Rows do not tell all: a cell may have deleted or renamed what it was given.
+        copied = self._opened.setdefault(container_id, set())
+        copied |= {file.origin for file in files if file.origin is not None}
         taken = {file.path for file in files}
         for file_id in options.file_ids:
             if file_id in copied:
@@ -427,6 +435,8 @@ class ContainerService:
             origin,
         )
         await self._store.change_files(container_id, [file])
+        if origin is not None:
+            self._opened.setdefault(container_id, set()).add(origin)
         return file
 
 

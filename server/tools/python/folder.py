@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from server.tools.python.sandbox import FileTooLarge, NoSuchFile, SandboxFile
+from server.tools.python.sandbox import MOST_LISTED, FileTooLarge, NoSuchFile, SandboxFile
 
-MOST_FILES = 10_000
-"""Files that are listed. Others are there, but not shown."""
 _DEEPEST = 64
 """Folders in folders. Deeper ones are over the limit, whatever they hold."""
 _ENTRY = 4096
@@ -25,13 +23,26 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def list_files(folder: Path) -> list[SandboxFile]:
-    """The regular files below the folder, sorted by path."""
+    """The regular files below the folder, sorted by path.
+
+    Those whose paths are not UTF-8 are left out, and those after the first MOST_LISTED.
+    """
     found: list[SandboxFile] = []
     with _opened(folder) as root:
         for path, status in _walk(root, "", 0):
-            if stat.S_ISREG(status.st_mode) and len(found) < MOST_FILES:
+            is_shown = stat.S_ISREG(status.st_mode) and _is_utf8(path)
+            if is_shown and len(found) < MOST_LISTED:
                 found.append(SandboxFile(path, status.st_size, status.st_mtime_ns))
     return sorted(found, key=lambda file: file.path)
+
+
+def _is_utf8(path: str) -> bool:
+    """Whether the path can be sent as JSON: other bytes of a name are surrogates here."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def usage(folder: Path) -> int:

@@ -15,6 +15,8 @@ from server.tools.python.sandbox import CellEnd, CellEvent, OutputImage, OutputT
 
 MOST_FRAME = 8 << 20
 """Bytes of the largest frame: an image of 4 MiB and its JSON."""
+LEAST = 1 << 10
+"""Bytes of the limit that an image, a result or a traceback takes at least."""
 _MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -117,7 +119,11 @@ def _common_end(text: str, path: str) -> str:
 
 
 class Budget:
-    """Counts the output of a cell, and drops what is over the limit."""
+    """Counts the output of a cell, and drops what is over the limit.
+
+    An image, a result and a traceback count for LEAST bytes at least: each is an event of its own,
+    so that many small ones would take much more than their bytes.
+    """
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -125,15 +131,18 @@ class Budget:
     def take(self, event: OutputText | OutputImage) -> OutputText | OutputImage | None:
         """The event as far as it is within the limit; None if nothing is left of it."""
         if isinstance(event, OutputImage):
-            if len(event.data) > self._left:
+            if not 0 < len(event.data) <= self._left:
                 return None
-            self._left -= len(event.data)
+            self._spend(max(len(event.data), LEAST))
             return event
         content = event.text.encode()
-        if len(content) > self._left:
-            content = content[: self._left]
-            self._left = 0
-            text = content.decode(errors="ignore")
-            return OutputText(event.stream, text) if text else None
-        self._left -= len(content)
-        return event
+        left = self._left
+        least = LEAST if event.stream in ("result", "error") else 0
+        self._spend(max(len(content), least))
+        if len(content) <= left:
+            return event if content else None
+        text = content[:left].decode(errors="ignore")
+        return OutputText(event.stream, text) if text else None
+
+    def _spend(self, size: int) -> None:
+        self._left = max(self._left - size, 0)

@@ -18,6 +18,7 @@ class CellOutput:
 
     def __init__(self) -> None:
         self._parts: list[list[str] | OutputImage] = []
+        self._made: list[dict[str, Any]] = []
         self._line_is_open = False
 
     def add(self, event: OutputText | OutputImage) -> None:
@@ -40,12 +41,9 @@ class CellOutput:
 
     def outputs(self) -> list[dict[str, Any]]:
         """The API's `outputs`: logs, and images as data URLs."""
-        return [
-            {"type": "logs", "logs": "".join(part)}
-            if isinstance(part, list)
-            else {"type": "image", "url": _data_url(part)}
-            for part in self._parts
-        ]
+        # Reports of a running cell ask for all outputs, and only the last part can still grow.
+        self._made += map(_api_output, self._parts[len(self._made) : -1])
+        return [*self._made, *map(_api_output, self._parts[-1:])]
 
     def text(self, note: str = "", most: int = MOST_TEXT) -> str:
         """The output as the model reads it, with `note` on a line of its own at its end.
@@ -77,6 +75,12 @@ def _escape(match: re.Match[str]) -> str:
     """A surrogate as an escape: one that stands for a byte that is no UTF-8 as that byte."""
     code = ord(match[0])
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def _api_output(part: list[str] | OutputImage) -> dict[str, Any]:
+    if isinstance(part, list):
+        return {"type": "logs", "logs": "".join(part)}
+    return {"type": "image", "url": _data_url(part)}
 
 
 def _data_url(image: OutputImage) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 GIB = 1 << 30
+MOST_LISTED = 10_000
+"""Files that a sandbox lists. Where it lists so many, there may be more."""
 
 
 class SandboxError(Exception):
@@ -36,7 +38,8 @@ class SandboxLimits:
     """The limits of one session.
 
     memory, disk: bytes. processes: processes and threads together. output: bytes of stdout, stderr
-    and results of one cell that are returned; more is read and dropped.
+    and results of one cell that are returned; more is read and dropped. An image, a result and a
+    traceback count for 1 KiB at least.
     """
 
     memory: int = GIB
@@ -121,7 +124,10 @@ class PythonSandbox(Protocol):
         ...
 
     async def files(self, session: str) -> list[SandboxFile]:
-        """The files of the session's folder, sorted by path. Raises NoSuchSession."""
+        """The files of the session's folder, sorted by path. Raises NoSuchSession.
+
+        No more than MOST_LISTED, and none whose path is not UTF-8.
+        """
         ...
 
     def read(self, session: str, path: str) -> AsyncIterator[bytes]:

@@ -16,6 +16,7 @@ import dataclasses
 import hashlib
 import hmac
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -26,8 +27,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from server.tools.python.sandbox import CellEvent, PythonSandbox, SandboxError
+from server.tools.python.sandbox import (
+    CellEvent,
+    PythonSandbox,
+    SandboxError,
+    SandboxUnavailable,
+)
 from server.tools.python.wire import ALIVE_SECONDS, decode_limits, encode_error, encode_event
+
+logger = logging.getLogger(__name__)
 
 MOST_CODE = 16 << 20
 """Bytes of the body of a cell."""
@@ -186,6 +194,11 @@ class _Cell:
                 await self._queue.put(event)
         except SandboxError as error:
             await self._queue.put(error)
+        except Exception as error:
+            # Without an entry in the queue, the request would never be answered.
+            name = type(error).__name__
+            logger.error("a cell failed: %s", name)
+            await self._queue.put(SandboxUnavailable(f"the cell failed: {name}"))
         finally:
             await self._events.aclose()
         await self._queue.put(None)

@@ -10,10 +10,10 @@ import pytest
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
 from server.store.files.base import FileStore, StoredFile
-from server.store.files.folder import CHUNK, FileFolder, read
+from server.store.files.folder import CHUNK, FileFolder, StagedFile, read
 from server.store.files.library import FileInfo, FileLibrary, FileLimits
 from server.store.files.memory import MemoryFiles
-from server.store.responses.base import Store
+from server.store.responses.base import Store, StoreUnavailable
 
 INFO = FileInfo("x.csv", "user_data")
 START = 1_700_000_000.0
@@ -119,6 +119,62 @@ async def test_a_full_disk_is_no_defect(folder: Path) -> None:
     with pytest.raises(Unavailable):
         await fill()
     assert names(folder) == []
+
+
+async def test_a_file_that_cannot_be_kept_leaves_no_row(
+    folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(staged: StagedFile, path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(StagedFile, "_keep", fail)
+    library = Library(folder, store.files, total=10)
+    async with library.staging("a") as other:
+        with pytest.raises(Unavailable):
+            await add(library, b"123456")
+        assert (await store.files.usage("a")).count == 0
+        # Its bytes are free again.
+        await other.write(b"1234567890")
+
+
+async def test_a_file_whose_client_leaves_while_it_is_kept_is_forgotten(
+    folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, goes_on = asyncio.Event(), asyncio.Event()
+    plain = StagedFile.keep
+
+    async def keep(staged: StagedFile, file_id: str) -> None:
+        began.set()
+        await goes_on.wait()
+        await plain(staged, file_id)
+
+    monkeypatch.setattr(StagedFile, "keep", keep)
+    adding = asyncio.create_task(add(Library(folder, store.files), b"x"))
+    await began.wait()
+    adding.cancel()
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    assert (await store.files.usage("a")).count == 0
+    assert names(folder) == []
+
+
+async def test_a_row_that_cannot_be_deleted_hides_no_failure_of_the_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(staged: StagedFile, path: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def delete(owner: str, file_id: str) -> bool:
+        raise StoreUnavailable("the store is away")
+
+    store = MemoryFiles()
+    monkeypatch.setattr(StagedFile, "_keep", fail)
+    monkeypatch.setattr(store, "delete", delete)
+    with pytest.raises(Unavailable) as caught:
+        await add(Library(folder, store), b"x")
+    assert caught.value.code == "file_storage_unavailable"
+    assert "is left without content: StoreUnavailable" in caplog.text
 
 
 async def test_uploads_in_progress_count(folder: Path) -> None:

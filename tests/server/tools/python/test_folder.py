@@ -1,6 +1,7 @@
 """The files of a session's folder, as the server uses them."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,22 @@ def test_files_are_listed_by_path(tmp_path: Path) -> None:
         ("b/c/d.txt", 2),
     ]
     assert list_files(tmp_path)[0].modified == (tmp_path / "a.txt").stat().st_mtime_ns
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux alone")
+def test_a_name_that_is_not_utf8_is_left_out(tmp_path: Path) -> None:
+    upload(tmp_path, "a.txt")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).touch()
+    assert [file.path for file in list_files(tmp_path)] == ["a.txt"]
+
+
+def test_no_more_than_so_many_files_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_LISTED", 2)
+    for name in "abc":
+        upload(tmp_path, name)
+    assert len(list_files(tmp_path)) == 2
 
 
 def test_a_file_is_read_and_deleted(tmp_path: Path) -> None:

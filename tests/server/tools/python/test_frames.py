@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from server.tools.python.frames import Budget, FrameReader, InvalidFrame, Output, event_of, request
+from server.tools.python.frames import (
+    LEAST,
+    Budget,
+    FrameReader,
+    InvalidFrame,
+    Output,
+    event_of,
+    request,
+)
 from server.tools.python.sandbox import CellEnd, OutputImage, OutputText
 
 FOLDER = "/srv/sessions/0123456789abcdef/data"
@@ -84,6 +92,30 @@ def test_an_image_within_the_limit_is_returned() -> None:
     budget = Budget(5)
     assert budget.take(image) == image
     assert budget.take(image) is None
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        OutputImage("image/png", b"1"),
+        OutputText("result", "1"),
+        OutputText("error", "1"),
+    ],
+)
+def test_small_outputs_count_for_more_than_their_bytes(event: OutputText | OutputImage) -> None:
+    budget = Budget(2 * LEAST)
+    assert [budget.take(event) for _ in range(3)] == [event, event, None]
+
+
+@pytest.mark.parametrize("event", [OutputImage("image/png", b""), OutputText("result", "")])
+def test_empty_outputs_are_dropped(event: OutputText | OutputImage) -> None:
+    assert Budget(2 * LEAST).take(event) is None
+
+
+def test_printed_text_counts_for_its_bytes_alone() -> None:
+    budget = Budget(3)
+    event = OutputText("stdout", "1")
+    assert [budget.take(event) for _ in range(4)] == [event, event, event, None]
 
 
 def test_requests_are_json() -> None:

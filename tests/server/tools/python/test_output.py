@@ -45,6 +45,20 @@ def test_an_image_separates_logs() -> None:
     assert made.outputs()[0]["url"] == "data:image/png;base64,MQ=="
 
 
+def test_outputs_grow_while_the_cell_runs() -> None:
+    made = output(OutputImage("image/png", b"1"), OutputText("stdout", "a"))
+    assert made.outputs()[1:] == [{"type": "logs", "logs": "a"}]
+    made.add(OutputText("stdout", "b"))
+    made.add(OutputImage("image/png", b"2"))
+    assert [each["type"] for each in made.outputs()] == ["image", "logs", "image"]
+    assert made.outputs()[1] == {"type": "logs", "logs": "ab"}
+
+
+def test_an_output_that_cannot_grow_is_made_once() -> None:
+    made = output(OutputImage("image/png", b"1"), OutputImage("image/png", b"2"))
+    assert made.outputs()[0] is made.outputs()[0]
+
+
 def test_what_is_no_utf8_is_escaped() -> None:
     made = output(OutputText("stdout", "a\udc80\udcffé\ud800\udbff"))
     assert made.text() == "a\\x80\\xffé\\ud800\\udbff"

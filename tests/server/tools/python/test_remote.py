@@ -54,7 +54,11 @@ class FakeSandbox:
         if session not in self.sessions:
             raise NoSuchSession(session)
         try:
+            if code == "no descriptors":
+                raise OSError(24, "Too many open files")
             yield OutputText("stdout", code)
+            if code == "no descriptors later":
+                raise OSError(24, "Too many open files")
             if code == "wait":
                 await asyncio.Event().wait()
             if code == "slow":
@@ -176,6 +180,23 @@ async def test_errors_keep_their_kind(remote: RemoteSandbox) -> None:
         await remote.delete("a", "missing")
     with pytest.raises(FileTooLarge):
         await remote.write("a", "x", content(bytes(101)))
+
+
+async def test_a_defect_of_the_sandbox_is_answered(
+    remote: RemoteSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    await remote.create("a", LIMITS)
+    with pytest.raises(SandboxUnavailable, match="the cell failed: OSError"):
+        await anext(remote.run("a", "no descriptors", 60))
+    assert "a cell failed: OSError" in caplog.messages
+
+
+async def test_a_defect_of_the_sandbox_ends_a_cell_that_runs(remote: RemoteSandbox) -> None:
+    await remote.create("a", LIMITS)
+    async with asyncio.timeout(10):
+        events = [event async for event in remote.run("a", "no descriptors later", 60)]
+    assert isinstance(events[-1], CellEnd)
+    assert events[-1].outcome == "died"
 
 
 async def test_a_wrong_key_is_a_problem(inner: FakeSandbox) -> None:
