@@ -57,6 +57,11 @@ class Context:
         return RetryPolicy(self.settings.store_patience, lambda: self.gateway.runs.ending)
 
     @property
+    def context_length(self) -> int:
+        """The tokens of the model's context."""
+        return self.gateway.backend.info.context_length
+
+    @property
     def masking(self) -> Masking:
         """When grammars constrain the engine's sampling."""
         info = self.gateway.backend.info
@@ -87,6 +92,7 @@ class Context:
             self.settings.tool_timeouts,
             self.recalled_states,
             self._summaries,
+            context_length=self.context_length,
         )
 
     @property

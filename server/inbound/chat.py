@@ -131,14 +131,13 @@ def _compile(
         max_tokens=max_tokens,
     )
     answer_format = read_format(request.response_format, "response_format")
-    unseal = partial(context.sealer.open, context.owner)
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, context.today, tools.built_in),
             read_messages(
                 request.messages,
                 messages_up_to_call=messages_up_to_call,
-                unseal=unseal,
+                unseal=context.sealed_input().open,
                 text_is_summary=context.summaries == "default",
             ),
             instructions=verbosity_hint(request.verbosity),

@@ -13,10 +13,13 @@ from server.inbound.tools import Tools
 from server.replay import hosted_items
 from server.replay.content import Policy
 from server.replay.recall import Recall
-from server.replay.sealing import Sealer
+from server.replay.sealing import SealedInput, Sealer
 from server.replay.tool_states import RecalledStates
 from server.store.responses.base import Item, Store, StoredResponse, ToolState
 from server.tools.base import HostedTool, ToolSession
+
+MODEL_CONTEXT = 131_072
+"""The tokens of gpt-oss's context, where no engine says how many it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class CompileContext:
     reasoning, so reasoning in plain text that comes back is a summary.
     reads_approvals: whether the calls that the request approves are to run. A request that is
     compiled for the record of its answer has run them.
+    context_length: of the model, in tokens. It limits what encrypted content may hold.
     """
 
     owner: str
@@ -53,6 +57,11 @@ class CompileContext:
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
     summaries: SummariesWhen = "never"
     reads_approvals: bool = True
+    context_length: int = MODEL_CONTEXT
+
+    def sealed_input(self) -> SealedInput:
+        """Opens the seals of one request."""
+        return SealedInput(self.sealer, self.owner, self.context_length)
 
     def of_answer(
         self,

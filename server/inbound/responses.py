@@ -101,7 +101,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
 
     def work(sessions: tuple[Sessions, ...]) -> CompiledResponse:
         tools = read_tools(request.tools, hosted=opened_tools(entries, sessions[0]))
-        unsealed = unseal_items(received, partial(context.sealer.open, context.owner))
+        unsealed = unseal_items(received, context.sealed_input().open)
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
         restored = restore_turns(resolved, output_up_to_call)
         compiled = _compile(request, prior, restored, tools, context)

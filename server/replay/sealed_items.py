@@ -9,7 +9,10 @@ from server.store.responses.base import Item, StoredItem
 INCLUDE = "reasoning.encrypted_content"
 
 Unseal = Callable[[str, str], Message]
-"""Decrypts a seal; the second argument is the path of its field. Raises InvalidRequest."""
+"""Decrypts a seal; the second argument is the path of its field.
+
+Raises InvalidRequest. ContextLengthExceeded is one.
+"""
 
 
 def unseal_items(
@@ -17,7 +20,7 @@ def unseal_items(
 ) -> dict[str, StoredItem]:
     """The items that hold a seal, with the messages in these, by item id.
 
-    Raises InvalidRequest naming the field of a seal that cannot be decrypted.
+    Raises InvalidRequest naming the field of a seal that cannot be decrypted or holds too much.
     """
     unsealed: dict[str, StoredItem] = {}
     for index, item in enumerate(items):

@@ -13,13 +13,15 @@ import logging
 import zlib
 from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 import orjson
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from harmony.messages import Message
-from server.errors import InvalidRequest
+from harmony.vocab import longest_token
+from server.errors import ContextLengthExceeded, InvalidRequest
 from server.store import codec
 
 logger = logging.getLogger(__name__)
@@ -73,27 +75,82 @@ class Sealer:
             raise ValueError("no seal of a text for this owner")
         return str(content["text"])
 
-    def open(self, owner: str, seal: str, param: str) -> Message:
+    def open(
+        self, owner: str, seal: str, param: str, inflate: codec.Inflate = zlib.decompress
+    ) -> Message:
         """The message in a seal that was made for the owner.
 
-        Raises InvalidRequest naming `param` for any other text.
+        inflate: reads deflated data. Raises InvalidRequest naming `param` for any other text, and
+        what `inflate` raises besides `zlib.error`.
         """
         try:
-            content = orjson.loads(zlib.decompress(self._fernet.decrypt(seal)))
+            content = orjson.loads(inflate(self._fernet.decrypt(seal)))
         except (InvalidToken, ValueError, zlib.error) as error:
             raise _invalid_seal(param) from error
         if content["owner"] != owner:
             raise _invalid_seal(param)
         tokens = content["tokens"]
         message = codec.load_message(
-            content["message"], None if tokens is None else b64decode(tokens)
+            content["message"], None if tokens is None else b64decode(tokens), inflate
         )
         assert message is not None
         return message
 
 
+class SealedInput:
+    """Opens the seals of one request: each once, however often it comes.
+
+    Reasoning that repeats itself deflates to a thousandth. What the seals hold is therefore counted
+    while it is inflated, and again where a seal is repeated. The limit is the bytes of the longest
+    text that fits the context, about ten times what reasoning of that length takes: most reasoning
+    of earlier turns comes back, too, and does not become part of the prompt.
+
+    context_length: of the model, in tokens.
+    """
+
+    def __init__(self, sealer: Sealer, owner: str, context_length: int) -> None:
+        self._sealer = sealer
+        self._owner = owner
+        self._context_length = context_length
+        self._left = context_length * longest_token()
+        self._opened: dict[str, tuple[Message, int]] = {}
+
+    def open(self, seal: str, param: str) -> Message:
+        """The message in a seal that was made for the owner.
+
+        Raises InvalidRequest naming `param` for any other text, and ContextLengthExceeded naming it
+        if this seal and those before it hold more than the limit.
+        """
+        if seal in self._opened:
+            message, size = self._opened[seal]
+            self._take(size, param)
+            return message
+        left = self._left
+        message = self._sealer.open(self._owner, seal, param, partial(self._inflate, param))
+        self._opened[seal] = message, left - self._left
+        return message
+
+    def _inflate(self, param: str, data: bytes) -> bytes:
+        inflater = zlib.decompressobj()
+        # One byte more than is left shows that there are more.
+        inflated = inflater.decompress(data, self._left + 1)
+        self._take(len(inflated), param)
+        if not inflater.eof:
+            raise zlib.error("the data is not complete")
+        return inflated
+
+    def _take(self, size: int, param: str) -> None:
+        if size > self._left:
+            raise ContextLengthExceeded(
+                "The encrypted content up to this item is larger than any that is of use in the"
+                f" context of {self._context_length} tokens. Leave out that of earlier turns.",
+                param=param,
+            )
+        self._left -= size
+
+
 def refuse_seal(seal: str, param: str) -> NoReturn:
-    """Used in place of `Sealer.open` to open no seal. Raises InvalidRequest naming `param`."""
+    """Used in place of `SealedInput.open` to open no seal. Raises InvalidRequest naming `param`."""
     raise _invalid_seal(param)
 
 

@@ -5,7 +5,6 @@ Source: https://platform.openai.com/docs/api-reference/conversations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -28,6 +27,7 @@ from server.outbound.redacted import redacted_item
 from server.replay import items
 from server.replay.prior_turns import conversation_not_found
 from server.replay.sealed_items import unseal_items
+from server.replay.sealing import SealedInput
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
@@ -158,7 +158,8 @@ async def _read_items(
     known = await context.store.items(owner, items.ids_in(value))
 
     def resolved() -> tuple[StoredItem, ...]:
-        opened = unseal_items(normalised, partial(context.sealer.open, owner), "items")
+        seals = SealedInput(context.sealer, owner, context.context_length)
+        opened = unseal_items(normalised, seals.open, "items")
         policy = context.settings.unsupported_input
         stored_items = items.resolve(normalised, {**opened, **known}, "items", unsupported=policy)
         items.messages(before, stored_items, "items")

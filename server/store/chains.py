@@ -15,8 +15,10 @@ async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
     history: list[StoredItem] = []
     inputs: list[StoredItem] = []
     outputs: list[StoredItem] = []
-    chain = (await connection.execute(_items_of_chain(row.id))).all()
+    chain = (await connection.execute(_chain_with_items(row.id))).all()
     for item in chain:
+        if item.item is None:
+            continue
         side = history if item.depth else inputs if item.side == INPUT else outputs
         side.append(rows.stored_item(item))
     before = await _of_conversation(connection, chain[0] if chain else row)
@@ -77,11 +79,12 @@ def _links(response_id: str) -> Any:
     )
 
 
-def _items_of_chain(response_id: str) -> Any:
+def _chain_with_items(response_id: str) -> Any:
+    """The chain's items, from its first response on. A response without items has one row, too."""
     chain = _links(response_id)
     return (
         select(items, chain.c.depth, chain.c.conversation_id, chain.c.seen)
-        .join(chain, items.c.response_id == chain.c.id)
+        .select_from(chain.outerjoin(items, items.c.response_id == chain.c.id))
         .order_by(chain.c.depth.desc(), items.c.place)
     )
 

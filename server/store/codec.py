@@ -7,13 +7,16 @@ version, the settings and the random ids that made them. A delta takes about 20 
 import sys
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 
 from harmony.messages import Author, Channel, Message, Role
 from server import threads
+
+Inflate = Callable[[bytes], bytes]
+"""Returns inflated data, as `zlib.decompress` does."""
 
 _LEVEL = 3
 # Bytes of JSON that are deflated, and of deflated data that are read, in about 0.15 ms.
@@ -62,8 +65,13 @@ def dump_message(message: Message | None) -> str | None:
     return dump({name: value for name, value in fields.items() if value is not None})
 
 
-def load_message(text: str | None, tokens: bytes | None) -> Message | None:
-    """Return the message that `dump_message` and `pack_tokens` received."""
+def load_message(
+    text: str | None, tokens: bytes | None, inflate: Inflate = zlib.decompress
+) -> Message | None:
+    """Return the message that `dump_message` and `pack_tokens` received.
+
+    inflate: reads the deflated token ids. Raises what it raises.
+    """
     if text is None:
         return None
     fields = load(text)
@@ -74,7 +82,7 @@ def load_message(text: str | None, tokens: bytes | None) -> Message | None:
         channel=None if channel is None else Channel(channel),
         recipient=fields.get("recipient"),
         content_type=fields.get("content_type"),
-        tokens=unpack_tokens(tokens),
+        tokens=unpack_tokens(tokens, inflate),
     )
 
 
@@ -88,11 +96,11 @@ def pack_tokens(tokens: tuple[int, ...] | None) -> bytes | None:
     return zlib.compress(ids.tobytes(), _LEVEL)
 
 
-def unpack_tokens(body: bytes | None) -> tuple[int, ...] | None:
-    """Return the token ids that `pack_tokens` received."""
+def unpack_tokens(body: bytes | None, inflate: Inflate = zlib.decompress) -> tuple[int, ...] | None:
+    """Return the token ids that `pack_tokens` received. Raises what `inflate` raises."""
     if body is None:
         return None
-    ids = array("I", zlib.decompress(body))
+    ids = array("I", inflate(body))
     if sys.byteorder == "big":
         ids.byteswap()
     return tuple(ids)

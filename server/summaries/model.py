@@ -81,10 +81,15 @@ def _answer(text: str) -> tuple[str, str] | None:
         value = None
     match value:
         case {"verdict": "show", "title": str(title), "text": str(body)} if title.strip():
-            return title, body
+            return _encodable(title), _encodable(body)
         case {"verdict": "withhold"}:
             return None
     raise SummaryFailed("the summariser's answer cannot be read")
+
+
+def _encodable(text: str) -> str:
+    """The text without halves of characters, which a limit on its length may leave."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _markdown(title: str, text: str, most: int) -> str:

@@ -9,6 +9,7 @@ _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 )
+_LATER_JAMO = re.compile("[\u1160-\u11ff]")  # vowels and finals of Hangul syllables
 _TERM = re.compile(r"[\w!#$%&*+./:=?@^~-]+")
 _BETWEEN_TERMS = re.compile(r"[/:=&?#*]+")
 _ENDS = "!#$%&*+./:=?^_~-"
@@ -16,11 +17,33 @@ LEAST_TERM = 8
 """Characters from which on a term with letters and digits may be a secret."""
 LEAST_NUMBER = 6
 """Digits from which on a number may be a secret."""
+_PIECE = 256  # characters: the time for a run of combining marks is quadratic
 
 
 def plain(text: str) -> str:
     """The text in lower case and compatible form, without characters that are not visible."""
-    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
+    compatible = "".join(unicodedata.normalize("NFKC", piece) for piece in _pieces(text))
+    return _INVISIBLE.sub("", compatible).casefold()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in short pieces. Where equal runs of marks are cut depends on the runs only."""
+    start = 0
+    while start < len(text):
+        end = min(start + _PIECE, len(text))
+        if end < len(text):
+            end = next((cut for cut in range(end, start, -1) if _is_apart(text[cut])), end)
+        yield text[start:end]
+        start = end
+
+
+def _is_apart(character: str) -> bool:
+    """Whether no form of a character is composed or reordered with what is before it."""
+    if character.isascii():
+        return True
+    # Characters that are no marks may have forms that begin with one, such as U+FF9E.
+    first = unicodedata.normalize("NFKD", character)[0]
+    return not unicodedata.category(first).startswith("M") and not _LATER_JAMO.match(first)
 
 
 def words(plain_text: str) -> list[str]:

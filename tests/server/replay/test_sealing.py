@@ -2,13 +2,15 @@
 
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
 
 from harmony.messages import Author, Channel, Message, Role
-from server.errors import InvalidRequest
-from server.replay.sealing import Sealer, check_key
+from harmony.vocab import longest_token
+from server.errors import ContextLengthExceeded, InvalidRequest
+from server.replay.sealing import SealedInput, Sealer, check_key
 
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 REASONING = Message(Author(Role.ASSISTANT), "Hm… a secret", Channel.ANALYSIS, tokens=(200006, 5))
@@ -104,3 +106,76 @@ def test_a_signature_of_each_key_is_possible() -> None:
     new, still = Sealer([second, first]).signatures("a text")
     assert still == old
     assert new != old
+
+
+class CountingSealer(Sealer):
+    """Counts the seals that it opens."""
+
+    opened = 0
+
+    def open(self, *args: Any, **options: Any) -> Message:
+        self.opened += 1
+        return super().open(*args, **options)
+
+
+def thought(content: str, tokens: tuple[int, ...] | None = None) -> Message:
+    return Message(Author(Role.ASSISTANT), content, Channel.ANALYSIS, tokens=tokens)
+
+
+def refused_as_too_long(sealed_input: SealedInput, seal: str) -> bool:
+    with pytest.raises(InvalidRequest) as caught:
+        sealed_input.open(seal, PARAM)
+    error = caught.value
+    return (type(error), error.param, error.code) == (
+        ContextLengthExceeded,
+        PARAM,
+        "context_length_exceeded",
+    )
+
+
+def test_each_seal_of_a_request_is_opened_once() -> None:
+    sealer = CountingSealer()
+    seal, other = (sealer.seal("a", REASONING) for _ in range(2))
+    sealed_input = SealedInput(sealer, "a", 1000)
+    assert [sealed_input.open(each, PARAM) for each in (seal, other, seal)] == [REASONING] * 3
+    assert sealer.opened == 2
+
+
+@pytest.mark.parametrize("message", [thought("x" * 2_000_000), thought("x", tokens=(1,) * 500_000)])
+def test_a_seal_that_holds_more_than_the_context_is_refused(message: Message) -> None:
+    sealer = Sealer()
+    seal = sealer.seal("a", message)
+    assert len(seal) < 10_000
+    assert refused_as_too_long(SealedInput(sealer, "a", 10_000), seal)
+
+
+def test_the_seals_of_a_request_are_added_up() -> None:
+    sealer = Sealer()
+    message = thought("x" * 40 * longest_token())
+    first, second, third = (sealer.seal("a", message) for _ in range(3))
+    sealed_input = SealedInput(sealer, "a", 100)
+    assert sealed_input.open(first, PARAM) == sealed_input.open(second, PARAM) == message
+    assert refused_as_too_long(sealed_input, third)
+
+
+def test_a_repeated_seal_is_counted_each_time() -> None:
+    sealer = Sealer()
+    seal = sealer.seal("a", thought("x" * 40 * longest_token()))
+    sealed_input = SealedInput(sealer, "a", 100)
+    assert sealed_input.open(seal, PARAM) is sealed_input.open(seal, PARAM)
+    assert refused_as_too_long(sealed_input, seal)
+
+
+def test_the_reasoning_of_several_turns_may_exceed_the_context() -> None:
+    sealer = Sealer()
+    sealed_input = SealedInput(sealer, "a", 1000)
+    for number in range(5):
+        message = thought(f"{number:4}" * 1000, tokens=(*range(1000),))
+        assert sealed_input.open(sealer.seal("a", message), PARAM) == message
+
+
+def test_a_changed_seal_is_refused_as_such_in_a_request() -> None:
+    sealer = Sealer()
+    with pytest.raises(InvalidRequest) as caught:
+        SealedInput(sealer, "b", 1000).open(sealer.seal("a", REASONING), PARAM)
+    assert (caught.value.param, caught.value.code) == (PARAM, "invalid_encrypted_content")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harmony.messages import Author, Channel, Message, Role
 from server.store.responses.sql import SqlStore
 
 CALL = (
@@ -124,3 +125,26 @@ async def test_a_changed_text_replaces_the_seal(open_app: OpenApp) -> None:
         await second_turn(app, [{**reasoning, "content": [text]}, call])
     assert "Another thought." in app.prompts[1]
     assert "A secret plan." not in app.prompts[1]
+
+
+def expanding_seal(app: Any) -> str:
+    """A small seal that holds more than the model's context."""
+    context = app.app.state.context
+    message = Message(Author(Role.ASSISTANT), "x" * context.context_length * 129, Channel.ANALYSIS)
+    seal: str = context.sealer.seal("anyone", message)
+    return seal
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [("/v1/responses", "input"), ("/v1/conversations", "items")]
+)
+async def test_a_seal_that_holds_more_than_the_context_is_refused(
+    open_app: OpenApp, path: str, field: str
+) -> None:
+    async with open_app(ANSWER) as app:
+        seal = expanding_seal(app)
+        reasoning = {"type": "reasoning", "summary": [], "encrypted_content": seal}
+        answer = await app.post(path, {field: [{"role": "user", "content": "hi"}, reasoning]})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
+    assert error["param"] == f"{field}.1.encrypted_content"

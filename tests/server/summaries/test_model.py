@@ -82,6 +82,11 @@ async def test_an_answer_that_cannot_be_read_fails_without_its_words(answer: str
         await part(answer)
 
 
+async def test_half_of_a_character_is_replaced() -> None:
+    made = await part(verdict("Dates \ud83d", "It looks \ud83d\ude00 at \ude00 both."))
+    assert made.text == "**Dates ?**\n\nIt looks 😀 at ? both."
+
+
 async def test_a_text_that_is_too_long_is_cut() -> None:
     made = await part(verdict(text="word " * 1000), detail="concise")
     assert len(made.text) < MOST_TEXT["concise"] + 30

@@ -1,3 +1,5 @@
+import unicodedata
+
 import pytest
 
 from server.summaries.sources import Sources, distinctive_terms, plain, words
@@ -11,6 +13,27 @@ def run(text: str, length: int = 8) -> bool:
 
 def test_plain_text_has_no_case_no_forms_and_nothing_invisible() -> None:
     assert plain("ＳＥＣＲＥＴ \u200bＣo\u00adde") == "secret code"
+
+
+def test_a_long_run_of_marks_takes_no_quadratic_time() -> None:
+    # With one normalization of the whole text, this takes many minutes.
+    count = 1_000_000
+    assert len(plain("a" + "\u0301" * count + "\u0316" * count)) == 2 * count
+
+
+@pytest.mark.parametrize(
+    "letter", ["e\u0301", "\u1100\u1161\u11a8", "ｶﾞ", "\u0995\u09c7\u09be", "\u0f40\u0f73"]
+)
+@pytest.mark.parametrize("before", range(4))
+def test_letters_of_several_characters_stay_whole(letter: str, before: int) -> None:
+    text = "." * before + letter * 1000
+    assert plain(text) == unicodedata.normalize("NFKC", text).casefold()
+
+
+@pytest.mark.parametrize("marks", [10, 255, 256, 1000])
+def test_equal_runs_of_marks_are_equal_wherever_they_are(marks: int) -> None:
+    run = "a" + "\u0301" * marks + "\u0316" * marks
+    assert plain("b" * 100 + run) == "b" * 100 + plain(run)
 
 
 def test_words_have_no_punctuation() -> None:

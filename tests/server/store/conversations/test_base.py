@@ -116,6 +116,25 @@ async def test_a_chain_knows_what_its_first_response_had_read(database: Database
     assert await store.get("a", "two") == two
 
 
+async def test_a_chain_knows_what_a_first_response_without_items_had_read(
+    database: Database,
+) -> None:
+    store = await database.open()
+    await store.conversations.create(TALK, [item("before")])
+    read = await store.conversations.read("a", "conv")
+    assert read is not None
+    one = replace(
+        turn("one", conversation={"id": "conv"}, status="failed", input_items=(), made=()),
+        history=read.items,
+        read_position=read.position,
+    )
+    two = turn("two", previous=one)
+    three = turn("three", previous=two)
+    for response in (one, two, three):
+        await store.put(response)
+        assert await store.get("a", response.id) == response
+
+
 async def test_conversations_that_nothing_is_added_to_are_forgotten(database: Database) -> None:
     store = await database.open()
     await store.conversations.create(TALK, [item("one")])
