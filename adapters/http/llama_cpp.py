@@ -129,7 +129,10 @@ class LlamaCppWire:
         return LlamaCppReader(request, self._encode)
 
     async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
-        connection = response.extensions["network_stream"].get_extra_info("socket")
+        stream = response.extensions.get("network_stream")
+        connection = None if stream is None else stream.get_extra_info("socket")
+        if connection is None:
+            return
         with suppress(OSError, httpx.HTTPError, httpx.StreamError):
             _end_sending(connection)
             async with asyncio.timeout(_LEAVING_SECONDS):

@@ -3,7 +3,7 @@
 `draw_case(seed, index, split)` is the whole interface: the same arguments give the same case.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 from demo.skills import (
@@ -55,7 +55,7 @@ _DRILLS: dict[Skill, float] = {
     python.drill: 4,
     browser.drill: 24,
 }
-_DRILL_OF: dict[str | None, Skill] = {
+_DRILL_OF: Mapping[str, Skill] = {
     "everyday": everyday.drill,
     "dialogue": dialogue.drill,
     "python": python.drill,
@@ -87,9 +87,11 @@ def draw_case(
     draw = Draw(rng, split, effort or drawn)
     in_focus = focus is not None and draw.chance(0.5)
     if skill is None and draw.chance(DRILLS):
-        drills = {_DRILL_OF[focus]: 1.0} if in_focus and focus in _DRILL_OF else _DRILLS
-        return rng.choices(list(drills), list(drills.values()))[0](draw)
-    if in_focus:
+        if not in_focus:
+            return rng.choices(list(_DRILLS), list(_DRILLS.values()))[0](draw)
+        if drill := _DRILL_OF.get(focus or ""):
+            return drill(draw)
+    if skill is None and in_focus:
         skill = focus
     shares = [share for share, _ in SKILLS.values()]
     return SKILLS[skill or rng.choices(list(SKILLS), shares)[0]][1](draw)

@@ -84,30 +84,36 @@ def _block_math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     closing = {"\\[": "\\]", "$$": "$$"}.get(opening[:2])
     if closing is None or (lines := _formula(state, start, end, opening[2:], closing)) is None:
         return False
-    content, _, after = "\n".join(lines).partition(closing)
-    if after and len(lines) == 1:
+    is_ended = lines[-1].endswith(closing)
+    if len(lines) == 1 and lines[0].index(closing) + len(closing) < len(lines[0]):
         return False  # a paragraph that begins with a formula
     if silent:
         return True
     last = start + len(lines) - 1
-    if after:
+    if not is_ended:
         _formula_in_paragraph(state, last, [opening, *lines[1:-1]])
         return True
     token = state.push("math_block", "math", 0)
-    token.content = content.strip()
+    token.content = "\n".join(lines).removesuffix(closing).strip()
     token.map = [start, last + 1]
     state.line = last + 1
     return True
 
 
 def _formula(state: StateBlock, start: int, end: int, first: str, closing: str) -> list[str] | None:
-    """The lines from `first` to the one that has `closing`; None where none has it."""
+    """The lines from `first` to the one that has `closing`; None where none has it.
+
+    `$$` before text may be no formula: a later line has to end with it then.
+    """
+    ends_anywhere = closing != "$$" or not first
     lines = [first]
-    while closing not in lines[-1]:
+    is_closed = closing in first
+    while not is_closed:
         line = start + len(lines)
         if line >= end:
             return None
         lines.append(state.src[state.bMarks[line] : state.eMarks[line]].rstrip())
+        is_closed = lines[-1].endswith(closing) or (ends_anywhere and closing in lines[-1])
     return lines
 
 

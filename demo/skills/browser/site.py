@@ -44,21 +44,24 @@ def is_telling(word: str) -> bool:
 
 def sections(body: str) -> Iterator[tuple[str, str]]:
     """The sections of a page, each with the headings that it is under."""
+    # As `server.tools.browser.search.sections` divides pages, which a test compares.
     headings: dict[int, str] = {}
     lines: list[str] = []
+    size = 0
     is_code = False
     for line in body.split("\n"):
         is_code ^= line.lstrip().startswith("```")
         heading = None if is_code else _HEADING.match(line)
-        is_long = not (line.strip() or is_code) and sum(map(len, lines)) > _MOST_CHARACTERS
-        if (heading or is_long) and "".join(lines).strip():
+        is_long = size > _MOST_CHARACTERS and not (is_code or line.strip())
+        if (heading or is_long) and size:
             yield " ".join(headings.values()), "\n".join(lines).strip()
-            lines = []
+            lines, size = [], 0
         if heading:
             level = len(heading[1])
             headings = {k: text for k, text in headings.items() if k < level}
             headings[level] = heading[2][:_MOST_HEADING]
         lines.append(line)
+        size += len(line.strip())
     yield " ".join(headings.values()), "\n".join(lines).strip()
 
 

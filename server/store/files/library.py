@@ -82,7 +82,7 @@ class FileLibrary:
         """Keep a staged upload as a file.
 
         Raises BodyTooLarge if the owner's other files have left no room for it since it began, and
-        Unavailable where the disk fails. No file is left where it raises.
+        Unavailable where the disk or the store fails. No file is left where the disk fails.
         """
         now = int(self._now())
         expires_at = None if info.lifetime is None else now + info.lifetime

@@ -19,7 +19,9 @@ class Redactor:
         parts = {part.strip() for secret in secrets for part in (secret, secret.partition(" ")[2])}
         long = {part for part in parts if len(part) >= MIN_SECRET}
         escaped = {
-            json.dumps(part, ensure_ascii=ascii)[1:-1] for part in long for ascii in (False, True)
+            json.dumps(part, ensure_ascii=only_ascii)[1:-1]
+            for part in long
+            for only_ascii in (False, True)
         }
         self._secrets = sorted(long | escaped, key=len, reverse=True)
 

@@ -258,8 +258,8 @@ class ContainerService:
     ) -> AsyncGenerator[None]:
         """The container for one cell, after the cells of others. It must be in use.
 
-        options: those of a container that is created if it does not exist; files of theirs that it
-        lacks are copied. None for one that has to exist. Raises NotFound if it does not, has
+        options: those of a container that is created if it does not exist; their files are copied,
+        each once. None for one that has to exist. Raises NotFound if it does not, has
         expired, or a file is gone; and RateLimited.
         """
         async with self._uses[container_id].lock:
@@ -284,6 +284,9 @@ class ContainerService:
             return ()
         found = {file.path: file for file in listing}
         known = {file.path: file for file in await self._store.files(container_id)}
+        if known and not listing:
+            # The sandbox has been restarted, as a rule: its folder gets the uploads again.
+            self._opened[container_id] = set()
         # A list that was cut does not tell what is gone.
         is_whole = len(listing) < MOST_LISTED
         removed = [file.id for path, file in known.items() if is_whole and path not in found]

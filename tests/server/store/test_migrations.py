@@ -13,15 +13,22 @@ SECRET = {"type": "mcp", "server_label": "a", "authorization": "secret"}
 OWN = {"type": "function", "function": {"name": "f"}}
 
 
-@pytest.mark.parametrize("tools", [[SECRET, OWN], [OWN]])
+@pytest.mark.parametrize(
+    ("fields", "left"),
+    [
+        ({"tools": [SECRET, OWN]}, {"tools": [OWN]}),
+        ({"tools": [OWN]}, {"tools": [OWN]}),
+        ({"response_format": {"type": "mcp"}}, {"response_format": {"type": "mcp"}}),
+    ],
+)
 async def test_secrets_of_mcp_servers_leave_stored_completions(
-    database_url: str, tools: list[dict[str, Any]]
+    database_url: str, fields: dict[str, Any], left: dict[str, Any]
 ) -> None:
     store = SqlStore(database_url)
     await store.start()
     await store.stop()
     engine = open_engine(parse_url(database_url))
-    row = {"body": orjson.dumps({"id": "c", "model": "mcp", "tools": tools}).decode()}
+    row = {"body": orjson.dumps({"id": "c", **fields}).decode()}
     async with engine.begin() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '0008'"))
         await connection.execute(
@@ -35,4 +42,4 @@ async def test_secrets_of_mcp_servers_leave_stored_completions(
     async with engine.begin() as connection:
         body = await connection.scalar(text("SELECT body FROM chat_completions"))
     await engine.dispose()
-    assert orjson.loads(body) == {"id": "c", "model": "mcp", "tools": [OWN]}
+    assert orjson.loads(body) == {"id": "c", **left}

@@ -121,6 +121,12 @@ def test_lines_of_a_formula_are_no_markdown_although_text_follows(between: str) 
     assert "<mi>b</mi>" in html
 
 
+def test_dollars_before_text_are_no_formula_up_to_dollars_in_a_later_line() -> None:
+    html = render("$$ is the shell's PID:\n\n- use `$$` in scripts\n- or not")
+    assert "<math" not in html
+    assert "<li>use <code>$$</code> in scripts</li>" in html
+
+
 def test_two_pairs_of_dollars_without_a_formula_stay_text() -> None:
     assert render("$$$$ x") == "<p>$$$$ x</p>\n"
 

@@ -302,8 +302,8 @@ class _DocumentReader:
 
     def close(self) -> None:
         """End the processes."""
-        self._runner.run(self._html.close())
-        self._runner.close()
+        with self._runner:
+            self._runner.run(self._html.close())
 
     def _page(self, path: str, content: bytes) -> Page:
         kind, name = TYPES[Path(path).suffix.lower()], Path(path).name

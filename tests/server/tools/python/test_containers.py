@@ -171,10 +171,22 @@ async def test_an_upload_that_a_cell_deleted_is_not_copied_again(world: World) -
     options = ContainerOptions(file_ids=(await world.upload(b"one"),))
     container_id = (await world.service.create("a", options, param="")).id
     await world.sandbox.delete(container_id, "x.csv")
+    await world.sandbox.write(container_id, "y", _content(b""))
     world.service.use(container_id)
     await world.service.written_files(container_id)
     async with world.service.reserved("a", container_id, options):
-        assert await world.sandbox.files(container_id) == []
+        assert [file.path for file in await world.sandbox.files(container_id)] == ["y"]
+
+
+async def test_a_sandbox_that_lost_its_files_gets_the_uploads_again(world: World) -> None:
+    options = ContainerOptions(file_ids=(await world.upload(b"one"),))
+    container_id = (await world.service.create("a", options, param="")).id
+    world.service.use(container_id)
+    await world.service.written_files(container_id)
+    await world.sandbox.delete(container_id, "x.csv")
+    await world.service.written_files(container_id)
+    async with world.service.reserved("a", container_id, options):
+        assert [file.path for file in await world.sandbox.files(container_id)] == ["x.csv"]
 
 
 async def test_a_container_that_is_made_anew_gets_its_uploads_again(world: World) -> None:
