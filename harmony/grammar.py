@@ -161,6 +161,11 @@ def after_hosted_call(spec: GrammarSpec, reasoned: int = 0) -> GrammarSpec:
     return replace(spec, call_required=False, reasoning_budget=left)
 
 
+def reasoned_grammar(spec: GrammarSpec) -> str | None:
+    """The grammar of `spec` once reasoning has ended, None where it permits none."""
+    return turn_grammar(replace(spec, reasoning=False)) if spec.reasoning else None
+
+
 def answer_only(spec: GrammarSpec) -> GrammarSpec:
     """The final message of `spec` alone: no reasoning, no preambles and no calls."""
     return GrammarSpec(answer=spec.answer, reasoning=False, preambles=False)

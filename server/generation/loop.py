@@ -13,7 +13,13 @@ from functools import partial
 
 from adapters.base import FinishReason
 from adapters.errors import BackendError, BackendFailed
-from harmony.grammar import GrammarSpec, after_hosted_call, final_headers, turn_grammar
+from harmony.grammar import (
+    GrammarSpec,
+    after_hosted_call,
+    final_headers,
+    reasoned_grammar,
+    turn_grammar,
+)
 from server import threads
 from server.generation.admission import Ticket
 from server.generation.call_results import render_result
@@ -313,11 +319,10 @@ async def _emit(emit: Emit, events: Sequence[WireEvent]) -> None:
 
 def _with_spec(plan: TurnPlan, spec: GrammarSpec) -> TurnPlan:
     """The plan of a later turn whose grammars are written from `spec`."""
-    without = replace(spec, reasoning=False)
     return replace(
         plan,
         spec=spec,
         grammar=turn_grammar(spec),
-        reasoned_grammar=turn_grammar(without) if spec.reasoning else None,
+        reasoned_grammar=reasoned_grammar(spec),
         prefill=(),
     )

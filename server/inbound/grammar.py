@@ -22,6 +22,7 @@ from harmony.grammar import (
     RegexText,
     answer_grammar,
     final_headers,
+    reasoned_grammar,
     turn_grammar,
 )
 from harmony.messages import Effort
@@ -163,7 +164,7 @@ def answer_only(masking: Masking) -> Constraint:
     return Constraint(
         grammar=turn_grammar(spec),
         answer_grammar=answer_grammar(spec),
-        reasoned_grammar=_reasoned(spec),
+        reasoned_grammar=reasoned_grammar(spec),
         spec=spec,
     )
 
@@ -244,7 +245,7 @@ def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
     constraint = Constraint(
         grammar=answer if prefill else turn,
         answer_grammar=answer,
-        reasoned_grammar=_reasoned(spec),
+        reasoned_grammar=reasoned_grammar(spec),
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
         own_grammar=any(tool.input_grammar is not None for tool in request.callable),
@@ -253,11 +254,6 @@ def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
     if not in_time:
         raise _OutOfTime(constraint)
     return constraint
-
-
-def _reasoned(spec: GrammarSpec) -> str | None:
-    """The grammar once reasoning has ended, None where `spec` permits none."""
-    return turn_grammar(replace(spec, reasoning=False)) if spec.reasoning else None
 
 
 def _compile_turn(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from server.tools.file_names import is_utf8
 from server.tools.python.sandbox import MOST_LISTED, FileTooLarge, NoSuchFile, SandboxFile
 
 _DEEPEST = 64
@@ -30,19 +31,10 @@ def list_files(folder: Path) -> list[SandboxFile]:
     found: list[SandboxFile] = []
     with _opened(folder) as root:
         for path, status in _walk(root, "", 0):
-            is_shown = stat.S_ISREG(status.st_mode) and _is_utf8(path)
+            is_shown = stat.S_ISREG(status.st_mode) and is_utf8(path)
             if is_shown and len(found) < MOST_LISTED:
                 found.append(SandboxFile(path, status.st_size, status.st_mtime_ns))
     return sorted(found, key=lambda file: file.path)
-
-
-def _is_utf8(path: str) -> bool:
-    """Whether the path can be sent as JSON: other bytes of a name are surrogates here."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def usage(folder: Path) -> int:

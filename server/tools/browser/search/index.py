@@ -27,6 +27,7 @@ from server.tools.browser.page import Page, make_page, one_line
 from server.tools.browser.search.sections import Section, sections
 from server.tools.fetch.client import HTML_TYPES, PDF, FetchedPage
 from server.tools.fetch.errors import UnsupportedBody
+from server.tools.file_names import is_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class FolderIndex:
 
     def read(self, path: str) -> bytes | None:
         """The content of an indexed file, None for any other path."""
-        if not _is_encodable(path):
+        if not is_utf8(path):
             return None
         known = self._database.execute("SELECT 1 FROM files WHERE path = ?", (path,)).fetchone()
         return None if known is None else _content(self._folder / path)
@@ -238,16 +239,7 @@ def _documents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _is_shown(name: str) -> bool:
-    return not name.startswith(".") and _is_encodable(name)
-
-
-def _is_encodable(text: str) -> bool:
-    """Whether the text is without lone surrogates, which stand for bytes that are not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return not name.startswith(".") and is_utf8(name)
 
 
 def _content(path: Path) -> bytes | None:
