@@ -52,12 +52,12 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.5, help="the state's share, 0 to 1")
     parser.add_argument("--start", type=Path, help="a state instead of the packaged weights")
     options = parser.parse_args()
-    saved = torch.load(options.state, weights_only=True)
+    saved = torch.load(options.state, map_location="cpu", weights_only=True)
     is_routed = saved.get("channel") is not None
     if is_routed and not options.start:
         parser.error("the state is one of demo.routing: --start has to name what that wrote")
     if options.start:
-        start = torch.load(options.start, weights_only=True)
+        start = torch.load(options.start, map_location="cpu", weights_only=True)
         old, known = start["model"], start["known"]
     else:
         old, known = unpack(packaged())

@@ -1,14 +1,17 @@
-"""Cases as batches of a constant number of tokens, made in a process of their own.
+"""Cases as batches of a constant number of tokens, made in processes of their own.
 
 Cases come in pools. A pool is sorted by length and cut into batches whose rows are padded to one
-of a few lengths, so little is padding and the order is the same on every run and after a resume.
+of a few lengths, so little is padding. Or it is packed: each batch is one row of cases in the order
+in which they were drawn, for attention that knows where each begins. The order of the batches is
+the same on every run and after a resume.
 """
 
 import multiprocessing
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from itertools import cycle
 from multiprocessing.queues import Queue
 from random import Random
 from typing import Any
@@ -17,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from demo.attention import Packed
 from demo.embedding import families
 from demo.skills import draw_case
 from demo.skills.words import Split
@@ -33,83 +37,155 @@ RELATIVES = 4
 KNOWN = 3072
 HEARD = 0.2
 """The weight in the loss of a user's tokens; those that the model has to say have 1."""
+FORGOTTEN = 0.15
+"""The share of a batch's tokens that go without rows of their own."""
+_COUNTED = 6000
+"""The cases in which tokens are counted."""
+_AHEAD = 64
+"""How many batches a process may be ahead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Rows of transcripts and what is to be learned from them.
 
-    `tokens` are the ids that occur, `rows` (b, l) index them. `at` are flat positions in rows whose
+    `tokens` are the ids that occur, `rows` (b, l) index them. Those that are `forgotten` the model
+    has to understand by their tags. `at` are flat positions in rows whose
     next token is learned, each with its weight in the loss, 1 or `HEARD`; `targets` index
     `candidates`, the ids that the softmax runs over: some stand for many others that were not
-    drawn, and `shares` has the logarithm of how many.
+    drawn, and `shares` has the logarithm of how many. `starts` (int32) has the places where the
+    transcripts of a packed row begin, and its end; it is empty for rows of one transcript each.
     """
 
     tokens: Tensor
+    forgotten: Tensor
     rows: Tensor
     at: Tensor
     weights: Tensor
     candidates: Tensor
     shares: Tensor
     targets: Tensor
+    starts: Tensor
+
+    @property
+    def packed(self) -> Packed | None:
+        """Where the transcripts of a packed row begin; None for rows of one transcript each."""
+        return Packed(self.starts, LENGTHS[-1]) if len(self.starts) else None
+
+    def parts(self) -> list[Tensor]:
+        """All tensors, in the order of the fields."""
+        return [getattr(self, field.name) for field in fields(self)]
+
+    def to(self, device: torch.device) -> "Batch":
+        """The batch on `device`; the copy to a GPU goes on beside what follows."""
+        if device.type == "cpu":
+            return self
+        return Batch(*(part.pin_memory().to(device, non_blocking=True) for part in self.parts()))
 
 
-def known_tokens(seed: int) -> Tensor:
-    """The ids that get rows of their own: the most frequent ones, and all short numbers."""
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How pools are made and cut into batches.
+
+    size: cases of a pool. tokens: of a batch. packed: whether each batch is one row of cases of
+    any length. focus: a skill that half of the cases are of.
+    """
+
+    size: int = POOL
+    tokens: int = TOKENS
+    packed: bool = False
+    focus: str | None = None
+
+
+def known_tokens(seed: int, processes: int = 1) -> Tensor:
+    """The ids that get rows of their own: the most frequent ones, and all short numbers.
+
+    processes: how many count; the result is the same.
+    """
+    starts = range(0, _COUNTED, _COUNTED // 24)
+    if processes == 1:
+        parts = [_counts(seed, start) for start in starts]
+    else:
+        with multiprocessing.get_context("spawn").Pool(processes) as workers:
+            parts = workers.starmap(_counts, [(seed, start) for start in starts], chunksize=1)
     counts: Counter[int] = Counter()
-    for index in range(6000):
-        counts.update(transcript(draw_case(seed, index, Split.TRAIN)).ids)
+    for part in parts:
+        counts.update(part)
     numbers = {encode(str(n))[0] for n in range(1000)} | {encode(f"{n:02}")[0] for n in range(100)}
     frequent = [token for token, _ in counts.most_common(KNOWN)]
     chosen = dict.fromkeys([*sorted(numbers), *frequent])
     return torch.tensor(sorted(list(chosen)[:KNOWN]))
 
 
-def pool(
-    seed: int,
-    number: int,
-    known: np.ndarray,
-    size: int = POOL,
-    tokens: int = TOKENS,
-    focus: str | None = None,
-) -> list[Batch]:
-    """The batches of pool `number`, of `size` cases, in the order in which they are trained on.
+def _counts(seed: int, start: int) -> Counter[int]:
+    counts: Counter[int] = Counter()
+    for index in range(start, start + _COUNTED // 24):
+        counts.update(transcript(draw_case(seed, index, Split.TRAIN)).ids)
+    return counts
 
-    focus: a skill that half of the cases are of.
-    """
+
+def pool(seed: int, number: int, known: np.ndarray, cut: Cut) -> list[Batch]:
+    """The batches of pool `number`, in the order in which they are trained on."""
     rng = Random(f"pool/{seed}/{number}")
-    first = number * size
+    first = number * cut.size
     made = [
         transcript(
-            draw_case(seed, first + i, Split.TRAIN, focus=focus),
+            draw_case(seed, first + i, Split.TRAIN, focus=cut.focus),
             thinking=rng.random() > WITHOUT_THOUGHT,
         )
-        for i in range(size)
+        for i in range(cut.size)
     ]
-    lengths = [length for length in LENGTHS if length <= tokens]
+    lengths = [length for length in LENGTHS if length <= cut.tokens]
     fitting = [s for s in made if len(s.ids) <= lengths[-1]]
+    if cut.packed:
+        return [_packed(members, cut.tokens, known, rng) for members in _filled(fitting, cut)]
     fitting.sort(key=lambda s: len(s.ids), reverse=True)
     batches = []
     while fitting:
         length = min(size for size in lengths if size >= len(fitting[0].ids))
-        count = tokens // length
-        batches.append(_batch(fitting[:count], (count, length), known, rng))
+        count = cut.tokens // length
+        batches.append(_batch([[one] for one in fitting[:count]], (count, length), known, rng))
         fitting = fitting[count:]
     rng.shuffle(batches)
     return batches
 
 
+def _filled(sequences: list[Sequence], cut: Cut) -> Iterator[list[Sequence]]:
+    """The sequences that fit in one row after another, without the last row, which is not full."""
+    members: list[Sequence] = []
+    room = cut.tokens
+    for sequence in sequences:
+        if len(sequence.ids) > room:
+            yield members
+            members, room = [], cut.tokens
+        members.append(sequence)
+        room -= len(sequence.ids)
+
+
+def _packed(members: list[Sequence], tokens: int, known: np.ndarray, rng: Random) -> Batch:
+    ends = np.cumsum([0, *(len(member.ids) for member in members)])
+    starts = [*ends, *([tokens] if ends[-1] < tokens else [])]
+    batch = _batch([members], (1, tokens), known, rng)
+    return replace(batch, starts=torch.tensor(starts, dtype=torch.int32))
+
+
 def _batch(
-    members: list[Sequence], shape: tuple[int, int], known: np.ndarray, rng: Random
+    rows_of: list[list[Sequence]], shape: tuple[int, int], known: np.ndarray, rng: Random
 ) -> Batch:
+    """rows_of: the sequences that stand one after another in each row."""
     ids = np.full(shape, vocab.ENDOFTEXT, dtype=np.int64)
     length = shape[1]
     counts = np.zeros(shape, dtype=np.float32)
-    for row, member in enumerate(members):
-        ids[row, : len(member.ids)] = member.ids
-        counts[row, : len(member.ids)] = np.where(member.heard, HEARD, member.learned)
+    for row, members in enumerate(rows_of):
+        end = 0
+        for member in members:
+            place = slice(end, end := end + len(member.ids))
+            ids[row, place] = member.ids
+            counts[row, place] = np.where(member.heard, HEARD, member.learned)
     tokens, rows = np.unique(ids, return_inverse=True)
-    drawn = np.random.default_rng(rng.getrandbits(64)).integers(0, vocab.FIRST_SPECIAL, NEGATIVES)
+    source = np.random.default_rng(rng.getrandbits(64))
+    drawn = source.integers(0, vocab.FIRST_SPECIAL, NEGATIVES)
+    forgotten = source.random(len(tokens)) < FORGOTTEN
     sure = np.unique(np.concatenate((known, tokens, _relatives(tokens))))
     candidates = np.unique(np.concatenate((sure, drawn)))
     others = ~np.isin(candidates, sure, assume_unique=True)
@@ -119,8 +195,10 @@ def _batch(
     targets = np.searchsorted(candidates, ids.ravel()[at + 1])
     shares = stands_for.astype(np.float32)
     weights = counts.ravel()[at + 1]
-    parts = (tokens, rows.reshape(ids.shape), at, weights, candidates, shares, targets)
-    return Batch(*(torch.from_numpy(part) for part in parts))
+    starts = np.empty(0, dtype=np.int32)
+    given = (tokens, forgotten, rows.reshape(ids.shape), at)
+    learned = (weights, candidates, shares, targets, starts)
+    return Batch(*(torch.from_numpy(part) for part in (*given, *learned)))
 
 
 def _relatives(tokens: np.ndarray) -> np.ndarray:
@@ -134,28 +212,16 @@ def _relatives(tokens: np.ndarray) -> np.ndarray:
 
 
 def _produce(
-    seed: int,
-    start: int,
-    known: np.ndarray,
-    size: int,
-    tokens: int,
-    stride: int,
-    focus: str | None,
-    queue: "Queue[Any]",
+    seed: int, start: int, stride: int, known: np.ndarray, cut: Cut, queue: "Queue[Any]"
 ) -> None:
+    """Put every `stride`-th pool from `start` on into the queue: its number, then its batches."""
+    torch.set_num_threads(1)
     number = start
     while True:
-        for position, batch in enumerate(pool(seed, number, known, size, tokens, focus)):
-            parts = (
-                batch.tokens,
-                batch.rows,
-                batch.at,
-                batch.weights,
-                batch.candidates,
-                batch.shares,
-                batch.targets,
-            )
-            queue.put((number, position, [part.numpy() for part in parts]))
+        batches = pool(seed, number, known, cut)
+        queue.put((number, len(batches)))
+        for batch in batches:
+            queue.put([part.numpy() for part in batch.parts()])
         number += stride
 
 
@@ -164,32 +230,39 @@ def stream(
     seed: int,
     start: tuple[int, int],
     known: Tensor,
-    size: int = POOL,
-    tokens: int = TOKENS,
+    cut: Cut,
     stride: int = 1,
-    focus: str | None = None,
+    makers: int = 1,
 ) -> Iterator[Iterator[tuple[tuple[int, int], Batch]]]:
-    """Batches and their places (pool, position) from `start` on, made ahead in another process.
+    """Batches and their places (pool, position) from `start` on, made ahead by other processes.
 
-    Of the pools only every `stride`-th is taken. Half of the cases are of the skill `focus`.
+    Of the pools only every `stride`-th is taken. makers: how many processes make them in turn.
     """
     context = multiprocessing.get_context("spawn")
-    queue = context.Queue(maxsize=64)
-    worker = context.Process(
-        target=_produce,
-        args=(seed, start[0], known.numpy(), size, tokens, stride, focus, queue),
-        daemon=True,
-    )
-    worker.start()
+    queues: list[Queue[Any]] = [context.Queue(maxsize=_AHEAD) for _ in range(makers)]
+    workers = [
+        context.Process(
+            target=_produce,
+            args=(seed, start[0] + turn * stride, makers * stride, known.numpy(), cut, queue),
+            daemon=True,
+        )
+        for turn, queue in enumerate(queues)
+    ]
+    for worker in workers:
+        worker.start()
 
     def batches() -> Iterator[tuple[tuple[int, int], Batch]]:
-        while True:
-            number, position, parts = queue.get()
-            if (number, position) >= start:
-                yield (number, position), Batch(*(torch.from_numpy(part) for part in parts))
+        for queue in cycle(queues):
+            number, count = queue.get()
+            for position in range(count):
+                parts = queue.get()
+                if (number, position) >= start:
+                    yield (number, position), Batch(*(torch.from_numpy(part) for part in parts))
 
     try:
         yield batches()
     finally:
-        worker.terminate()
-        worker.join()
+        for worker in workers:
+            worker.terminate()
+        for worker in workers:
+            worker.join()

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from demo.model import PRODUCTS, Body, Layer, attention, rms_norm, rope_tables
+from demo.attention import attention
+from demo.model import PRODUCTS, Body, Layer, rms_norm, rope_tables
 from demo.weights import SHARPNESS
 from harmony import vocab
 

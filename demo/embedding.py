@@ -139,7 +139,10 @@ class Rows(nn.Module):
         self.scale = nn.Parameter(torch.tensor(scale))
         place = torch.full((vocab.VOCAB_SIZE,), len(known))
         place[known] = torch.arange(len(known))
-        self.register_buffer("place", place, persistent=False)
+        signs, features = structure()
+        tables = {"place": place, "signs": signs, "described": features, "tagged": tagged()}
+        for name, table in (tables | ({"pieces": pieces()} if spelt else {})).items():
+            self.register_buffer(name, table, persistent=False)
 
     def forward(self, ids: Tensor, forgotten: Tensor | None = None) -> Tensor:
         """ids (n,) -> rows (n, hidden), float32. Tokens that are not known share one delta.
@@ -147,21 +150,24 @@ class Rows(nn.Module):
         forgotten: which of the ids (n,) go without their own delta, if they have tags. So the model
         learns in training to understand words by their tags.
         """
-        signs, features = structure()
         after = self.hidden - self.offset - IDENTITY
-        placed = nn.functional.pad(signs[ids].float(), (self.offset, after))
-        place, tags = self.get_buffer("place")[ids], tagged()[ids]
+        placed = nn.functional.pad(self._of("signs", ids).float(), (self.offset, after))
+        place, tags = self._of("place", ids), self._of("tagged", ids)
         empty = len(self.tags) - 1
         if forgotten is not None:
             place = place.masked_fill(forgotten & (tags[:, 0] != empty), len(self.deltas) - 1)
         meant = nn.functional.embedding_bag(tags, self.tags, mode="sum", padding_idx=empty)
         own = nn.functional.embedding(place, self.deltas)
-        row = placed * self.scale + features[ids].float() @ self.features + meant + own
+        described = self._of("described", ids).float() @ self.features
+        row = placed * self.scale + described + meant + own
         return row + self._spelt(ids) if hasattr(self, "spelling") else row
 
+    def _of(self, table: str, ids: Tensor) -> Tensor:
+        return self.get_buffer(table)[ids]
+
     def _spelt(self, ids: Tensor) -> Tensor:
-        parts = pieces()[ids]
-        signs = structure()[0][parts.clamp(min=0)].float() * (parts >= 0)[..., None]
+        parts = self._of("pieces", ids)
+        signs = self._of("signs", parts.clamp(min=0)).float() * (parts >= 0)[..., None]
         return signs.flatten(1) @ self.spelling
 
 

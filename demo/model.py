@@ -6,7 +6,6 @@ attention goes block by block with a hand-written gradient, and the element-wise
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,13 +13,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from demo.attention import Kernels, Packed, attention, packed_attention
+
 VOCAB_SIZE = 201_088
-BLOCK = 128
 
 _ONEDNN = torch.backends.mkldnn.is_available()
 _SLOW_BFLOAT16 = _ONEDNN and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
 PRODUCTS = torch.float32 if _SLOW_BFLOAT16 else torch.bfloat16
 """The type in which training and evaluation multiply matrices: the faster one on this CPU."""
+
+
+def products(device: torch.device) -> torch.dtype:
+    """The type in which matrices are multiplied on `device`."""
+    return PRODUCTS if device.type == "cpu" else torch.bfloat16
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,84 +94,6 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """gpt-oss's norm, computed in float32 and returned in x's type."""
     wide = x.float()
     return (weight * wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype)
-
-
-def _probabilities(scores: Tensor, mask: Tensor, sink: Tensor) -> Tensor:
-    wide = scores.float() + mask
-    peak = torch.maximum(wide.amax(-1, keepdim=True), sink)
-    powers = torch.exp(wide - peak)
-    total = powers.sum(-1, keepdim=True) + torch.exp(sink - peak)
-    return (powers / total).to(scores.dtype)
-
-
-def _score_gradient(probabilities: Tensor, gradient: Tensor, dot: Tensor) -> Tensor:
-    return (probabilities.float() * (gradient.float() - dot)).to(probabilities.dtype)
-
-
-class _BlockAttention(torch.autograd.Function):
-    """softmax(q k / scale, sink) v for one block of queries, by batched matrix products.
-
-    q (n, r, d) already scaled, k and v (n, c, d), mask (r, c) additive, sink (n, r, 1) logits.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, sink: Tensor) -> Tensor:
-        probabilities = Kernels.probabilities(torch.bmm(q, k.transpose(1, 2)), mask, sink)
-        out = torch.bmm(probabilities, v)
-        ctx.save_for_backward(q, k, v, probabilities, out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, probabilities, out = ctx.saved_tensors
-        gradient = gradients[0]
-        dot = (gradient.float() * out.float()).sum(-1, keepdim=True)
-        d_prob = torch.bmm(gradient, v.transpose(1, 2))
-        d_score = Kernels.score_gradient(probabilities, d_prob, dot)
-        d_v = torch.bmm(probabilities.transpose(1, 2), gradient)
-        d_sink = -(1 - probabilities.float().sum(-1, keepdim=True)) * dot
-        return torch.bmm(d_score, k), torch.bmm(d_score.transpose(1, 2), q), d_v, None, d_sink
-
-
-class Kernels:
-    """The element-wise parts, as plain functions or compiled ones (`compile_kernels`)."""
-
-    probabilities: Callable[..., Tensor] = staticmethod(_probabilities)
-    score_gradient: Callable[..., Tensor] = staticmethod(_score_gradient)
-
-
-def attention(
-    q: Tensor, k: Tensor, v: Tensor, sinks: Tensor, window: int | None, scale: float
-) -> Tensor:
-    """Causal attention with sinks: q (b, l, heads, d), k and v (b, l, kv, d), sinks (heads,).
-
-    Returns (b, l, heads, d). Each block of queries meets only the keys that it may see.
-    """
-    batch, length, heads, dim = q.shape
-    kv = k.shape[2]
-    group = heads // kv
-    grouped = (q * scale).view(batch, length, kv, group, dim).permute(0, 2, 3, 1, 4)
-    keys = k.transpose(1, 2).reshape(batch * kv, length, dim)
-    values = v.transpose(1, 2).reshape(batch * kv, length, dim)
-    parts = []
-    for start in range(0, length, BLOCK):
-        stop = min(start + BLOCK, length)
-        first = 0 if window is None else max(0, start - window + 1) // 32 * 32
-        rows = stop - start
-        at = torch.arange(start, stop)[:, None] - torch.arange(first, stop)[None]
-        hidden = (at < 0) if window is None else (at < 0) | (at >= window)
-        mask = torch.zeros(rows, stop - first).masked_fill_(hidden, -1e9).repeat(group, 1)
-        sink = sinks.view(1, kv, group, 1).expand(batch, kv, group, rows)
-        part = _BlockAttention.apply(  # type: ignore[no-untyped-call]
-            grouped[:, :, :, start:stop].reshape(batch * kv, group * rows, dim),
-            keys[:, first:stop],
-            values[:, first:stop],
-            mask,
-            sink.reshape(batch * kv, group * rows, 1),
-        )
-        parts.append(part.view(batch, kv, group, rows, dim))
-    joined = torch.cat(parts, dim=3)
-    return joined.permute(0, 3, 1, 2, 4).reshape(batch, length, heads, dim)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -238,19 +165,17 @@ class Layer(nn.Module):
         active = (active.view(-1, e, i) * weights[:, :, None]).view(-1, e * i)
         return active @ self.down.view(e * i, h).to(kind) + weights @ self.down_bias.to(kind)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, batch: int) -> Tensor:
+    def forward(
+        self, x: Tensor, cos: Tensor, sin: Tensor, batch: int, packed: Packed | None = None
+    ) -> Tensor:
         """x (batch * l, hidden) -> the same, one layer on."""
         q, k, v = self.project(x, cos, sin)
-        shape = self.shape
-        d = shape.head_dim
-        attended = attention(
-            q.view(batch, -1, shape.heads, d),
-            k.view(batch, -1, shape.kv_heads, d),
-            v.view(batch, -1, shape.kv_heads, d),
-            self.sinks,
-            self.window,
-            d**-0.5,
-        )
+        scale = self.shape.head_dim**-0.5
+        if packed is None:
+            q, k, v = (part.view(batch, -1, *part.shape[1:]) for part in (q, k, v))
+            attended = attention(q, k, v, self.sinks, self.window, scale)
+        else:
+            attended = packed_attention(q, k, v, self.sinks, packed, self.window, scale)
         return self.finish(x, attended.reshape(x.shape[0], -1))
 
 
@@ -262,24 +187,39 @@ class Body(nn.Module):
         self.shape = shape
         self.layers = nn.ModuleList([Layer(shape, i) for i in range(shape.layers)])
         self.norm = nn.Parameter(torch.ones(shape.hidden))
+        self._known: dict[tuple[int, torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """rows (batch, l, hidden) -> (batch, l, hidden), normed, in rows' type."""
+    def forward(self, rows: Tensor, packed: Packed | None = None) -> Tensor:
+        """rows (batch, l, hidden) -> (batch, l, hidden), normed, in rows' type.
+
+        packed: where the sequences begin, if the rows are one row of several sequences.
+        """
         batch, length, hidden = rows.shape
-        cos, sin = (
-            table.to(rows.dtype).repeat(batch, 1)[:, None]
-            for table in rope_tables(self.shape, length)
-        )
+        cos, sin = self._tables(batch, length, packed, rows)
         x = rows.reshape(batch * length, hidden)
         for layer in self.layers:
-            x = layer(x, cos, sin, batch)
+            x = layer(x, cos, sin, batch, packed)
         return rms_norm(x, self.norm, self.shape.eps).view(batch, length, hidden)
+
+    def _tables(
+        self, batch: int, length: int, packed: Packed | None, like: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of every position, (batch * l, 1, head_dim / 2), typed as `like`."""
+        longest = length if packed is None else packed.longest
+        key = longest, like.device, like.dtype
+        if key not in self._known:
+            cos, sin = rope_tables(self.shape, longest)
+            self._known[key] = cos.to(like), sin.to(like)
+        cos, sin = self._known[key]
+        if packed is None:
+            return cos.repeat(batch, 1)[:, None], sin.repeat(batch, 1)[:, None]
+        places = packed.places(length)
+        return cos[places][:, None], sin[places][:, None]
 
 
 def compile_kernels(body: Body) -> None:
     """Compile the element-wise parts in place (needs a C++ compiler; takes about a minute)."""
-    Kernels.probabilities = staticmethod(torch.compile(_probabilities, dynamic=True))
-    Kernels.score_gradient = staticmethod(torch.compile(_score_gradient, dynamic=True))
+    Kernels.compile()
     for layer in body.layers:
         assert isinstance(layer, Layer)
         layer.project = torch.compile(layer.project)  # type: ignore[method-assign]

@@ -4,13 +4,13 @@ Muon (Keller Jordan, 2024) replaces each matrix's momentum by the nearest orthog
 by a few Newton-Schulz steps. On models this small it needs about half of Adam's steps.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from demo.model import PRODUCTS
+from demo.model import products
 
 _STEPS = 5
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -19,7 +19,7 @@ _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 def orthogonal(matrices: Tensor) -> Tensor:
     """The nearest orthogonal matrices, roughly, to `matrices` (n, rows, columns)."""
     a, b, c = _COEFFICIENTS
-    x = matrices.to(PRODUCTS)
+    x = matrices.to(products(matrices.device))
     tall = x.shape[1] > x.shape[2]
     if tall:
         x = x.transpose(1, 2)
@@ -43,23 +43,28 @@ class Muon(torch.optim.Optimizer):
         del closure
         for group in self.param_groups:
             shapes: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
-            for parameter in group["params"]:
-                update = self._momentum(parameter, group["momentum"])
+            for parameter, update in self._momenta(group["params"], group["momentum"]):
                 shape = tuple(parameter.shape[-2:])
                 shapes.setdefault(shape, []).append((parameter, update.view(-1, *shape)))
             for (rows, columns), members in shapes.items():
                 updates = orthogonal(torch.cat([update for _, update in members]))
                 rate = group["lr"] * max(1.0, rows / columns) ** 0.5
-                split = updates.split([len(update) for _, update in members])
-                for (parameter, _), update in zip(members, split, strict=True):
-                    parameter.sub_(update.view_as(parameter).to(parameter.dtype), alpha=rate)
+                split = updates.float().split([len(update) for _, update in members])
+                parameters = [parameter for parameter, _ in members]
+                pairs = zip(parameters, split, strict=True)
+                views = [update.view_as(parameter) for parameter, update in pairs]
+                torch._foreach_sub_(parameters, views, alpha=rate)
 
-    def _momentum(self, parameter: Tensor, momentum: float) -> Tensor:
-        gradient = parameter.grad
-        assert gradient is not None
-        state = self.state[parameter]
-        if not state:
-            state["momentum"] = torch.zeros_like(parameter)
-        buffer: Tensor = state["momentum"]
-        buffer.lerp_(gradient, 1 - momentum)
-        return gradient.lerp(buffer, momentum)
+    def _momenta(
+        self, parameters: list[Tensor], momentum: float
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each parameter with its gradient after momentum (Nesterov's)."""
+        gradients: list[Tensor] = []
+        for parameter in parameters:
+            assert parameter.grad is not None
+            gradients.append(parameter.grad)
+            if not self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        buffers = [self.state[parameter]["momentum"] for parameter in parameters]
+        torch._foreach_lerp_(buffers, gradients, 1 - momentum)
+        yield from zip(parameters, torch._foreach_lerp(gradients, buffers, momentum), strict=True)

@@ -4,6 +4,9 @@ Where there is none, training begins anew, or with `--packaged` at the weights i
 that it can go on over many days and machines; another `--seed` then gives new cases. The learning
 rate is constant after a short warm-up and falls to zero over the last `--cooldown` steps, so that
 how long to train can be decided while training.
+
+With `--device cuda` one process trains on batches of 16 times as many tokens, made by `--makers`
+others. `--minutes` then bounds the time instead of the steps; `--cooldown` is a share of it.
 """
 
 import argparse
@@ -12,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +28,11 @@ from torch import distributed as dist
 from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional as F
 
-from demo.batches import Batch, known_tokens, stream
+from demo.batches import TOKENS, Batch, Cut, known_tokens, stream
 from demo.embedding import IDENTITY, OUTPUT_AT, Rows
 from demo.growth import grown
 from demo.induction import set_induction_heads
-from demo.model import PRODUCTS, Body, Shape, compile_kernels
+from demo.model import Body, Shape, compile_kernels, products
 from demo.optim import Muon
 from demo.package import packaged
 from demo.protect import protected, taken
@@ -40,7 +44,6 @@ log = logging.getLogger("demo.train")
 MATRICES = frozenset({"q", "k", "v", "o", "gate", "up", "down"})
 WARM_UP = 50
 RATES = {"muon": 0.008, "small": 1e-3, "input": 6e-4, "output": 3e-4, "tags": 1.5e-3}
-FORGOTTEN = 0.15
 
 
 class Demo(nn.Module):
@@ -57,20 +60,28 @@ class Demo(nn.Module):
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Mean cross entropy over what the batch learns, and the share that is guessed right of
         what the model has to say."""
-        rows = self.input(batch.tokens, _forgotten(batch.tokens)).to(PRODUCTS)
-        hidden = self.body(F.embedding(batch.rows, rows)).flatten(0, 1)[batch.at]
-        logits = F.linear(hidden, self.output(batch.candidates).to(PRODUCTS)).float()
-        logits = logits + batch.shares
-        each = F.cross_entropy(logits, batch.targets, reduction="none")
-        said = batch.weights == 1
-        right = (logits.argmax(-1) == batch.targets)[said].float().mean()
-        return (each * batch.weights).sum() / batch.weights.sum(), right
+        kind = products(batch.tokens.device)
+        rows = self.input(batch.tokens, batch.forgotten).to(kind)
+        hidden = self.body(F.embedding(batch.rows, rows), batch.packed)
+        hidden = hidden.flatten(0, 1).index_select(0, batch.at)
+        outputs = self.output(batch.candidates).to(kind)
+        return Losses.of(hidden, outputs, batch.shares, batch.targets, batch.weights)
 
 
-def _forgotten(tokens: Tensor) -> Tensor:
-    """Which of a batch's tokens the model has to understand by their tags; the same each time."""
-    generator = torch.Generator().manual_seed(int(tokens.sum()))
-    return torch.rand(len(tokens), generator=generator) < FORGOTTEN
+def _loss(
+    hidden: Tensor, outputs: Tensor, shares: Tensor, targets: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    logits = F.linear(hidden, outputs).float() + shares
+    each = F.cross_entropy(logits, targets, reduction="none")
+    said = (weights == 1).float()
+    right = ((logits.detach().argmax(-1) == targets) * said).sum() / said.sum()
+    return (each * weights).sum() / weights.sum(), right
+
+
+class Losses:
+    """How the loss is computed from hidden states: as it stands, or compiled."""
+
+    of: Callable[..., tuple[Tensor, Tensor]] = staticmethod(_loss)
 
 
 @dataclass(slots=True)
@@ -123,7 +134,7 @@ def from_package(seed: int) -> State:
     return state
 
 
-def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:
+def train_step(state: State, batch: Batch, rate: float) -> tuple[Tensor, Tensor]:
     """One update at `rate` times the peak learning rates; returns loss and accuracy before it."""
     for optimizer in state.optimizers:
         for group in optimizer.param_groups:
@@ -137,7 +148,7 @@ def train_step(state: State, batch: Batch, rate: float) -> tuple[float, float]:
         for optimizer in state.optimizers:
             optimizer.step()
     state.step += 1
-    return loss.item(), right.item()
+    return loss.detach(), right
 
 
 def _protected(state: State) -> AbstractContextManager[None]:
@@ -158,9 +169,10 @@ def average_gradients(model: nn.Module) -> None:
         gradient.copy_(part.view_as(gradient))
 
 
-def rate_at(step: int, steps: int, cooldown: int) -> float:
-    """The share of the peak learning rate at `step` of `steps`."""
-    return min(1.0, (step + 1) / WARM_UP, (steps - step) / max(1, cooldown))
+def rate_at(step: int, left: float, cooldown: float) -> float:
+    """The share of the peak learning rate at `step`. left: to the end, in steps or seconds, as
+    the cooldown is."""
+    return max(0.0, min(1.0, (step + 1) / WARM_UP, left / max(1, cooldown)))
 
 
 def save(state: State, path: Path) -> None:
@@ -181,7 +193,7 @@ def save(state: State, path: Path) -> None:
 
 def restore(seed: int, path: Path) -> State:
     """The state that `save` wrote."""
-    saved = torch.load(path, weights_only=True)
+    saved = torch.load(path, map_location="cpu", weights_only=True)
     state = fresh(seed, Shape.of(saved["model"]), saved["known"])
     state.model.load_state_dict(saved["model"])
     for optimizer, values in zip(state.optimizers, saved["optimizers"], strict=True):
@@ -194,32 +206,83 @@ def restore(seed: int, path: Path) -> State:
     return state
 
 
+class Pace:
+    """How far training is: it ends after a number of steps, or after some minutes."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.began = time.monotonic()
+
+    def left(self, step: int) -> float:
+        """What is left at `step`, in seconds if minutes bound the training, else in steps."""
+        if self.options.minutes is None:
+            return float(self.options.steps - step)
+        return float(self.began + 60 * self.options.minutes - time.monotonic())
+
+    def rate(self, step: int) -> float:
+        """The factor of the learning rates at `step`."""
+        minutes, cooldown = self.options.minutes, self.options.cooldown
+        seconds = cooldown if minutes is None else 60 * minutes * cooldown
+        return float(self.options.rate * rate_at(step, self.left(step), seconds))
+
+
 def train(state: State, options: argparse.Namespace, rank: int = 0) -> None:
-    """Train to `options.steps`, saving on the way; logs every `options.every` steps.
+    """Train to the end that the options name, saving on the way; logs every `options.every` steps.
 
     Of several workers each has pools of its own, and the first one saves.
     """
-    losses: list[tuple[float, float]] = []
-    began = time.monotonic()
+    losses: list[tuple[Tensor, Tensor]] = []
+    device = state.model.known.device
     start = (state.place[0] + rank, state.place[1])
+    cut = cut_of(options)
     with stream(
-        options.seed, start, state.model.known, stride=options.workers, focus=options.focus
+        options.seed, start, state.model.known.cpu(), cut, options.workers, options.makers
     ) as batches:
+        pace, began = Pace(options), time.monotonic()
         for place, batch in batches:
-            if state.step >= options.steps:
+            if pace.left(state.step) <= 0:
                 break
-            rate = options.rate * rate_at(state.step, options.steps, options.cooldown)
-            losses.append(train_step(state, batch, rate))
+            losses.append(train_step(state, batch.to(device), pace.rate(state.step)))
             state.place = (place[0] - rank, place[1] + 1)
             if state.step % options.every == 0:
-                loss, right = (sum(column) / len(losses) for column in zip(*losses, strict=True))
-                pace = len(losses) / (time.monotonic() - began)
-                log.info("step %5d  loss %.4f  right %.4f  %.2f/s", state.step, loss, right, pace)
+                loss, right = torch.tensor(losses).mean(0).tolist()
+                speed = len(losses) / (time.monotonic() - began)
+                log.info("step %5d  loss %.4f  right %.4f  %.2f/s", state.step, loss, right, speed)
                 losses, began = [], time.monotonic()
             if state.step % options.save_every == 0 and rank == 0:
                 save(state, options.out / "state.pt")
     if rank == 0:
         save(state, options.out / "state.pt")
+
+
+def begun(options: argparse.Namespace) -> State:
+    """The last saved state, or where training begins: see the module's text."""
+    saved = options.out / "state.pt"
+    if saved.exists():
+        return restore(options.seed, saved)
+    if options.packaged:
+        return from_package(options.seed)
+    known = known_tokens(options.seed, options.makers)
+    return fresh(options.seed, Shape(layers=options.layers), known)
+
+
+def cut_of(options: argparse.Namespace) -> Cut:
+    """How cases become batches on the options' device."""
+    if options.device == "cpu":
+        return Cut(focus=options.focus)
+    return Cut(size=1024, tokens=16 * TOKENS, packed=True, focus=options.focus)
+
+
+def to_device(state: State, device: torch.device) -> None:
+    """Move the model and what its optimizers know to `device`."""
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    state.model.to(device)
+    state.model.known = state.model.known.to(device)
+    for optimizer in state.optimizers:
+        for values in optimizer.state.values():
+            # Adam counts its steps on the CPU.
+            values |= {n: v.to(device) for n, v in values.items() if n != "step"}
 
 
 def run(rank: int, options: argparse.Namespace, meeting: str) -> None:
@@ -233,14 +296,13 @@ def run(rank: int, options: argparse.Namespace, meeting: str) -> None:
         dist.init_process_group(
             "gloo", init_method=f"file://{meeting}", rank=rank, world_size=options.workers
         )
-    saved = options.out / "state.pt"
-    if saved.exists():
-        state = restore(options.seed, saved)
-    else:
-        state = from_package(options.seed) if options.packaged else fresh(options.seed)
+    state = begun(options)
     if options.unprotected:
         state.channel = None
-    compile_kernels(state.model.body)
+    to_device(state, torch.device(options.device))
+    if not options.eager:
+        compile_kernels(state.model.body)
+        Losses.of = staticmethod(torch.compile(_loss, dynamic=True))
     train(state, options, rank)
 
 
@@ -248,7 +310,12 @@ def main() -> None:
     """The command line: see the module's first line."""
     parser = argparse.ArgumentParser(prog="python -m demo.train", description=__doc__)
     parser.add_argument("--steps", type=int, default=12000)
-    parser.add_argument("--cooldown", type=int, default=7000)
+    parser.add_argument("--cooldown", type=float, default=7000, help="steps, or a share of minutes")
+    parser.add_argument("--minutes", type=float, help="train so long instead of by steps")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--layers", type=int, default=Shape().layers, help="of a new model")
+    parser.add_argument("--makers", type=int, default=1, help="processes that make batches")
+    parser.add_argument("--eager", action="store_true", help="compile nothing")
     parser.add_argument("--rate", type=float, default=1.0, help="times the usual learning rates")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
@@ -260,6 +327,8 @@ def main() -> None:
     parser.add_argument("--save-every", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("build/demo"))
     options = parser.parse_args()
+    if options.device != "cpu":
+        options.workers = 1
     options.out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
         workers = start_processes(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from demo.batches import pool
+from demo.batches import Cut, pool
 from demo.growth import with_heads, with_layers, with_rows, with_tags, with_width
 from demo.model import Shape
 from demo.train import fresh, train_step
@@ -26,7 +26,7 @@ def test_all_layers_of_a_deeper_model_learn() -> None:
     small = fresh(0, SMALL, KNOWN).model
     deep = fresh(1, replace(SMALL, layers=6), KNOWN)
     deep.model.load_state_dict(with_layers(small.state_dict(), deep.model.state_dict()))
-    for batch in pool(3, 0, KNOWN.numpy(), size=20, tokens=768)[:2]:
+    for batch in pool(3, 0, KNOWN.numpy(), Cut(size=20, tokens=768))[:2]:
         train_step(deep, batch, 1.0)
     assert all(layer.o.abs().sum() > 0 for layer in deep.model.body.layers)
     assert all(layer.q.grad.abs().sum() > 0 for layer in deep.model.body.layers)

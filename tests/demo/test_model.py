@@ -6,8 +6,9 @@ import pytest
 import torch
 from transformers import GptOssConfig, GptOssForCausalLM
 
+from demo.attention import Packed, attention, packed_attention
 from demo.decode import Decoder
-from demo.model import Body, Shape, attention, compile_kernels
+from demo.model import Body, Shape, compile_kernels
 from demo.weights import SHARPNESS, checkpoint, config
 from harmony import vocab
 
@@ -71,6 +72,18 @@ def test_attention_gradient_equals_autograd() -> None:
     got = torch.autograd.grad((attention(q, k, v, sinks, window, 0.3) * weight).sum(), inputs)
     for one, other in zip(got, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_packed_attention_equals_attention_to_each_sequence() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(90, heads, 8) for heads in (4, 2, 2))
+    sinks = torch.randn(4)
+    packed = Packed(torch.tensor([0, 20, 20, 85, 90], dtype=torch.int32), 70)
+    out = packed_attention(q, k, v, sinks, packed, 16, 0.3)
+    for first, last in ((0, 20), (20, 85), (85, 90)):
+        alone = (part[None, first:last] for part in (q, k, v))
+        torch.testing.assert_close(out[first:last], attention(*alone, sinks, 16, 0.3)[0])
+    assert packed.places(90)[[0, 19, 20, 84, 85]].tolist() == [0, 19, 0, 64, 0]
 
 
 def test_decoding_with_caches_equals_reading_again(body: Body, matrices: Any) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from demo.batches import pool
+from demo.batches import Cut, pool
 from demo.model import Layer, Shape
 from demo.protect import COMPARED, MATCHING, SET_BY_HAND
 from demo.train import State, fresh, restore, save, train_step
@@ -22,7 +22,7 @@ def _trained() -> tuple[State, dict[str, Tensor]]:
     state = fresh(0, known=KNOWN)
     state.channel = _channel()
     start = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
-    for batch in pool(3, 0, KNOWN.numpy(), size=20, tokens=768)[:2]:
+    for batch in pool(3, 0, KNOWN.numpy(), Cut(size=20, tokens=768))[:2]:
         train_step(state, batch, 1.0)
     return state, start
 

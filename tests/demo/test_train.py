@@ -1,6 +1,7 @@
 """Training: fifty steps lower the loss, and a resumed run goes on where the first one stood."""
 
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,23 +9,24 @@ import pytest
 import torch
 
 from demo import train
-from demo.batches import HEARD, KNOWN, known_tokens, pool, stream
+from demo.batches import HEARD, KNOWN, Cut, known_tokens, pool, stream
 from demo.model import Shape
 from demo.optim import orthogonal
 from demo.train import fresh, rate_at, restore, save, train_step
+from harmony import vocab
 
 SMALL = Shape(heads=4, kv_heads=2, intermediate=32)
 KNOWN_TOKENS = torch.cat((torch.arange(1000), torch.arange(200_000, 200_020)))
 
 
 def batches(number: int = 0) -> list:
-    return pool(3, number, KNOWN_TOKENS.numpy(), size=40, tokens=768)
+    return pool(3, number, KNOWN_TOKENS.numpy(), Cut(size=40, tokens=768))
 
 
 def test_fifty_steps_lower_the_loss() -> None:
     state = fresh(0, SMALL, KNOWN_TOKENS)
     made = [batch for number in range(3) for batch in batches(number)]
-    losses = [train_step(state, made[i % len(made)], rate_at(i, 50, 20))[0] for i in range(50)]
+    losses = [train_step(state, made[i % len(made)], rate_at(i, 50 - i, 20))[0] for i in range(50)]
     assert state.step == 50
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
 
@@ -63,11 +65,65 @@ def test_resumed_training_equals_training_in_one_go(tmp_path: Path) -> None:
         assert train_step(state, batch, 0.5) == train_step(resumed, batch, 0.5)
 
 
+def test_packed_row_has_whole_cases_and_computes_the_same_loss() -> None:
+    state = fresh(0, SMALL, KNOWN_TOKENS)
+    cut = Cut(size=20, tokens=1920, packed=True)
+    (batch, *_) = pool(3, 0, KNOWN_TOKENS.numpy(), cut)
+    assert batch.rows.shape == (1, 1920)
+    assert batch.starts[0] == 0
+    assert batch.starts[-1] == 1920
+    tokens = batch.tokens[batch.rows][0]
+    assert {int(tokens[start]) for start in batch.starts[:-2]} == {vocab.START}
+    whole, _ = state.model.loss(batch)
+    total = weight = 0.0
+    for first, last in zip(batch.starts[:-1], batch.starts[1:], strict=True):
+        inside = (batch.at >= first) & (batch.at < last)
+        if inside.any():
+            alone = replace(
+                batch,
+                rows=batch.rows[:, first:last],
+                at=batch.at[inside] - first,
+                weights=batch.weights[inside],
+                targets=batch.targets[inside],
+                starts=torch.empty(0, dtype=torch.int32),
+            )
+            part = float(batch.weights[inside].sum())
+            total += state.model.loss(alone)[0].item() * part
+            weight += part
+    assert whole.item() == pytest.approx(total / weight, rel=2e-2)
+
+
+def test_several_makers_give_the_pools_of_one() -> None:
+    cut = Cut(size=30, tokens=768)
+    places, rows = [], []
+    with stream(3, (0, 0), KNOWN_TOKENS, cut, makers=2) as made:
+        for place, batch in made:
+            places.append(place)
+            rows.append(batch.rows)
+            if place == (2, 0):
+                break
+    alone = [
+        batch.rows for number in range(3) for batch in pool(3, number, KNOWN_TOKENS.numpy(), cut)
+    ]
+    assert [number for number, _ in places] == sorted(number for number, _ in places)
+    assert all(torch.equal(one, other) for one, other in zip(rows, alone, strict=False))
+
+
+def test_minutes_bound_the_training_and_cool_it_down() -> None:
+    options = Namespace(minutes=2.0, cooldown=0.5, rate=0.7)
+    pace = train.Pace(options)
+    pace.began -= 90
+    assert pace.left(10**6) == pytest.approx(30, abs=1)
+    assert pace.rate(10**6) == pytest.approx(0.35, abs=0.02)
+
+
 def test_stream_begins_at_the_requested_position() -> None:
-    with stream(3, (0, 1), KNOWN_TOKENS, size=60, tokens=768) as made:
+    with stream(3, (0, 1), KNOWN_TOKENS, Cut(size=60, tokens=768)) as made:
         place, batch = next(made)
     assert place == (0, 1)
-    assert torch.equal(batch.rows, pool(3, 0, KNOWN_TOKENS.numpy(), 60, 768)[1].rows)
+    assert torch.equal(
+        batch.rows, pool(3, 0, KNOWN_TOKENS.numpy(), Cut(size=60, tokens=768))[1].rows
+    )
 
 
 def test_training_saves_and_logs(
@@ -92,6 +148,9 @@ def test_training_saves_and_logs(
         save_every=2,
         focus=None,
         out=tmp_path,
+        minutes=None,
+        device="cpu",
+        makers=1,
     )
     train.train(state, options)
     assert state.step == 4
@@ -101,8 +160,9 @@ def test_training_saves_and_logs(
 
 def test_rate_warms_up_stays_and_cools_down() -> None:
     assert rate_at(0, 1000, 100) == pytest.approx(0.02)
-    assert rate_at(500, 1000, 100) == 1.0
-    assert rate_at(950, 1000, 100) == pytest.approx(0.5)
+    assert rate_at(500, 500, 100) == 1.0
+    assert rate_at(950, 50, 100) == pytest.approx(0.5)
+    assert rate_at(950, -1.5, 100) == 0
 
 
 def test_orthogonal_makes_all_singular_values_alike() -> None:
