@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu [--device cuda|cpu] [--model FOLDER] [--streams 1 16 64 256]
                              [--engines ours vLLM "ours on vLLM"] [--prompts 1024 8192]
-                             [--json FILE]
+                             [--backend-option NAME=VALUE] [--json FILE]
 
 Without --model, a checkpoint of gpt-oss-20b's shape with random MXFP4 weights is written to
 build/shapes (14 GB). `--device cpu` does the same with a tiny one, to show that the command works.
@@ -12,6 +12,8 @@ KV cache of a step once, at the memory bandwidth that a copy has on the device. 
 prompt is the time of its floating-point operations, at the rate of a large product of matrices in
 bfloat16. The output has tokens per second, their ratio to the floors, and the ratio of this server
 to vLLM. On a CPU the experts are computed in bfloat16.
+--backend-option is for this server with the backend `transformers`, such as decode_graphs=true; it
+may be repeated.
 """
 
 import argparse
@@ -175,6 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--prompts", type=int, nargs="+", default=[1024, 8192])
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--backend-option", action="append", default=[], metavar="NAME=VALUE")
     figures.add_option(parser)
     options = parser.parse_args(argv)
     is_cuda = options.device.startswith("cuda")
@@ -192,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     floors = Floors(read_shape(folder), found_speed, packed=is_cuda)
     context = max(options.prompts) + CONTEXT + options.tokens + 64
     most = max(options.streams)
-    choices = (f"batch_requests={most}",)
+    choices = (f"batch_requests={most}", *options.backend_option)
     setup = Setup(folder, most, context, options.device, choices)
     work = Work(options.streams, options.prompts, options.tokens, options.rounds)
     rates: dict[str, dict[str, float]] = {}

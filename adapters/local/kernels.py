@@ -26,8 +26,12 @@ _OVERRIDES = "LOCAL_KERNELS"  # of the package kernels: repository=folder:reposi
 def provide(repository: str) -> None:
     """Make the package kernels use `repository` from the local cache; download it if necessary.
 
-    Raises BackendFailed with the repository's name if it is neither cached nor downloadable.
+    Does nothing if the environment variable LOCAL_KERNELS names a folder with it. Raises
+    BackendFailed with the repository's name if it is neither cached nor downloadable.
     """
+    overrides = [one for one in os.environ.get(_OVERRIDES, "").split(":") if one]
+    if any(one.startswith(f"{repository}=") for one in overrides):
+        return
     version = 1 if repository == MXFP4 else get_attn_kernel_version(repository)
     try:
         from kernels import install_kernel
@@ -41,9 +45,7 @@ def provide(repository: str) -> None:
         raise BackendFailed(
             f"the kernels {repository} are not in the cache and cannot be downloaded: {error}"
         ) from error
-    overrides = [one for one in os.environ.get(_OVERRIDES, "").split(":") if one]
-    if not any(one.startswith(f"{repository}=") for one in overrides):
-        os.environ[_OVERRIDES] = ":".join([*overrides, f"{repository}={folder}"])
+    os.environ[_OVERRIDES] = ":".join([*overrides, f"{repository}={folder}"])
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[str, float], None]
 
 _HOPPER = (9, 0)
+_HALF = (torch.bfloat16, torch.float16)
 
 
 def load(model: str, options: Options, progress: Progress) -> Any:
@@ -86,7 +87,7 @@ def select_attention(model: Any, device: torch.device, requested: str) -> str:
     requested: its name; empty selects the fastest one that supports attention sinks and works on
     the device. Raises BackendFailed if the requested one cannot be used.
     """
-    for name in (requested,) if requested else _candidates(device):
+    for name in (requested,) if requested else _candidates(device, model.dtype):
         if name == attention.NAME:
             if attention.works(model.config, model.dtype, device):
                 # The public setter requires a package for every name of a flash attention.
@@ -111,10 +112,10 @@ def select_attention(model: Any, device: torch.device, requested: str) -> str:
     raise AssertionError("eager attention works everywhere")
 
 
-def _candidates(device: torch.device) -> list[str]:
+def _candidates(device: torch.device, dtype: torch.dtype) -> list[str]:
     """The names of possible attention implementations, fastest first."""
     names = []
-    if device.type == "cuda":
+    if device.type == "cuda" and dtype in _HALF:  # the kernels have no others
         capability = torch.cuda.get_device_capability(device)
         if capability == _HOPPER and is_kernels_available():
             names.append(HOPPER_ATTENTION)

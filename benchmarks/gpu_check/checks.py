@@ -19,6 +19,7 @@ import torch
 from adapters.base import GenerationRequest, SamplingParams
 from adapters.errors import BackendError, BackendFailed
 from adapters.local import attention as attentions
+from adapters.local import kernels
 from adapters.local.kernels import HOPPER_ATTENTION
 from benchmarks.gpu_check.engine import (
     Answer,
@@ -46,6 +47,7 @@ JSON = r'start: "[" item ("," item)* "]"' + "\n" + r'item: "{\"k\":" /[0-9]+/ "}
 WAITS = 2.0
 """16 rows may wait for the device so many times as often as one row."""
 HOPPER = (9, 0)
+_CONTRACT = "tests/adapters/test_contract.py"
 
 Measured = tuple[dict[str, Any], bool]
 
@@ -93,12 +95,21 @@ def attention_names(device: str) -> tuple[str, ...]:
 
 async def attention(demo: Target, name: str) -> Measured:
     """Compare the first token's likeliest candidates, for prompts about a sliding window."""
+    if name == HOPPER_ATTENTION:
+        _need_kernels(name)
     reference = Target("cpu", demo.model, demo.vocab, demo.options)
     exact = await _first_tokens(reference, attention="eager", dtype="float32")
     eager = await _first_tokens(demo, attention="eager")
     found = eager if name == "eager" else await _first_tokens(demo, attention=name)
     figures = {"difference": _typical(exact, found), "eager's": _typical(exact, eager)}
     return figures, figures["difference"] <= FACTOR * figures["eager's"] + MARGIN
+
+
+def _need_kernels(repository: str) -> None:
+    try:
+        kernels.provide(repository)
+    except BackendFailed as error:
+        raise Skipped(str(error)) from error
 
 
 async def _first_tokens(target: Target, **options: str) -> list[dict[int, float]]:
@@ -143,12 +154,12 @@ async def chunked_prefill(demo: Target) -> Measured:
 
 async def contract_suite(device: str) -> Measured:
     """What every backend owes the server, on this device."""
-    file = ROOT / "tests/adapters/test_contract.py"
+    file = ROOT / _CONTRACT
     if not file.exists():
         raise Skipped("the tests are not here: run it in a checkout")
     done = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-m", "pytest", "-q", "-x", "-k", "transformers", str(file)],
+        [sys.executable, "-m", "pytest", "-q", "--maxfail=5", "-k", "transformers", str(file)],
         cwd=ROOT,
         env={**os.environ, "TEST_DEVICE": device},
         capture_output=True,
@@ -156,8 +167,12 @@ async def contract_suite(device: str) -> Measured:
     )
     if "No module named pytest" in done.stderr:
         raise Skipped("pytest is not installed")
-    last = (done.stdout.strip().splitlines() or [done.stderr[-200:]])[-1]
-    return {"pytest": last.strip("= ")}, done.returncode == 0
+    lines = done.stdout.strip().splitlines() or [done.stderr[-200:]]
+    figures = {"pytest": lines[-1].strip("= ")}
+    if done.returncode:  # pytest's summary: a line for each test, with its error
+        broken = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+        figures["broken"] = "; ".join(one.replace(f"{_CONTRACT}::", "") for one in broken)
+    return figures, done.returncode == 0
 
 
 async def oom(demo: Target) -> Measured:

@@ -1,13 +1,18 @@
 """Checkpoints with the shape of a gpt-oss and random MXFP4 weights, and what their steps cost."""
 
 import json
+import math
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import GptOssConfig
@@ -21,6 +26,10 @@ MXFP4_BYTES = 0.5 + 1 / BLOCK
 BF16_BYTES = 2.0
 EXPONENT = 120
 """Of the blocks: 127 stands for 1, so that weights are about 0.02."""
+_WRITERS = 8
+"""Threads that draw and write a checkpoint; each holds a layer, or an embedding in float32."""
+
+Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -141,65 +150,87 @@ def _write(shape: Shape, folder: Path) -> None:
     kept = ["self_attn", "mlp.router", "embed_tokens", "lm_head"]
     config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": kept}
     (folder / "config.json").write_text(json.dumps(config))
-    source = torch.Generator().manual_seed(0)
+    files = dict(_files(shape))
+
+    def write(seed: int, file: str) -> dict[str, int]:
+        tensors = files[file](Source(seed))
+        save_file(tensors, folder / file, metadata={"format": "pt"})
+        return {name: tensor.nbytes for name, tensor in tensors.items()}
+
     places: dict[str, str] = {}
     total = 0
-    for file, tensors in _files(shape, source):
-        save_file(tensors, folder / file, metadata={"format": "pt"})
-        places |= dict.fromkeys(tensors, file)
-        total += sum(tensor.nbytes for tensor in tensors.values())
+    with ThreadPoolExecutor(min(_WRITERS, os.cpu_count() or 1)) as pool:
+        for file, sizes in zip(files, pool.map(write, range(len(files)), files), strict=True):
+            places |= dict.fromkeys(sizes, file)
+            total += sum(sizes.values())
     index = {"metadata": {"total_size": total}, "weight_map": places}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-def _files(shape: Shape, source: torch.Generator) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-    """One file for each layer, and one for the rest."""
+class Source:
+    """Random weights, the same for each seed. A thread draws without the lock of Python."""
 
-    def random(*size: int) -> torch.Tensor:
-        return (torch.randn(size, generator=source) * 0.02).to(torch.bfloat16)
+    def __init__(self, seed: int) -> None:
+        self._normal = torch.Generator().manual_seed(seed)
+        self._bits = np.random.Generator(np.random.SFC64(seed))
 
-    def ones(size: int) -> torch.Tensor:
-        return torch.ones(size, dtype=torch.bfloat16)
+    def weights(self, *size: int) -> torch.Tensor:
+        return torch.randn(size, generator=self._normal).mul_(0.02).to(torch.bfloat16)
 
+    def octets(self, *size: int) -> torch.Tensor:
+        """Any bytes; their number is a multiple of eight."""
+        # Drawn one by one, bytes would take several times as long.
+        words = self._bits.integers(2**64, size=math.prod(size) // 8, dtype=np.uint64)
+        return torch.from_numpy(words.view(np.uint8)).view(size)
+
+
+def _files(shape: Shape) -> Iterator[tuple[str, Callable[[Source], Tensors]]]:
+    """What draws the tensors of each file: one for each layer, and two for the rest."""
     hidden = shape.hidden
     yield (
-        "model-rest.safetensors",
-        {
-            "model.embed_tokens.weight": random(shape.vocab, hidden),
-            "model.norm.weight": ones(hidden),
-            "lm_head.weight": random(shape.vocab, hidden),
+        "model-embedding.safetensors",
+        lambda source: {"model.embed_tokens.weight": source.weights(shape.vocab, hidden)},
+    )
+    yield (
+        "model-output.safetensors",
+        lambda source: {
+            "model.norm.weight": _ones(hidden),
+            "lm_head.weight": source.weights(shape.vocab, hidden),
         },
     )
+    for layer in range(shape.layers):
+        yield f"model-layer-{layer:02}.safetensors", partial(_layer, shape, layer)
+
+
+def _layer(shape: Shape, layer: int, source: Source) -> Tensors:
+    hidden = shape.hidden
+    tensors = {
+        "input_layernorm.weight": _ones(hidden),
+        "post_attention_layernorm.weight": _ones(hidden),
+        "self_attn.sinks": source.weights(shape.heads),
+        "mlp.router.weight": source.weights(shape.experts, hidden),
+        "mlp.router.bias": source.weights(shape.experts),
+        **_experts("gate_up_proj", shape.experts, 2 * shape.intermediate, hidden, source),
+        **_experts("down_proj", shape.experts, hidden, shape.intermediate, source),
+    }
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     sizes = {"q_proj": (queries, hidden), "k_proj": (keys, hidden), "v_proj": (keys, hidden)}
     sizes["o_proj"] = (hidden, queries)
-    for layer in range(shape.layers):
-        tensors = {
-            "input_layernorm.weight": ones(hidden),
-            "post_attention_layernorm.weight": ones(hidden),
-            "self_attn.sinks": random(shape.heads),
-            "mlp.router.weight": random(shape.experts, hidden),
-            "mlp.router.bias": random(shape.experts),
-            **_experts("gate_up_proj", shape.experts, 2 * shape.intermediate, hidden, source),
-            **_experts("down_proj", shape.experts, hidden, shape.intermediate, source),
-        }
-        for name, size in sizes.items():
-            tensors[f"self_attn.{name}.weight"] = random(*size)
-            tensors[f"self_attn.{name}.bias"] = random(size[0])
-        named = {f"model.layers.{layer}.{name}": tensor for name, tensor in tensors.items()}
-        yield f"model-layer-{layer:02}.safetensors", named
+    for name, size in sizes.items():
+        tensors[f"self_attn.{name}.weight"] = source.weights(*size)
+        tensors[f"self_attn.{name}.bias"] = source.weights(size[0])
+    return {f"model.layers.{layer}.{name}": tensor for name, tensor in tensors.items()}
 
 
-def _experts(
-    name: str, experts: int, rows: int, columns: int, source: torch.Generator
-) -> dict[str, torch.Tensor]:
+def _experts(name: str, experts: int, rows: int, columns: int, source: Source) -> Tensors:
     """A projection of all experts: two values of four bits in each byte, and the exponents."""
     blocks = (experts, rows, columns // BLOCK)
-    bias = torch.randn((experts, rows), generator=source) * 0.02
     return {
-        f"mlp.experts.{name}_blocks": torch.randint(
-            256, (*blocks, BLOCK // 2), dtype=torch.uint8, generator=source
-        ),
+        f"mlp.experts.{name}_blocks": source.octets(*blocks, BLOCK // 2),
         f"mlp.experts.{name}_scales": torch.full(blocks, EXPONENT, dtype=torch.uint8),
-        f"mlp.experts.{name}_bias": bias.to(torch.bfloat16),
+        f"mlp.experts.{name}_bias": source.weights(experts, rows),
     }
+
+
+def _ones(size: int) -> torch.Tensor:
+    return torch.ones(size, dtype=torch.bfloat16)

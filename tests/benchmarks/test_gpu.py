@@ -93,6 +93,23 @@ def test_all_of_it_runs_on_a_cpu(
     assert "GB/s copied" in capsys.readouterr().out
 
 
+def test_options_of_the_backend_are_those_of_this_server(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setups: list[Setup] = []
+
+    @contextmanager
+    def refused(names: list[str], setup: Setup) -> Iterator[list[Engine]]:
+        setups.append(setup)
+        raise NotStarted("it needs CUDA")
+        yield []
+
+    monkeypatch.setattr(gpu, "started", refused)
+    options = ["--backend-option", "decode_graphs=true", "--backend-option", "dtype=float32"]
+    gpu.main([*SMALL, "--engines", OURS, *options])
+    assert setups[0].options == ("batch_requests=2", "decode_graphs=true", "dtype=float32")
+
+
 def test_an_engine_that_does_not_start_is_left_out(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

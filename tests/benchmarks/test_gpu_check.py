@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import logging
+import subprocess
 import sys
 import warnings
 import weakref
@@ -382,6 +383,38 @@ def test_the_page_and_the_json_are_written(
 
 
 # Other programs
+
+
+async def test_kernels_that_cannot_be_had_are_no_failure(
+    tiny: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kernels", None)
+    with pytest.raises(Skipped, match=f"the kernels {HOPPER_ATTENTION} are not in the cache"):
+        await checks.attention(tiny, HOPPER_ATTENTION)
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "figures"),
+    [
+        ("==== 20 passed in 9 s ====", 0, {"pytest": "20 passed in 9 s"}),
+        (
+            "FAILED tests/adapters/test_contract.py::test_a[transformers] - AssertionError: b\n"
+            "= 1 failed in 9 s =",
+            1,
+            {
+                "pytest": "1 failed in 9 s",
+                "broken": "FAILED test_a[transformers] - AssertionError: b",
+            },
+        ),
+    ],
+)
+async def test_what_the_contract_suite_found_is_named(
+    monkeypatch: pytest.MonkeyPatch, printed: str, code: int, figures: dict[str, str]
+) -> None:
+    done = subprocess.CompletedProcess(["pytest"], code, printed, "")
+    monkeypatch.setattr(checks.subprocess, "run", lambda *_, **__: done)
+    assert await checks.contract_suite("cpu") == (figures, code == 0)
+
 
 TABLE = """
 api        masked  streams  tokens/s   CPU us/token

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from adapters.local.loading import load
 from adapters.local.options import parse_options
@@ -28,6 +30,22 @@ def test_it_is_written_once(tiny: Path) -> None:
     assert ensure(TINY, tiny) == tiny
     assert (tiny / "config.json").stat().st_mtime_ns == before
     assert [path.name for path in tiny.parent.iterdir()] == ["tiny"]
+
+
+def test_its_weights_are_the_same_each_time_and_differ_between_layers(
+    tiny: Path, tmp_path: Path
+) -> None:
+    again = ensure(TINY, tmp_path / "again")
+    files = sorted(path.name for path in tiny.glob("*.safetensors"))
+    assert len(files) == TINY.layers + 2
+    assert all((tiny / file).read_bytes() == (again / file).read_bytes() for file in files)
+    name = "model.layers.{}.mlp.experts.down_proj_blocks"
+    one, other = (
+        load_file(tiny / f"model-layer-{layer:02}.safetensors")[name.format(layer)]
+        for layer in range(2)
+    )
+    assert not torch.equal(one, other)
+    assert set(one.flatten().tolist()) == set(range(256))
 
 
 def test_nothing_is_left_of_one_that_was_not_written(

@@ -46,7 +46,7 @@ def hub(request: Any, monkeypatch: pytest.MonkeyPatch) -> Hub:
 def test_what_is_cached_needs_no_hub(hub: Hub) -> None:
     provide(MXFP4)
     provide(MXFP4)
-    assert hub.calls == [(MXFP4, 1, True)] * 2
+    assert hub.calls == [(MXFP4, 1, True)]
     assert os.environ["LOCAL_KERNELS"] == f"mine/kernel=/mine:{MXFP4}=/cache/{MXFP4}"
 
 
@@ -54,7 +54,17 @@ def test_what_is_cached_needs_no_hub(hub: Hub) -> None:
 def test_what_is_not_cached_is_downloaded_once(hub: Hub) -> None:
     provide(MXFP4)
     provide(MXFP4)
-    assert [offline for *_, offline in hub.calls] == [True, False, True]
+    assert [offline for *_, offline in hub.calls] == [True, False]
+
+
+@pytest.mark.parametrize("hub", [(set(), False)], indirect=True)
+def test_a_folder_that_the_user_named_needs_no_hub(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_KERNELS", f"mine/kernel=/mine:{MXFP4}=/built")
+    provide(MXFP4)
+    assert hub.calls == []
+    assert os.environ["LOCAL_KERNELS"] == f"mine/kernel=/mine:{MXFP4}=/built"
 
 
 @pytest.mark.parametrize("hub", [(set(), False)], indirect=True)

@@ -208,14 +208,15 @@ def test_attention_is_the_fastest_that_the_gpu_and_the_packages_allow(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(loading, "is_kernels_available", lambda: kernels)
-    assert loading._candidates(torch.device("cuda", 1)) == names
+    assert loading._candidates(torch.device("cuda", 1), torch.bfloat16) == names
+    assert loading._candidates(torch.device("cuda", 1), torch.float32) == ["eager"]
 
 
 def test_kernels_that_the_hub_does_not_give_are_done_without(
     model: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(
-        loading, "_candidates", lambda device: [HOPPER_ATTENTION, attention.NAME, "eager"]
+        loading, "_candidates", lambda *_: [HOPPER_ATTENTION, attention.NAME, "eager"]
     )
     with caplog.at_level(logging.WARNING, "adapters.local"):
         assert select_attention(model, torch.device("cpu"), "") == attention.NAME
