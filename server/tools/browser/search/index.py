@@ -77,13 +77,13 @@ _SCHEMA = (
 # With min(), SQLite takes the other columns from the row that has the minimum.
 _SEARCH = f"""
 WITH best AS MATERIALIZED (
-    SELECT rowid AS number, min(rank) AS place FROM sections WHERE sections MATCH ?1
-    GROUP BY rowid >> {_SECTION_BITS} ORDER BY place LIMIT ?2
+    SELECT rowid AS number, min(rank) AS place FROM sections WHERE sections MATCH :match
+    GROUP BY rowid >> {_SECTION_BITS} ORDER BY place LIMIT :count
 )
 SELECT path, title, snippet(sections, 2, '', '', ' … ', {_SNIPPET_WORDS})
 FROM best CROSS JOIN sections ON sections.rowid = best.number
 JOIN files ON files.id = best.number >> {_SECTION_BITS}
-WHERE sections MATCH ?1 ORDER BY best.place
+WHERE sections MATCH :match ORDER BY best.place
 """
 
 
@@ -130,7 +130,7 @@ class FolderIndex:
             return []
         telling = [word for word in words if word not in _COMMON] or list(words)
         match = " OR ".join(f'"{word}"' for word in telling)
-        rows = self._database.execute(_SEARCH, (match, count))
+        rows = self._database.execute(_SEARCH, {"match": match, "count": count})
         return [Hit(path, title, one_line(text, _MOST_SUMMARY)) for path, title, text in rows]
 
     def read(self, path: str) -> bytes | None:
