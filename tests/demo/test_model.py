@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import GptOssConfig, GptOssForCausalLM
 
-from demo.attention import Packed, attention, packed_attention
+from demo.attention import Packed, _FlashAttention, attention, packed_attention
 from demo.decode import Decoder
 from demo.model import Body, Shape, compile_kernels
 from demo.weights import SHARPNESS, checkpoint, config
@@ -84,6 +84,60 @@ def test_packed_attention_equals_attention_to_each_sequence() -> None:
         alone = (part[None, first:last] for part in (q, k, v))
         torch.testing.assert_close(out[first:last], attention(*alone, sinks, 16, 0.3)[0])
     assert packed.places(90)[[0, 19, 20, 84, 85]].tolist() == [0, 19, 0, 64, 0]
+
+
+def _visible(starts: list[int], window: int) -> torch.Tensor:
+    at = torch.arange(starts[-1])
+    sequence = torch.searchsorted(torch.tensor(starts), at, right=True)
+    distance = at[:, None] - at
+    same = sequence[:, None] == sequence
+    return same & (distance >= 0) & (distance < window)
+
+
+def test_gradient_by_flash_kernels_equals_autograd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels are those of CUDA, computed here by their definition."""
+    starts, window = [0, 12, 30], 9
+    mask = _visible(starts, window)
+
+    def forward(q: Any, k: Any, v: Any, *_: Any, scale: float, **options: Any) -> Any:
+        assert options == {"window_size_left": window - 1, "window_size_right": 0}
+        keys, values = (x.repeat_interleave(2, 1) for x in (k, v))
+        scores = torch.einsum("qhd,khd->hqk", q, keys) * scale
+        scores = scores.masked_fill(~mask, -torch.inf)
+        out = torch.einsum("hqk,khd->qhd", scores.softmax(-1), values)
+        return out, scores.logsumexp(-1), torch.zeros(2), torch.zeros(0), torch.zeros(0)
+
+    def backward(
+        d_out: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *_: Any, scale: float, **__: Any
+    ) -> Any:
+        keys, values = (x.repeat_interleave(2, 1) for x in (k, v))
+        scores = (torch.einsum("qhd,khd->hqk", q, keys) * scale).masked_fill(~mask, -torch.inf)
+        share = torch.exp(scores - lse[..., None])
+        d_share = torch.einsum("qhd,khd->hqk", d_out, values)
+        dot = (d_out * out).sum(-1).T
+        d_scores = share * (d_share - dot[..., None]) * scale
+        d_k = torch.einsum("hqk,qhd->khd", d_scores, q)
+        d_v = torch.einsum("hqk,qhd->khd", share, d_out)
+        d_k, d_v = (x.unflatten(1, (-1, 2)).sum(2) for x in (d_k, d_v))
+        return torch.einsum("hqk,khd->qhd", d_scores, keys), d_k, d_v
+
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", forward)
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_backward", backward)
+    torch.manual_seed(0)
+    inputs = [torch.randn(30, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
+    inputs.append(torch.randn(4, requires_grad=True))
+    packed = Packed(torch.tensor(starts, dtype=torch.int32), 20)
+    expected = packed_attention(*inputs, packed, window, 0.3)
+    got: torch.Tensor = _FlashAttention.apply(*inputs, packed, window, 0.3)
+    torch.testing.assert_close(got, expected)
+    weight = torch.randn(30, 4, 8)
+    pairs = zip(
+        torch.autograd.grad((got * weight).sum(), inputs),
+        torch.autograd.grad((expected * weight).sum(), inputs),
+        strict=True,
+    )
+    for one, other in pairs:
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
 def test_decoding_with_caches_equals_reading_again(body: Body, matrices: Any) -> None:
