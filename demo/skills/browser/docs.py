@@ -41,6 +41,73 @@ _QUESTIONS = {
         "What do you know about {0} {1}?",
     ),
 }
+_ASKED = (
+    "How do I {0} the {1}?",
+    "How do I {0} a {1}?",
+    "How can I use {0} with {1}?",
+    "How do I make the {0} {1}?",
+    "How do I change {0}?",
+    "How do I find {0} in the {1}?",
+    "How do I configure {0} for {1}?",
+    "How do I start with {0}?",
+    "How do I stop {0}?",
+    "How do {0} and {1} work together?",
+    "How does the {0} handle {1}?",
+    "How many {0} can a {1} have?",
+    "How is the {0} of the {1} chosen?",
+    "How large may the {0} be?",
+    "What is {0}?",
+    "What is the {0} of a {1}?",
+    "What is meant by {0}?",
+    "What happens with {0} if {1} is missing?",
+    "What do I need for {0}?",
+    "What can the {0} do about {1}?",
+    "What does {0} mean for {1} and {2}?",
+    "What are {0} for?",
+    "Which {0} does the {1} have?",
+    "Which {0} can I use?",
+    "Which {0} is for {1}?",
+    "Which setting is there for {0}?",
+    "Where can I see the {0}?",
+    "Where does the {0} keep {1}?",
+    "Where do I find {0}?",
+    "When is the {0} {1}?",
+    "When do I need {0}?",
+    "Why does {0} need a {1}?",
+    "Why is there a {0}?",
+    "Who can see the {0}?",
+    "Can I use {0} without {1}?",
+    "Can the {0} be {1}?",
+    "Can several {0} share one {1}?",
+    "Is {0} possible with {1}?",
+    "Is there a limit of {0}?",
+    "Does the server have {0}?",
+    "Does {0} work for {1} and {2}?",
+    "Do {0} cost {1}?",
+    "Explain {0} to me.",
+    "I need {0} for my {1}",
+    "I want to {0} {1}, what now?",
+    "I get an error about {0} {1}",
+    "my {0} does not {1}",
+    "{0} {1}",
+    "{0} {1} {2}",
+    "{0}",
+    "{0} or {1}?",
+    "{0}: how?",
+    "Please help me with {0} and {1}.",
+)
+"""Questions that are asked in training alone."""
+_FUNCTION_TEXT = """
+also another anything because been before being below besides both cannot during each either
+else even ever every everything except first four further gets given goes happens hence here
+however instead into itself just keeps last later least less like likewise made makes many more
+most mostly must need needs never next none nothing once only other others otherwise over own
+rather says several shall since some something still such takes than them then these they those
+though three thus together twice under unless until upon used uses using very whether while
+whole within without would wrong
+"""
+_FUNCTION_WORDS = frozenset(_FUNCTION_TEXT.split())
+"""Words that questions are not about, besides those that a search leaves out."""
 
 
 @cache
@@ -61,6 +128,36 @@ def draw_question(draw: Draw, pages: Site) -> tuple[str, int]:
         if len(picked) >= count:
             places = sorted(draw.rng.sample(range(len(picked)), count))
             return template.format(*(picked[place] for place in places)), count
+
+
+def ask(draw: Draw, pages: Site) -> str:
+    """A question about what a sentence of a page is about: often about neighbouring words."""
+    while True:
+        sentence = draw.pick(_sentences(draw.pick(pages.pages).body))
+        picked = [word for word in _words(sentence) if word.lower() not in _FUNCTION_WORDS]
+        template = draw.pick(_ASKED)
+        count = template.count("{")
+        if len(picked) > count:
+            first = draw.rng.randrange(len(picked) - count)
+            chosen = picked[first : first + count]
+            if draw.chance(0.5):
+                chosen = draw.rng.sample(picked, count)
+            if draw.chance(0.3):
+                chosen[0] = _with_neighbour(picked, chosen[0])
+            text = template.format(*(_inflected(draw, word) for word in chosen))
+            return text if draw.chance(0.2) else text[0].upper() + text[1:]
+
+
+def _with_neighbour(picked: Sequence[str], word: str) -> str:
+    at = picked.index(word)
+    return f"{word} {picked[at + 1]}" if at + 1 < len(picked) else word
+
+
+def _inflected(draw: Draw, word: str) -> str:
+    """A word, sometimes in the plural or without it, as a search finds it, too."""
+    if word.islower() and draw.chance(0.2):
+        return word[:-1] if word.endswith("s") and not word.endswith("ss") else f"{word}s"
+    return word
 
 
 def _sentences(body: str) -> Sequence[str]:
