@@ -146,3 +146,14 @@ def test_questions_about_the_documentation_are_about_words_of_its_training_pages
     asked = {docs.ask(draw(seed), site) for seed in range(200)}
     assert len(asked) > 190
     assert not asked & set(over_http._QUESTIONS)
+
+
+def test_renamed_documentation_has_its_lines_with_other_words() -> None:
+    site = docs.site(Split.TRAIN)
+    assert site is not None
+    known = {word for page in site.pages for word in re.findall(r"[A-Za-z]{4,}", page.body)}
+    text = "\n".join(page.body for s in range(6) for page in docs.renamed(draw(s), site).pages)
+    new = [word not in known for word in re.findall(r"[A-Za-z]{4,}", text)]
+    assert sum(new) > 0.2 * len(new)
+    assert "|---|" in text
+    assert docs.renamed(draw(1), site).pages == docs.renamed(draw(1), site).pages

@@ -71,10 +71,10 @@ Maker = Callable[[Draw, World], Exchange | None]
 
 def case(draw: Draw) -> Case:
     """One request with the browser at hand; sometimes after questions that are answered."""
-    if draw.split is Split.TRAIN and draw.chance(_VARIED):
-        return varied.case(draw)
     if draw.chance(0.1):
         return _without_browser(draw)
+    if draw.split is Split.TRAIN and draw.chance(_VARIED):
+        return varied.case(draw)
     maker = _draw_maker(draw)
     while True:
         made = _attempt(draw, maker)

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from demo.skills.browser.display import markdown_page
-from demo.skills.browser.site import Site, is_telling
+from demo.skills.browser.display import Page, markdown_page
+from demo.skills.browser.pages import noun
+from demo.skills.browser.site import Site, is_telling, sections
 from demo.skills.case import Draw
 from demo.skills.words import Split, split_of
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs"
 _HOST = "file-search://gpt-oss-server"
 _FEWEST_PAGES = 3
+_MOST_CHARACTERS = 5000
 _QUESTIONS = {
     Split.TRAIN: (
         "How can {0} be the {1}?",
@@ -84,17 +86,15 @@ _ASKED = (
     "Does the server have {0}?",
     "Does {0} work for {1} and {2}?",
     "Do {0} cost {1}?",
-    "Explain {0} to me.",
     "I need {0} for my {1}",
     "I want to {0} {1}, what now?",
-    "I get an error about {0} {1}",
     "my {0} does not {1}",
     "{0} {1}",
     "{0} {1} {2}",
     "{0}",
     "{0} or {1}?",
     "{0}: how?",
-    "Please help me with {0} and {1}.",
+    "Please tell me about the {0} of {1}.",
 )
 """Questions that are asked in training alone."""
 _FUNCTION_TEXT = """
@@ -128,6 +128,35 @@ def draw_question(draw: Draw, pages: Site) -> tuple[str, int]:
         if len(picked) >= count:
             places = sorted(draw.rng.sample(range(len(picked)), count))
             return template.format(*(picked[place] for place in places)), count
+
+
+def renamed(draw: Draw, pages: Site) -> Site:
+    """A website built as the documentation is, about other things: most of its words are others.
+
+    A word becomes the same other word wherever it stands. So lines, tables and sentences are those
+    of real pages, but no answer can be known beforehand.
+    """
+    others: dict[str, str] = {}
+
+    def other(match: re.Match[str]) -> str:
+        word = match[0]
+        stem = word.lower().removesuffix("s")
+        if not is_telling(word) or stem in _FUNCTION_WORDS or stem.endswith(("ed", "ing", "ly")):
+            return word
+        if stem not in others:
+            others[stem] = noun(draw) if draw.chance(0.8) else stem
+        new = others[stem] + ("s" if word.lower().endswith("s") else "")
+        return new.upper() if word.isupper() else new.capitalize() if word[0].isupper() else new
+
+    host = f"https://{noun(draw)}.{draw.pick(('com', 'org', 'dev'))}"
+    made: list[Page] = []
+    for page in draw.rng.sample(pages.pages, draw.rng.randint(2, 4)):
+        parts = [text for _, text in sections(page.body)]
+        first = draw.rng.randrange(len(parts))
+        text = "\n\n".join([f"# {page.title}", *parts[first : first + draw.rng.randint(1, 5)]])
+        text = re.sub(r"[A-Za-z]{4,}", other, text[:_MOST_CHARACTERS])
+        made.append(markdown_page(f"{host}/{noun(draw)}.md", text))
+    return Site(made)
 
 
 def ask(draw: Draw, pages: Site) -> str:

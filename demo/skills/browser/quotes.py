@@ -82,17 +82,19 @@ def ranked(display: Display, words: Sequence[str]) -> list[Quote]:
     """The lines that say something about the words, the best one first.
 
     Of two lines with as many of the words the one is better that has more of them with its
-    neighbours, then the one with rarer words, then the first one.
+    neighbours, then the one that has them in the same form, then the one with rarer words, then
+    the first one.
     """
     held = [_held(display, number, words) for number in range(len(display.lines))]
     often = Counter(word for one in held for word in one)
-    found: list[tuple[tuple[int, int, float], Quote]] = []
+    found: list[tuple[tuple[int, int, int, float], Quote]] = []
     for number in range(display.start, display.end):
         one = in_line(display.lines[number], number, words)
         if one is not None:
             mine = held[number]
             near = {*held[number - 1], *mine, *(held[number + 1 : number + 2] or [[]])[0]}
-            worth = len(mine), len(near), sum(_weight(word) / often[word] for word in mine)
+            same = sum(word in one.whole for word in mine)
+            worth = len(mine), len(near), same, sum(_weight(word) / often[word] for word in mine)
             found.append((worth, one))
     found.sort(key=lambda pair: pair[0], reverse=True)
     return [one for _, one in found]

@@ -46,6 +46,12 @@ def size(found: Iterable[Message]) -> int:
     return sum(len(render_message(message)) for message in found)
 
 
+def size_without_thoughts(case: Case) -> int:
+    """The number of a case's tokens, about, which is the same at each effort."""
+    said = (m for turn in case.turns for m in (*turn.messages[1:], *turn.results))
+    return size((*case.history, *said))
+
+
 def size_of(case: Case) -> int:
     """The number of a case's tokens, about."""
     return size((*case.history, *messages(case.turns)))

@@ -28,10 +28,15 @@ from harmony.messages import Effort, Message
 from harmony.tools import BROWSER, PYTHON
 
 MOST_TOKENS = 1750
+_MOST_SHOWN = 1300
 _SYSTEM_TOKENS = 480
-_DOCS = 0.25
+_DOCS = 0.4
+_RENAMED = 0.6
+"""How many of the cases about documentation are about pages whose words are replaced."""
 _NOTHING = 0.12
-_NAMED = 0.22
+_NAMED = 0.35
+_FAR = 0.6
+"""How many of the answers in view of a named page are left out, so that more are below it."""
 _TRIES = 12
 _MOST_WORDS = 9
 _QUESTIONS = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 4}
@@ -61,7 +66,7 @@ def case(draw: Draw) -> Case:
         made = _exchange(draw, session, stated)
         if made is not None:
             found = Case("browser", (system(draw, hosted), *past, made[0]), made[1])
-            if steps.size_of(found) <= MOST_TOKENS:
+            if steps.size_without_thoughts(found) <= _MOST_SHOWN:
                 return found
 
 
@@ -84,6 +89,8 @@ def drill(draw: Draw) -> Case:
 
 def _session(draw: Draw) -> tuple[Session, tuple[Stated, ...]]:
     site = docs.site(Split.TRAIN) if draw.chance(_DOCS) else None
+    if site is not None and draw.chance(_RENAMED):
+        site = docs.renamed(draw, site)
     place = Place(site, ()) if site is not None else draw_place(draw)
     return Session(place.site, draw.pick(_FIRST)), place.stated
 
@@ -126,7 +133,7 @@ def _of_fact(draw: Draw, session: Session, one: Stated) -> Exchange | None:
         return None
     if not {word.lower() for word in telling(one.title)} <= {word.lower() for word in words}:
         return None
-    return _on_page(draw, session, one, words, own)
+    return _on_page(draw, session, one, words)
 
 
 def _says_any(display: Display, words: list[str]) -> bool:
@@ -134,16 +141,14 @@ def _says_any(display: Display, words: list[str]) -> bool:
     return any(holds(line, words) for line in display.lines[max(display.start, 2) : display.end])
 
 
-def _on_page(
-    draw: Draw, session: Session, one: Stated, words: list[str], own: list[str]
-) -> Exchange | None:
+def _on_page(draw: Draw, session: Session, one: Stated, words: list[str]) -> Exchange | None:
     """The results only name the page: it is opened, and has the answer."""
     first = len(session.displays)
     turn, results = steps.search(draw, session, words)
     link = results.page.links.index(one.url)
     thought = thoughts.onward(" ".join(words), one.title, link)
     opened = steps.step(draw, thought, session.open(link))
-    last = _in_view(draw, session, one, words) or _below(draw, session, one, words, own)
+    last = _in_view(draw, session, one, words) or _below(draw, session, one, words)
     if last is None:
         session.back_to(first)
         return None
@@ -152,7 +157,7 @@ def _on_page(
 
 def _named(draw: Draw, session: Session, one: Stated) -> Exchange | None:
     """The user names a page by its title or its address; the answer is in view or below."""
-    words, own = asks_of(one.core, one.title)
+    words = telling(one.core)
     if not 0 < len(words) <= _MOST_WORDS:
         return None
     first = len(session.displays)
@@ -169,10 +174,12 @@ def _named(draw: Draw, session: Session, one: Stated) -> Exchange | None:
         link = results.page.links.index(one.url)
         turns = (turn, steps.step(draw, thoughts.following(one.title, link), session.open(link)))
     question, last = one.question, _in_view(draw, session, one, words)
-    if last is None:
+    if last is not None and draw.chance(_FAR):
+        last = None
+    elif last is None:
         last = _scrolled(draw, session, one, words) if draw.chance(0.5) else None
         question = draw.pick(_BELOW).format(one.question) if last else question
-        last = last or _below(draw, session, one, words, own)
+        last = last or _below(draw, session, one, words)
     if last is None:
         session.back_to(first)
         return None
@@ -202,20 +209,20 @@ def _scrolled(
     return steps.step(draw, thought, called), *last
 
 
-def _below(
-    draw: Draw, session: Session, one: Stated, words: list[str], own: list[str]
-) -> tuple[Turn, ...] | None:
+def _below(draw: Draw, session: Session, one: Stated, words: list[str]) -> tuple[Turn, ...] | None:
     """What is below the view of a page is found by a word of the question that is not in view."""
     display = session.displays[-1]
-    if not own or _says_any(display, own) or display.end >= len(display.lines):
+    view = "\n".join(display.lines[: display.end]).lower()
+    missing = [word for word in words if word.lower() not in view]
+    if not missing or display.end >= len(display.lines):
         return None
     whole = Display(display.cursor, display.page, display.lines, display.end, len(display.lines))
     found = stating(whole, one.sentence, one.value, words)
-    message, shown, _, lines = session.find(own[0])
+    message, shown, _, lines = session.find(missing[0])
     if found is None or lines != [found.line]:
         session.back_to(len(session.displays) - 1)
         return None
-    thought = thoughts.finding(" ".join(words), own[0])
+    thought = thoughts.finding(" ".join(words), missing[0])
     step = Turn((thinks(thought.at(draw.effort)), message), (shown,))
     return step, steps.quoting(draw, found, words, display)
 
