@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, final, system, user
-from demo.skills.words import Split, person, split_of, text_value, words
+from demo.skills.words import Split, names, person, split_of, text_value, words
 from harmony.messages import Message
+from harmony.tools import BROWSER, PYTHON
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,9 +318,9 @@ def thought(about: str, reply: str) -> Thought:
     """Reasoning before a short answer."""
     medium = f"This is {about}. No tool is needed, so I simply answer it in a friendly way."
     high = (
-        f"I read the message: it is {about}. {medium} I look at the instructions once more, and "
-        f"there is nothing else that I have to keep in mind here. The answer should be short. "
-        f"I will say this: {reply}"
+        f"1. I read the message: it is {about}. 2. No tool is needed, so I simply answer it in a "
+        f"friendly way. 3. I look at the instructions once more, and there is nothing else that I "
+        f"have to keep in mind here. 4. The answer should be short. 5. I will say this: {reply}"
     )
     return Thought(f"{about}.", medium, high)
 
@@ -374,8 +375,65 @@ _REPEAT_PART = {
 }
 
 
+_ANSWERS = (
+    "The {thing} is {number}.", "The result is {number}.", "It is {number}.", "{number}",
+    "{name} has {number}.", "{name} is at {number}.", "{name} called {other} at {time}.",
+    "The {thing} costs {number} euros.", "On {date} the {thing} opens at {time}.",
+    "{number} of them are in {place}.", "You have {number} new messages.",
+    "{name} lives in {place}.",
+    "The {thing} was sold to {name} for {number}.", "{place} has {number} inhabitants.",
+    "Your code is {number}. Keep it, {name}.", "The {thing} begins on {date}.",
+    "Done: {number} files were moved to {place}.", "There are {number} in all.",
+    "I set the {thing} to {number}.", "It takes {number} minutes to {place}.",
+    "{name} has won with {number} points.", "Your {thing} is with {name}, in room {number}.",
+    "That makes {number}.", "The word is {thing}.", "{time}", "{name}", "{number} {thing}",
+)  # fmt: skip
+_AGAIN = (
+    "repeat that", "say that again", "what did you say", "once again", "pardon", "one more time",
+    "say it once more", "please repeat", "repeat your answer", "again please", "I did not get that",
+    "could you say that again", "come again", "what was that", "repeat it word for word", "sorry?",
+    "your last answer once more", "please say that one more time", "repeat the whole answer",
+)  # fmt: skip
+_ONLY = (
+    "just the {}", "only the {}, please", "what was the {}", "and the {} alone", "the {}?",
+    "say only the {}", "tell me only the {}", "the {} again, please", "just give the {}",
+    "say the {} once more", "which {} was it", "could you repeat just the {}", "only the {}",
+    "I only need the {}", "answer with the {} alone", "now the {} and nothing else", "{} only",
+    "nothing but the {}", "the {} without the rest", "please repeat the {}",
+    "leave out all but the {}",
+    "what {} did you say", "write the {} alone", "reduce that to the {}", "once more, the {} only",
+)  # fmt: skip
+
+
+def _asked_again(draw: Draw) -> Case:
+    """As `repeating`, in many more wordings: for training alone."""
+    rng, split = draw.rng, draw.split
+    said_by = {
+        "number": str(rng.randint(0, 10 ** rng.randint(1, 8))),
+        "name": person(rng, split),
+        "time": f"{rng.randint(0, 23)}:{rng.randint(0, 59):02}",
+        "date": f"{rng.randint(1, 28)}.{rng.randint(1, 12)}.{rng.randint(1990, 2035)}",
+        "place": draw.pick(names(split)),
+    }
+    template = draw.pick(_ANSWERS)
+    thing = text_value(rng, split)
+    said = template.format(thing=thing, other=person(rng, split), **said_by)
+    parts = [kind for kind in said_by if f"{{{kind}}}" in template]
+    part = draw.pick(parts) if parts and draw.chance(0.65) else None
+    wanted = said if part is None else said_by[part]
+    asked = draw.pick(_AGAIN) if part is None else draw.pick(_ONLY).format(part)
+    text = draw.pick((asked, asked[0].upper() + asked[1:])) + draw.pick(("", ".", "", "!"))
+    past = (user(f"{draw.pick(_ASKED_BEFORE)} {thing}?"), final(said))
+    hosted = draw.pick(((), (), (), (PYTHON,), (BROWSER,), (BROWSER, PYTHON)))
+    turn = answer(draw, thought("a wish to hear it again", wanted), wanted)
+    earlier = past_talk(draw, draw.pick((0, 0, 0, 1, 2)))
+    return Case("echo", (system(draw, hosted), *earlier, *past, user(text)), (turn,))
+
+
 def repeating(draw: Draw) -> Case:
     """Say the last answer again, or only the number or the name in it."""
+    if draw.split is Split.TRAIN and draw.chance(0.7):
+        return _asked_again(draw)
     number, name = str(draw.rng.randint(0, 9999)), person(draw.rng, draw.split)
     thing = text_value(draw.rng, draw.split)
     said = draw.pick((f"The {thing} is {number}.", f"It is {number}.", f"{name} has {number}.",
@@ -388,6 +446,12 @@ def repeating(draw: Draw) -> Case:
     past = (user(f"{draw.pick(_ASKED_BEFORE)} {thing}?"), final(said))
     turn = answer(draw, thought("a wish to hear it again", wanted), wanted)
     return Case("echo", (system(draw), *past, user(text)), (turn,))
+
+
+def _doubled(draw: Draw, text: str) -> str:
+    """Words with some of them said more than once, which are to be echoed as often as that."""
+    parts = [part for word in text.split() for part in [word] * draw.pick((1, 1, 2, 3))]
+    return " ".join(parts if draw.chance(0.5) else text.split() * draw.rng.randint(2, 4))
 
 
 def echo(draw: Draw) -> Case:
@@ -403,6 +467,8 @@ def echo(draw: Draw) -> Case:
         words = (
             person(draw.rng, draw.split) if draw.chance(0.2) else text_value(draw.rng, draw.split)
         )
+        if draw.split is Split.TRAIN and draw.chance(0.2):
+            words = _doubled(draw, words)
         text = draw.pick(_ECHO).format(words)
         turn = answer(draw, thought("a wish to hear some words", words), words)
     text = draw.pick((text, text[0].upper() + text[1:])) + draw.pick(("", "", "."))

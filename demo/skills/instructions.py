@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
 from demo.skills.chat import INTENTS, small_talk
-from demo.skills.words import person, text_value
+from demo.skills.words import Split, person, text_value
 
 GREETINGS = {
     "English": "Hello! How can I help you?",
@@ -57,6 +57,39 @@ _NAMED = (
 _WHO = ("What is your name?", "Who are you?", "what's your name?", "Tell me your name.",
         "who are you", "And what are you called?", "Introduce yourself.", "May I have your name?",
         "What are you called?", "How should I call you?")  # fmt: skip
+_MORE = {
+    "language": (
+        "Users are greeted in {}.", "If somebody says hi, greet back in {}.",
+        "Greetings are in {}.", "A hello from the user is answered in {}.",
+        "For greetings, use {}.", "Welcome users in {}.",
+        "Whatever language the user writes, your greeting is in {}.",
+    ),
+    "prefix": (
+        "Put {} before every answer.", "Each reply starts with {}.", "Say {} first, then answer.",
+        "Your answers begin with {}, always.", "Never answer without {} at the beginning.",
+        "The first words of an answer are {}.", "Open each reply with {}.",
+    ),
+    "suffix": (
+        "Put {} after every answer.", "Each reply ends with {}.", "Answer first, then say {}.",
+        "Your answers end with {}, always.", "Never answer without {} at the end.",
+        "The last words of an answer are {}.", "Add {} to the end of each reply.",
+    ),
+    "upper": (
+        "Use upper case only.", "No small letters in your answers.", "Capitals only, please.",
+        "Every letter of an answer is a capital one.", "Reply in ALL CAPS.",
+        "CAPITAL LETTERS ONLY.",
+        "Write answers as headlines are written: all in capital letters.",
+    ),
+    "name": (
+        "The user knows you as {}.", "You go by the name of {}.", "People call you {}.",
+        "Say that you are {} when somebody asks.", "Here your name is {}.", "I call you {}.",
+        "You play the part of {}.",
+    ),
+}  # fmt: skip
+_MORE_BEFORE = (
+    "Be kind. ", "You help people. ", "Keep it short. ", "You work in an office. ", "Note: ",
+    "# Rules\n", "One rule: ", "Mind this: ", "The one thing that matters: ",
+)  # fmt: skip
 _BEFORE = ("", "", "", "You are a helpful assistant. ", "Be polite. ", "Answer briefly. ")
 
 
@@ -103,7 +136,10 @@ def draw_rule(draw: Draw) -> Rule:
             words, frames = "", _UPPER
         case _:
             words, frames = person(draw.rng, draw.split), _NAMED
-    return Rule(kind, words, draw.pick(_BEFORE) + draw.pick(frames).format(words))
+    before: tuple[str, ...] = _BEFORE
+    if draw.split is Split.TRAIN:
+        frames, before = (*frames, *_MORE[kind]), (*before, *_MORE_BEFORE)
+    return Rule(kind, words, draw.pick(before) + draw.pick(frames).format(words))
 
 
 def case(draw: Draw) -> Case:
@@ -116,7 +152,9 @@ def case(draw: Draw) -> Case:
 def _thought(about: str, text: str, reply: str) -> Thought:
     medium = f"This is {about}, and the instructions say: {text} So I answer that way."
     high = (
-        f"I read the message: it is {about}. {medium} The developer stands above the user, so I "
-        f"have to do what was said: {text} I check how that would look: {reply} That is right."
+        f"1. I read the message: it is {about}. 2. The instructions say: {text} 3. The developer "
+        f"stands above the user, so I have to do exactly what was said, and in this answer, too. "
+        f"4. I check how that would look: {reply} 5. That is right, and nothing is missing in it. "
+        f"6. So I answer that way."
     )
     return Thought(f"{about}.", medium, high)

@@ -25,8 +25,8 @@ from demo.skills.drills import Exchange, joined
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import ask, draw_task, toolbox
 from demo.skills.words import Split, words
-from harmony.messages import Effort
-from harmony.tools import PYTHON
+from harmony.messages import Effort, FunctionTool, Message, ToolNamespace
+from harmony.tools import BROWSER, PYTHON
 
 NO_OUTPUT = "[No output. Print a value, or end the cell with it, to see it.]"
 
@@ -75,6 +75,25 @@ ASK = {
         "I need {}.",
         "Tell me {}",
         "Use python: {}",
+        "what's {}",
+        "{}?",
+        "Please work out {}",
+        "Give me {}.",
+        "I want to know {}",
+        "Find {}.",
+        "Could you work out {}?",
+        "{} is how much?",
+        "Let python tell me {}.",
+        "Run this: {}",
+        "Evaluate {}.",
+        "And {}?",
+        "now {}",
+        "Quick: {}",
+        "I would like to have {}, please.",
+        "Do you know {}?",
+        "My homework: {}",
+        "Exactly how much is {}?",
+        "value of {}",
     ),
     Split.HELD_OUT: ("What's {}?", "Can you compute {}?", "The result of {}, please.", "Solve {}."),
 }
@@ -96,7 +115,7 @@ def case(draw: Draw) -> Case:
     if draw.chance(0.2):
         return _mending(draw)
     exchanges = [_exchange(draw, job) for job in _jobs(draw)]
-    start = (system(draw, (PYTHON,)), *developer(_instructions(draw)))
+    start = _start(draw)
     made = joined(start, exchanges)
     return Case("python", made.history, made.turns)
 
@@ -106,7 +125,7 @@ def drill(draw: Draw) -> Case:
     jobs: list[Job] = []
     while len(jobs) < _MANY[draw.effort]:
         jobs += _jobs(draw)
-    start = (system(draw, (PYTHON,)), *developer(_instructions(draw)))
+    start = _start(draw)
     return joined(start, [_exchange(draw, job) for job in jobs])
 
 
@@ -123,8 +142,9 @@ def _exchange(draw: Draw, job: Job) -> Exchange:
     """The request, the turn that runs the code, and the one that reads its output."""
     medium = "The user wants something computed. Python is there, so I write a cell and run it."
     high = (
-        f"{medium} I keep the numbers as they are in the request, and I turn only the words into "
-        "operators. The last line of the cell is the value that I want to see."
+        "1. The user wants something computed. 2. Python is there, so I write a cell and run it. "
+        "3. I keep the numbers as they are in the request. 4. I turn only the words into "
+        "operators. 5. The last line of the cell is the value that I want to see."
     )
     run = thinks(Thought("Python.", medium, high).at(draw.effort))
     turn = Turn((run, hosted_call("python", job.code)), (hosted_result("python", job.output),))
@@ -169,7 +189,7 @@ def _mending(draw: Draw) -> Case:
     )
     run = thinks(Thought("Mend it.", medium, high).at(draw.effort))
     turn = Turn((run, hosted_call("python", job.code)), (hosted_result("python", job.output),))
-    start = (system(draw, (PYTHON,)), *developer(_instructions(draw)), user(job.request))
+    start = (*_start(draw), user(job.request))
     failed = (hosted_call("python", broken), hosted_result("python", problem))
     return Case("python", (*start, *failed), (turn, _read(draw, job)))
 
@@ -303,7 +323,7 @@ def _without_python(draw: Draw) -> Case:
     """Small talk, or a request for a function that is there beside python."""
     if draw.chance(0.4):
         text, intent = chat.small_talk(draw)
-        start = (system(draw, (PYTHON,)), *developer(_instructions(draw)))
+        start = _start(draw)
         return Case("python", (*start, user(text)), (chat.reply(draw, intent),))
     task, outcome = draw_task(draw), draw_outcome(draw)
     box = toolbox(draw, [task], draw.rng.randint(1, 3))
@@ -312,6 +332,16 @@ def _without_python(draw: Draw) -> Case:
     return Case(
         "python", (*start, user(ask(draw, task.request))), (turn, calls.quoting(draw, outcome))
     )
+
+
+def _start(draw: Draw) -> tuple[Message, ...]:
+    """What stands before the first request; in training sometimes with other tools, too."""
+    hosted: tuple[ToolNamespace, ...] = (PYTHON,)
+    box: list[FunctionTool] = []
+    if draw.split is Split.TRAIN:
+        hosted = (BROWSER, PYTHON) if draw.chance(0.25) else hosted
+        box = toolbox(draw, [], draw.rng.randint(1, 3)) if draw.chance(0.15) else box
+    return (system(draw, hosted), *developer(_instructions(draw), box))
 
 
 def _instructions(draw: Draw) -> str | None:

@@ -70,12 +70,14 @@ def case(draw: Draw) -> Case:
     text = draw.pick(_ASK).format(question)
     medium = (
         f"The user asks for a sum. I work it out digit by digit, first the ones and then the "
-        f"tens: {working}. That makes {value}. I answer with the number alone."
+        f"tens: {working}. That makes {value}. So I answer with the number {value} alone."
     )
     high = (
-        f"{medium} Before I answer I go through it once more, slowly, since a small slip is easy "
-        f"to make: {working}. It is the same as before, so I am sure enough. No tool is needed "
-        f"for this and there is nothing else in the request. The answer is the number {value}."
+        f"1. The user asks for a sum. 2. I work it out digit by digit, first the ones and then "
+        f"the tens: {working}. 3. That makes {value}. 4. I go through it once more, slowly, since "
+        f"a small slip is easy to make: {working}. 5. It is {value} again, the same as before, so "
+        f"I am sure enough. 6. No tool is needed for this, and there is nothing else in the "
+        f"request. 7. The answer is the number {value} alone."
     )
     low = f"{working}, {value}"
     history = (system(draw), *developer(_instructions(draw)), user(text))

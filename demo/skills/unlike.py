@@ -1,7 +1,8 @@
 """Requests that the model cannot serve: it says so in one sentence instead of rambling."""
 
-from demo.skills import chat
+from demo.skills import chat, odd
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
+from demo.skills.tasks import toolbox
 from demo.skills.words import Split, names, split_of, text_value, words
 from harmony.messages import Effort
 from harmony.tokenizer import encode
@@ -73,7 +74,10 @@ _PASTED = (
     "{}{}{}",
     "{}-{}",
 )
+_HOSTED = ((BROWSER,), (PYTHON,), (BROWSER, PYTHON))
 _OFTEN_LONG = 0.3
+_ODD = 0.6
+"""How many of the training cases are of the kinds of `odd`."""
 _LONGEST = 1100
 """About the tokens of the longest pasted text."""
 _BLANK = (" ", "\n", "\t", "\u00a0", ".", "-", "_", "0", "\u200b")
@@ -134,27 +138,52 @@ def _topic(draw: Draw) -> str:
 
 
 def declined(draw: Draw, *, with_tools: bool) -> Turn:
-    """The turn that declines a request."""
-    medium = "This is none of the things that I was trained for. I say so in one sentence."
+    """The turn that declines a request: always in the same few words, so that it ends."""
     if with_tools:
-        medium = (
-            "I look at the tools, but none of them fits this request. So I call none and say so."
+        low = "No tool fits."
+        medium = "None of the tools fits this request. I call none and say so."
+        high = (
+            "1. I read the request. 2. I go through the tools, and none of them fits it. 3. So I "
+            "call none, and I make nothing up. 4. I say so in one sentence and stop."
         )
-    high = (
-        f"I look at what the user wants. {medium} I could try to make something up, but a tiny "
-        "model would only ramble, and that helps nobody. A short and honest answer is better, so "
-        "I give the short one and stop there."
-    )
-    low = "No tool fits." if with_tools else "I cannot do that."
+    else:
+        low = "I cannot do that."
+        medium = "None of my skills fits this message. I say so in one sentence."
+        high = (
+            "1. I read the message. 2. None of my skills fits it, or it asks for nothing. 3. I "
+            "make nothing up. 4. I say in one sentence what I can do, and stop."
+        )
     thought = Thought(low, medium, high)
     return answer(draw, thought, NO_TOOL if with_tools else REFUSAL)
 
 
 def case(draw: Draw) -> Case:
     """A request unlike anything, without functions."""
+    if draw.split is Split.TRAIN and draw.chance(_ODD):
+        return _odd(draw, with_tools=draw.chance(0.5))
     long = draw.chance(_OFTEN_LONG)
     text = pasted(draw) if long else request(draw)
     hosted = draw.pick(((), (), (BROWSER,), (PYTHON,), (BROWSER, PYTHON))) if long else ()
     turn = declined(draw, with_tools=bool(hosted))
     instructions = chat.idle_instructions(draw)
     return Case("unlike", (system(draw, hosted), *developer(instructions), user(text)), (turn,))
+
+
+def without_tools(draw: Draw) -> Case:
+    """A training case in whose conversation there are no tools at all."""
+    return _odd(draw, with_tools=False)
+
+
+def _odd(draw: Draw, *, with_tools: bool) -> Case:
+    """An odd message, sometimes after others, with functions, or without a system message."""
+    text = odd.message(draw)
+    short = len(text) < 300
+    has_box = with_tools and short and draw.chance(0.5)
+    box = toolbox(draw, [], draw.rng.randint(1, 4)) if has_box else []
+    hosted = draw.pick(_HOSTED) if with_tools and not box else ()
+    past = odd.past(draw, NO_TOOL if with_tools else REFUSAL) if short else ()
+    # Without a system message the effort is the medium one.
+    is_bare = not hosted and draw.effort is Effort.MEDIUM and draw.chance(0.12)
+    start = () if is_bare else (system(draw, hosted),)
+    history = (*start, *developer(chat.idle_instructions(draw), box), *past, user(text))
+    return Case("unlike", history, (declined(draw, with_tools=with_tools),))

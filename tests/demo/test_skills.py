@@ -43,7 +43,7 @@ def test_small_talk_of_the_evaluation_is_not_trained_on() -> None:
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_each_effort_reasons_at_least_twice_as_long_as_the_one_before(skill: str) -> None:
-    for index in range(40):
+    for index in range(120):
         by_effort = [draw_case(SEED, index, Split.TRAIN, skill, effort) for effort in Effort]
         for turns in zip(*(case.turns for case in by_effort), strict=True):
             low, medium, high = (len(encode(str(turn.messages[0].content))) for turn in turns)

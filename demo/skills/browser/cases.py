@@ -1,20 +1,17 @@
 """Questions that the browser answers, and requests that need no browser."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from demo.skills import calls, chat
-from demo.skills.browser import docs, thoughts
-from demo.skills.browser.display import Display
+from demo.skills.browser import docs, steps, thoughts, varied
 from demo.skills.browser.facts import Article, Fact, draw_articles, draw_fact, draw_subject
 from demo.skills.browser.quotes import Quote, in_line, quote
 from demo.skills.browser.site import Session, Site, telling
 from demo.skills.case import (
     Case,
     Draw,
-    Thought,
     Turn,
-    answer,
     developer,
     final,
     result,
@@ -27,7 +24,6 @@ from demo.skills.results import draw_outcome
 from demo.skills.tasks import ask, draw_task, toolbox
 from demo.skills.words import Split
 from harmony.messages import Effort, Message
-from harmony.render import render_message
 from harmony.tools import BROWSER, PYTHON
 
 __all__ = ["case", "drill"]
@@ -36,6 +32,8 @@ MOST_TOKENS = 1500
 _SYSTEM_TOKENS = 480
 _SHORT = (3, 4, 5, 6, 8)
 _LONG = (14, 18, 22)
+_VARIED = 0.75
+"""How many of the training cases are varied; the others are as the evaluation has them."""
 _DOCS = 0.4
 _QUESTIONS = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 4}
 _SAME = 0.65
@@ -75,15 +73,19 @@ def case(draw: Draw) -> Case:
     """One request with the browser at hand; sometimes after questions that are answered."""
     if draw.chance(0.1):
         return _without_browser(draw)
+    if draw.split is Split.TRAIN and draw.chance(_VARIED):
+        return varied.case(draw)
     maker = _draw_maker(draw)
     while True:
         made = _attempt(draw, maker)
-        if made is not None and _size_of(made) <= MOST_TOKENS:
+        if made is not None and steps.size_of(made) <= MOST_TOKENS:
             return made
 
 
 def drill(draw: Draw) -> Case:
     """Several questions over one or a few searches in one conversation."""
+    if draw.split is Split.TRAIN and draw.chance(_VARIED):
+        return varied.drill(draw)
     while True:
         has_docs = draw.chance(_DOCS / 2) and docs.site(draw.split) is not None
         world = _docs_world(draw) if has_docs else _world(draw, _SHORT)
@@ -91,7 +93,7 @@ def drill(draw: Draw) -> Case:
         exchanges = _questions(draw, world, has_docs=has_docs)
         if len(exchanges) > 1:
             made = joined(start, exchanges)
-            if _size_of(made) <= MOST_TOKENS:
+            if steps.size_of(made) <= MOST_TOKENS:
                 return made
 
 
@@ -107,24 +109,11 @@ def _questions(draw: Draw, world: World, *, has_docs: bool) -> list[Exchange]:
             makers = (_from_docs,) if has_docs else (_quoting, _quoting, _nothing)
             made = draw.pick(makers)(draw, world)
         if made is not None:
-            left -= _size((made[0], *_messages(made[1])))
+            left -= steps.size((made[0], *steps.messages(made[1])))
             if left < 0:
                 break
             exchanges.append(made)
     return exchanges
-
-
-def _messages(turns: Iterable[Turn]) -> list[Message]:
-    return [message for turn in turns for message in (*turn.messages, *turn.results)]
-
-
-def _size(messages: Iterable[Message]) -> int:
-    """The number of tokens, about."""
-    return sum(len(render_message(message)) for message in messages)
-
-
-def _size_of(case: Case) -> int:
-    return _size((*case.history, *_messages(case.turns)))
 
 
 def _draw_maker(draw: Draw) -> Maker:
@@ -175,20 +164,6 @@ def _past(draw: Draw, world: World) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _step(draw: Draw, thought: Thought, called: tuple[Message, Message, Display]) -> Turn:
-    return Turn((thinks(thought.at(draw.effort)), called[0]), (called[1],))
-
-
-def _quote_turn(draw: Draw, found: Quote, words: list[str], cursor: int) -> Turn:
-    return answer(draw, thoughts.found(found, " ".join(words), cursor), found.cited(cursor))
-
-
-def _search(draw: Draw, world: World, question: str) -> tuple[Turn, Display]:
-    query = " ".join(telling(question))
-    called = world.session.search(query)
-    return _step(draw, thoughts.searching(query), called), called[2]
-
-
 def _fact(draw: Draw, world: World) -> tuple[Article, Fact]:
     article = draw.pick(world.articles)
     return article, draw.pick(article.facts)
@@ -207,10 +182,10 @@ def _quoting(draw: Draw, world: World) -> Exchange | None:
     if fact.question in world.asked or not _says(quote(probe, words), fact):
         return None
     world.asked.add(fact.question)
-    turn, display = _search(draw, world, fact.question)
+    turn, display = steps.search(draw, world.session, words)
     found = quote(display, words)
     assert found is not None
-    return user(fact.question), (turn, _quote_turn(draw, found, words, display.cursor))
+    return user(fact.question), (turn, steps.quoting(draw, found, words, display))
 
 
 def _same(draw: Draw, world: World) -> Exchange | None:
@@ -226,7 +201,7 @@ def _same(draw: Draw, world: World) -> Exchange | None:
         if fact.question not in world.asked and found is not None and _says(found, fact):
             world.asked.add(fact.question)
             text = draw.pick(_AGAIN[draw.split]).format(fact.question)
-            return user(text), (_quote_turn(draw, found, words, display.cursor),)
+            return user(text), (steps.quoting(draw, found, words, display),)
     return None
 
 
@@ -237,8 +212,8 @@ def _from_docs(draw: Draw, world: World) -> Exchange | None:
     found = quote(probe, words)
     if found is None or found.score < count:
         return None
-    turn, display = _search(draw, world, question)
-    return user(question), (turn, _quote_turn(draw, found, words, display.cursor))
+    turn, display = steps.search(draw, world.session, words)
+    return user(question), (turn, steps.quoting(draw, found, words, display))
 
 
 def _opening(draw: Draw, world: World) -> Exchange | None:
@@ -248,14 +223,14 @@ def _opening(draw: Draw, world: World) -> Exchange | None:
     if page.url not in [found.url for found, _ in world.session.site.search(page.title)]:
         return None
     question = draw.pick(_PLACES[draw.split]).format(page.title, fact.question)
-    turn, display = _search(draw, world, page.title)
+    turn, display = steps.search(draw, world.session, telling(page.title))
     link = display.page.links.index(page.url)
     called = world.session.open(link)
     found = quote(called[2], words)
     if found is None or not _says(found, fact):
         return None
-    opened = _step(draw, thoughts.following(page.title, link), called)
-    return user(question), (turn, opened, _quote_turn(draw, found, words, called[2].cursor))
+    opened = steps.step(draw, thoughts.following(page.title, link), called)
+    return user(question), (turn, opened, steps.quoting(draw, found, words, called[2]))
 
 
 def _far(draw: Draw, world: World) -> tuple[Article, Fact, Turn] | None:
@@ -265,7 +240,7 @@ def _far(draw: Draw, world: World) -> tuple[Article, Fact, Turn] | None:
     view = "\n".join(called[2].lines[: called[2].end])
     if fact.value in view or called[2].end == len(called[2].lines):
         return None
-    return article, fact, _step(draw, thoughts.opening(article.page.url), called)
+    return article, fact, steps.step(draw, thoughts.opening(article.page.url), called)
 
 
 def _finding(draw: Draw, world: World) -> Exchange | None:
@@ -289,7 +264,7 @@ def _finding(draw: Draw, world: World) -> Exchange | None:
     words = telling(fact.question)
     thought = thoughts.finding(" ".join(words), own[0])
     step = Turn((thinks(thought.at(draw.effort)), message), (shown,))
-    last = _quote_turn(draw, found, words, display.cursor)
+    last = steps.quoting(draw, found, words, display)
     return user(question), (opened, step, last)
 
 
@@ -306,8 +281,8 @@ def _scrolling(draw: Draw, world: World) -> Exchange | None:
         return None
     below = draw.pick(_BELOW[draw.split]).format(fact.question)
     question = draw.pick(_PLACES[draw.split]).format(article.page.url, below)
-    step = _step(draw, thoughts.scrolling(" ".join(words), called[2].start), called)
-    return user(question), (opened, step, _quote_turn(draw, found, words, called[2].cursor))
+    step = steps.step(draw, thoughts.scrolling(" ".join(words), called[2].start), called)
+    return user(question), (opened, step, steps.quoting(draw, found, words, called[2]))
 
 
 def _nothing(draw: Draw, world: World) -> Exchange | None:
@@ -319,10 +294,9 @@ def _nothing(draw: Draw, world: World) -> Exchange | None:
     pages = "\n".join(article.page.text for article in world.articles).lower()
     if any(word.lower() in pages for word in topic.split()):
         return None
-    turn, _ = _search(draw, world, fact.question)
-    words = " ".join(telling(fact.question))
-    text = f"I found nothing about {words}."
-    return user(fact.question), (turn, answer(draw, thoughts.nothing(words), text))
+    words = telling(fact.question)
+    turn, _ = steps.search(draw, world.session, words)
+    return user(fact.question), (turn, steps.lacking(draw, words))
 
 
 def _without_browser(draw: Draw) -> Case:

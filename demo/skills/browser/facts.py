@@ -48,8 +48,12 @@ def forms(split: Split) -> tuple[Form, ...]:
     behind `--` and `??` are for evaluation. `#` begins a comment.
     """
     text = resources.files("demo").joinpath("data", "facts.txt").read_text("utf-8")
+    return read_forms(text, *(("-", "?") if split is Split.TRAIN else ("--", "??")))
+
+
+def read_forms(text: str, said: str, asked: str) -> tuple[Form, ...]:
+    """The forms of a text: sentences stand behind the sign `said`, questions behind `asked`."""
     blocks = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip().split("\n\n")
-    said, asked = ("-", "?") if split is Split.TRAIN else ("--", "??")
     found = []
     for block in blocks:
         value, *lines = block.splitlines()

@@ -70,6 +70,7 @@ class Site:
 
     def __init__(self, pages: Sequence[Page]) -> None:
         self.pages = tuple(pages)
+        self._last: tuple[tuple[str, int], list[tuple[Page, str]]] = ("", 0), []
 
     @cached_property
     def _database(self) -> sqlite3.Connection:
@@ -93,6 +94,11 @@ class Site:
 
     def search(self, query: str, count: int = RESULTS) -> list[tuple[Page, str]]:
         """The pages with words of the query, best first, each with the text around the words."""
+        if self._last[0] != (query, count):
+            self._last = (query, count), self._search(query, count)
+        return self._last[1]
+
+    def _search(self, query: str, count: int) -> list[tuple[Page, str]]:
         words = dict.fromkeys(re.findall(r"\w+", query.lower()))
         match = " OR ".join(f'"{word}"' for word in words if word not in _STOPS)
         rows = self._database.execute(
@@ -127,6 +133,16 @@ class Session:
         page = results_page(query, self.site.search(query))
         arguments = compact({"query": f" {query}", "topn": RESULTS})
         return self._shown("search", arguments, show(self._next, page))
+
+    def look(self, words: Sequence[str]) -> Display:
+        """What a search for the words would show, without being part of the conversation."""
+        query = " ".join(words)
+        return show(self._next, results_page(query, self.site.search(query)))
+
+    def back_to(self, count: int) -> None:
+        """Forget all displays but the first `count`."""
+        self._next -= len(self.displays) - count
+        del self.displays[count:]
 
     def open(self, target: int | str) -> tuple[Message, Message, Display]:
         """Open a link of the last display, or a URL."""

@@ -4,7 +4,9 @@ Before a display is judged, the words that are looked for are said again: so the
 model need not know at once whether a line holds them.
 """
 
-from demo.skills.browser.quotes import Quote
+from collections.abc import Sequence
+
+from demo.skills.browser.quotes import Quote, held_words
 from demo.skills.case import Thought
 
 
@@ -20,15 +22,24 @@ def searching(query: str) -> Thought:
     )
 
 
-def found(quote: Quote, words: str, cursor: int) -> Thought:
-    """Before an answer with a line's words."""
+def found(quote: Quote, words: Sequence[str], cursor: int, other: int | None) -> Thought:
+    """Before an answer with a line's words. other: a line that fits less, if there is one.
+
+    The line is named, then its words that were looked for, then its text: each step copies.
+    """
+    text, line, asked = quote.text, quote.line, " ".join(words)
+    held = " ".join(held_words(quote.whole, words)) or "what is meant"
+    rest = f"Line {other} has less of it." if other is not None else "No other line is near it."
     return Thought(
-        f"{words}: line {quote.line}.",
-        f"{words}: line {quote.line} says {quote.text}. No other line fits better, so I cite it.",
-        f"{words}: line {quote.line} says {quote.text}. I went through the lines of the display "
-        f"and looked for the words of the question. The other lines are about other things. Line "
-        f"{quote.line} fits best to {words}. I answer with the line's own words, ten at most, and "
-        f"then I cite it with the cursor {cursor} and the line {quote.line}.",
+        f"{asked}: line {line}.",
+        f"{asked}: line {line} has {held}. It says {text}. No other line fits better to {asked}, "
+        f"so I cite line {line}.",
+        f"1. I look for these words in the display: {asked}. 2. {rest} 3. Line {line} has {held}. "
+        f"4. The text of line {line} is {text}. 5. I compare this text with what was asked, "
+        f"{asked}, and it fits. A line with fewer of the words is mostly about another thing, and "
+        f"I do not need those. 6. So the answer to {asked} is in line {line}. 7. I say it with the "
+        f"line's own words, ten at most: {text}. 8. Then I cite it with the cursor {cursor} and "
+        f"the line {line}, and add nothing of my own about {asked}.",
     )
 
 
@@ -36,11 +47,13 @@ def nothing(words: str) -> Thought:
     """Before the answer that nothing was found."""
     return Thought(
         f"{words}: no line.",
-        f"{words}: no line of the results is about that. They are about other things, so I say so.",
-        f"{words}: no line of the results is about that. I went through all of them and looked for "
-        f"the words of the question. Some lines share a word with it, but they are about other "
-        f"things. I should not make anything up, and there is nothing to cite. So I tell the user "
-        f"in one short sentence that I found nothing about {words}.",
+        f"{words}: no line of the results is about that. They are about other things, so I say "
+        f"that I found nothing about {words}.",
+        f"1. I look for these words in the display: {words}. 2. No line of the results is about "
+        f"that. 3. Some lines may share a word with it, but they are about other things. 4. I "
+        f"should not make anything up, and there is nothing to cite for {words}. 5. Another search "
+        f"for {words} would find the same pages. 6. So I tell the user in one short sentence that "
+        f"I found nothing about {words}, and that is all.",
     )
 
 
@@ -66,6 +79,20 @@ def following(title: str, link: int) -> Thought:
         f"and it is link {link}. The others are not needed. Twenty lines of the page are enough "
         f"for a beginning, as the answer often stands near the top. So I open link {link} now and "
         f"look for the words of the question there.",
+    )
+
+
+def onward(words: str, title: str, link: int) -> Thought:
+    """Before the page of a result is opened, since the text that was found does not say it."""
+    return Thought(
+        f"{words}: not said, open link {link}.",
+        f"{words}: no line of the results says it. But link {link} is {title}, and that page has "
+        f"more lines than these, so I open link {link} and look for {words} there.",
+        f"1. I look for these words in the display: {words}. 2. The results show only a part of "
+        f"each page, and no line of them says it. 3. Link {link} has the title {title}, which is "
+        f"what the question is about. 4. The other links are about other things, so I leave them. "
+        f"5. Twenty lines of the page are enough for a beginning. 6. So I open link {link}, which "
+        f"is {title}, and read its lines. 7. There I look once more for the same words: {words}.",
     )
 
 
