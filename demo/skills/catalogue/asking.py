@@ -2,16 +2,16 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from demo.skills import catalogue
 from demo.skills.case import Draw
-from demo.skills.catalogue import renaming
+from demo.skills.catalogue import invented, related, renaming
 from demo.skills.catalogue.kinds import PLACEHOLDER, Kind, Parameter, Request
 from demo.skills.catalogue.values import draw_value, json_type, schema
-from demo.skills.catalogue.wording import with_slip, worded
+from demo.skills.catalogue.wording import chatty, reworded, with_slip, worded
 from demo.skills.forms import Field, Filled
 from demo.skills.words import Split
 from harmony.messages import FunctionTool
@@ -19,6 +19,8 @@ from harmony.messages import FunctionTool
 _FOREIGN = 0.1
 _SLIP = 0.06
 _POPULAR_WEIGHT = 6
+_WITH_INVENTED = 0.45
+_MORE, _LESS = 0.3, 0.15
 _VERBS = frozenset(
     [
         "get",
@@ -99,14 +101,68 @@ def subjects(kind: Kind) -> frozenset[str]:
 def draw_box(draw: Draw, count: int, other_than: Sequence[Kind] = ()) -> list[Declared]:
     """Functions of `count` kinds that differ in what they are about."""
     boxed: list[Declared] = []
-    taken = {word for kind in other_than for word in subjects(kind)}
-    for kind in _shuffled(draw):
+    made_up = draw.split is Split.TRAIN and draw.chance(_WITH_INVENTED)
+    drawn = _with_invented(draw) if made_up else iter(_shuffled(draw))
+    taken = {word for kind in other_than for word in _marks(kind, by_tags=made_up)}
+    for kind in drawn:
         if len(boxed) == count:
             break
-        if not taken & subjects(kind):
-            boxed.append(declare(draw, kind))
-            taken |= subjects(kind)
+        if not taken & _marks(kind, by_tags=made_up):
+            boxed.append(declare(draw, adapted(draw, kind)))
+            taken |= _marks(kind, by_tags=made_up)
     return boxed
+
+
+def family(draw: Draw, count: int) -> list[Declared]:
+    """Functions that do different things to one thing."""
+    return [declare(draw, adapted(draw, kind)) for kind in invented.family(draw, count)]
+
+
+def _with_invented(draw: Draw) -> Iterator[Kind]:
+    """Kinds without an end, some or all of them invented."""
+    share = draw.pick((0.3, 0.6, 1.0))
+    known = kinds(draw.split)
+    while True:
+        yield invented.invented(draw) if draw.chance(share) else draw.pick(known)
+
+
+def _marks(kind: Kind, *, by_tags: bool) -> frozenset[str]:
+    """The subjects of a kind; by_tags: and what these are about."""
+    words = subjects(kind)
+    if not by_tags:
+        return words
+    return words.union(*(related.topics(word) for word in words))
+
+
+def adapted(draw: Draw, kind: Kind) -> Kind:
+    """The kind, in training at times with further optional parameters or without some of its own.
+
+    So the model learns to leave out what a request does not mention.
+    """
+    if draw.split is Split.HELD_OUT:
+        return kind
+    if draw.chance(_LESS):
+        kind = _without_one(draw, kind)
+    if draw.chance(_MORE):
+        more = invented.extra(draw, kind.parameters, draw.pick((1, 1, 2, 3)))
+        kind = replace(kind, parameters=(*kind.parameters, *more))
+    return kind
+
+
+def _without_one(draw: Draw, kind: Kind) -> Kind:
+    optional = [parameter for parameter in kind.parameters if parameter.optional]
+    if not optional:
+        return kind
+    lost = draw.pick(optional)
+    left = tuple(
+        request
+        for request in kind.requests
+        if lost.name not in request.mentioned and lost.name not in dict(request.fixed)
+    )
+    if not any(request.language == "en" for request in left):
+        return kind
+    parameters = tuple(parameter for parameter in kind.parameters if parameter is not lost)
+    return replace(kind, parameters=parameters, requests=left)
 
 
 def _shuffled(draw: Draw) -> list[Kind]:
@@ -144,8 +200,11 @@ def declare(draw: Draw, kind: Kind) -> Declared:
     whole: dict[str, Any] = {"type": "object", "properties": properties, "required": required}
     if strict:
         whole["additionalProperties"] = False
-    about = draw.pick(kind.descriptions)
+    about = original = draw.pick(kind.descriptions)
+    if draw.split is Split.TRAIN:
+        about = reworded(draw, about)
     name, tells = renaming.function_name(draw, draw.pick(kind.names))
+    about = about if tells else original
     description = draw.pick((about, about, f"{about}.", None if tells else about))
     return Declared(kind, FunctionTool(name, description, whole), tuple(fields))
 
@@ -163,8 +222,14 @@ def _about(draw: Draw, name: str) -> str:
 def draw_request(draw: Draw, declared: Declared) -> tuple[str, tuple[Filled, ...]]:
     """What a person writes to have the function called, and the values, in the schema's order."""
     request = _pick(draw, declared.kind)
-    template = with_slip(draw, request.text) if draw.chance(_SLIP) else request.text
-    return fill_in(draw, declared, request, worded(draw, template, request.language))
+    template = request.text
+    if draw.split is Split.TRAIN and request.language == "en" and not request.fixed:
+        template = reworded(draw, template)
+    template = with_slip(draw, template) if draw.chance(_SLIP) else template
+    template = worded(draw, template, request.language)
+    if draw.split is Split.TRAIN:
+        template = chatty(draw, template, request.language)
+    return fill_in(draw, declared, request, template)
 
 
 def fill_in(
