@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,76 @@ _SLIP = 0.06
 _POPULAR_WEIGHT = 6
 _WITH_INVENTED = 0.45
 _MORE, _LESS = 0.3, 0.15
+_TYPED, _TOLD = 0.5, 0.15
+_ABOUT_TYPES: Mapping[str, Sequence[str]] = {
+    "place": (
+        "The {}, e.g. Paris",
+        "{} (name of a city)",
+        "A city or town: the {}",
+        "The {}, for example Chicago",
+        "{}, as the user names it",
+    ),
+    "person": ("Name of the {}", "The {}: a person's name", "Who: the {}", "{} (full name)"),
+    "date": (
+        "The {} in the form YYYY-MM-DD",
+        "{} as an ISO date",
+        "{} (YYYY-MM-DD)",
+        "The {}, e.g. 2024-05-31",
+    ),
+    "time": ("The {} in the form HH:MM", "{} (24 hours)", "The {}, e.g. 18:30", "{} as HH:MM"),
+    "int": (
+        "The {}, a whole number",
+        "Number: {}",
+        "{} as an integer, e.g. 3",
+        "How large the {} is",
+        "The {} (default: 10)",
+    ),
+    "number": (
+        "The {}, a number",
+        "{} as a number, e.g. 2.5",
+        "Value of the {}",
+        "The {} without its unit",
+    ),
+    "bool": (
+        "Whether {} applies",
+        "True for {}",
+        "If true, {}",
+        "Set this for {}",
+        "{}: yes or no",
+        "Turns {} on or off",
+    ),
+    "enum": (
+        "Which {}",
+        "One of the values of {}",
+        "The kind of {}",
+        "The {} to choose",
+        "{}: one of these",
+    ),
+    "email": ("Mail address: {}", "The {}, e.g. someone@example.com", "{} (an email address)"),
+    "path": ("Path: {}", "The {}, absolute or relative", "{}, e.g. docs/readme.md"),
+    "list": ("List of {}", "All {}, one entry each", "The {} as an array", "{} (one or more)"),
+    "other": (
+        "The {} as a text",
+        "{}, in the user's words",
+        "What the user gives as {}",
+        "Text of the {}",
+        "The {}, taken from the request",
+    ),
+}
+_MORE_TOLD = (
+    "Use it when the user asks for this.",
+    "Returns JSON.",
+    "Returns an error if that fails.",
+    "Call it once.",
+    "Ask for what is missing.",
+    "Needs no login.",
+    "Leave out what the user does not mention.",
+    "Optional parameters have defaults.",
+    "Works for all users.",
+    "This may take some seconds.",
+    "Do not use it for anything else.",
+    "Examples are in the documentation.",
+)
 _VERBS = frozenset(
     [
         "get",
@@ -192,7 +262,8 @@ def declare(draw: Draw, kind: Kind) -> Declared:
         parameter = replace(parameter, choices=renaming.choices(draw, kind, parameter))
         made = schema(draw, parameter, bounded=_within_bounds(kind, parameter))
         if described or not tells:
-            made = {"type": made["type"], "description": _about(draw, spoken), **made}
+            about = _about(draw, spoken, parameter)
+            made = {"type": made["type"], "description": about, **made}
         properties[name] = made
         choices = tuple(value for value, _ in parameter.choices)
         fields.append((parameter, Field(name, json_type(parameter), None, choices)))
@@ -206,6 +277,8 @@ def declare(draw: Draw, kind: Kind) -> Declared:
     name, tells = renaming.function_name(draw, draw.pick(kind.names))
     about = about if tells else original
     description = draw.pick((about, about, f"{about}.", None if tells else about))
+    if description and draw.split is Split.TRAIN and draw.chance(_TOLD):
+        description = f"{description.removesuffix('.')}. {draw.pick(_MORE_TOLD)}"
     return Declared(kind, FunctionTool(name, description, whole), tuple(fields))
 
 
@@ -214,8 +287,12 @@ def _within_bounds(kind: Kind, parameter: Parameter) -> bool:
     return all(isinstance(value, str) or 0 <= value <= 1000 for value in fixed)
 
 
-def _about(draw: Draw, name: str) -> str:
+def _about(draw: Draw, name: str, parameter: Parameter) -> str:
     words = re.sub(r"(?<=[a-z])([A-Z])", r" \1", name).replace("_", " ").lower()
+    if draw.split is Split.TRAIN and draw.chance(_TYPED):
+        sort = parameter.type if parameter.type in _ABOUT_TYPES else "other"
+        sort = "list" if parameter.type.endswith("[]") else sort
+        return draw.pick(_ABOUT_TYPES[sort]).format(words)
     return draw.pick((f"The {words}", f"The {words} to use", f"{words.capitalize()}.", words))
 
 
