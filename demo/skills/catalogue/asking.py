@@ -20,6 +20,7 @@ _FOREIGN = 0.1
 _SLIP = 0.06
 _POPULAR_WEIGHT = 6
 _WITH_INVENTED = 0.45
+_PLAINLY_INVENTED = 0.4
 _MORE, _LESS = 0.3, 0.15
 _TYPED, _TOLD = 0.5, 0.15
 _ABOUT_TYPES: Mapping[str, Sequence[str]] = {
@@ -344,8 +345,16 @@ def _pick(draw: Draw, kind: Kind) -> Request:
 
 def plain(draw: Draw) -> tuple[FunctionTool, str, tuple[Filled, ...]]:
     """A function of flat parameters, a request for it in plain words, its values."""
-    declared = declare(draw, draw.pick([kind for kind in kinds(draw.split) if kind.flat]))
+    declared = declare(draw, _flat(draw))
     requests = [r for r in declared.kind.requests if r.language == "en" and r.text[0] != "{"]
     request = draw.pick(requests or declared.kind.requests)
     text, filled = fill_in(draw, declared, request, request.text)
     return declared.tool, text, filled
+
+
+def _flat(draw: Draw) -> Kind:
+    if draw.split is Split.TRAIN and draw.chance(_PLAINLY_INVENTED):
+        kind = invented.invented(draw)
+        if kind.flat:
+            return kind
+    return draw.pick([kind for kind in kinds(draw.split) if kind.flat])

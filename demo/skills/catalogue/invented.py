@@ -324,6 +324,8 @@ def _joined(draw: Draw, text: str, mention: str) -> str:
     if not _CLAUSE.match(mention):
         return text + draw.pick((" ", " ", " ", ", ")) + mention
     roll = draw.rng.random()
+    if roll < 0.04:
+        return f"{text}\n{mention}"
     if roll < 0.15:
         return f"{mention}, {text}"
     if roll < 0.35:
