@@ -174,13 +174,15 @@ def draw_box(draw: Draw, count: int, other_than: Sequence[Kind] = ()) -> list[De
     boxed: list[Declared] = []
     made_up = draw.split is Split.TRAIN and draw.chance(_WITH_INVENTED)
     drawn = _with_invented(draw) if made_up else iter(_shuffled(draw))
-    taken = {word for kind in other_than for word in _marks(kind, by_tags=made_up)}
+    by_tags = draw.split is Split.TRAIN and (made_up or len(other_than) > 0)
+    taken = {mark for kind in other_than for mark in _marks(kind, by_tags=by_tags)}
     for kind in drawn:
         if len(boxed) == count:
             break
-        if not taken & _marks(kind, by_tags=made_up):
+        marks = _marks(kind, by_tags=by_tags)
+        if not taken & marks:
             boxed.append(declare(draw, adapted(draw, kind)))
-            taken |= _marks(kind, by_tags=made_up)
+            taken |= marks
     return boxed
 
 
