@@ -114,3 +114,14 @@ def test_some_boxes_of_a_case_are_about_one_thing() -> None:
         words = [set(tool.name.split("_")) for tool in tools]
         shared += any(a & b for i, a in enumerate(words) for b in words[:i])
     assert shared > 10
+
+
+def test_an_extended_kind_has_requests_that_mention_the_new_parameter() -> None:
+    made = kind("lamp", "A lamp", "room:word", "light in {room}", "de: Licht in {room}")
+    for index in range(50):
+        longer = invented.extended(drawn(index), made)
+        assert longer.requests[:2] == made.requests
+        name = longer.parameters[1].name
+        for request in longer.requests[2:]:
+            assert "{room}" in request.text
+            assert name in request.mentioned | dict(request.fixed).keys()

@@ -21,7 +21,7 @@ _SLIP = 0.06
 _POPULAR_WEIGHT = 6
 _WITH_INVENTED = 0.45
 _PLAINLY_INVENTED = 0.4
-_MORE, _LESS = 0.3, 0.15
+_MORE, _LESS, _LONGER = 0.3, 0.15, 0.25
 _TYPED, _TOLD = 0.5, 0.15
 _ABOUT_TYPES: Mapping[str, Sequence[str]] = {
     "place": (
@@ -208,14 +208,16 @@ def _marks(kind: Kind, *, by_tags: bool) -> frozenset[str]:
 
 
 def adapted(draw: Draw, kind: Kind) -> Kind:
-    """The kind, in training at times with further optional parameters or without some of its own.
+    """The kind, in training at times with further optional parameters or without one of its own.
 
-    So the model learns to leave out what a request does not mention.
+    Most requests do not mention these, so the model learns to leave out what is not said.
     """
     if draw.split is Split.HELD_OUT:
         return kind
     if draw.chance(_LESS):
         kind = _without_one(draw, kind)
+    if draw.chance(_LONGER):
+        kind = invented.extended(draw, kind)
     if draw.chance(_MORE):
         more = invented.extra(draw, kind.parameters, draw.pick((1, 1, 2, 3)))
         kind = replace(kind, parameters=(*kind.parameters, *more))

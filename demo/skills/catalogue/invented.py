@@ -6,7 +6,7 @@ no end to these kinds, so the model can only learn to compare what words mean.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -126,11 +126,27 @@ def family(draw: Draw, count: int) -> list[Kind]:
 
 def extra(draw: Draw, taken: Sequence[Parameter], count: int) -> list[Parameter]:
     """Optional parameters that no request mentions, beside those `taken`."""
-    made: list[Parameter] = []
-    for aspect in _drawn(draw, count, taken):
-        one = aspect.parameter
-        made.append(Parameter(one.names, one.type, True, one.choices, one.properties))
-    return made
+    return _optional(_drawn(draw, count, taken))
+
+
+def _optional(aspects: Sequence[_Aspect]) -> list[Parameter]:
+    return [replace(aspect.parameter, optional=True) for aspect in aspects]
+
+
+def extended(draw: Draw, kind: Kind) -> Kind:
+    """The kind with a further optional parameter, and some more requests that mention it."""
+    (aspect,) = _drawn(draw, 1, kind.parameters)
+    (parameter,) = _optional([aspect])
+    plain = [request for request in kind.requests if request.language == "en"]
+    longer = [_longer(draw, draw.pick(plain), aspect) for _ in range(len(plain) // 2 + 1)]
+    parameters, requests = (*kind.parameters, parameter), (*kind.requests, *longer)
+    return replace(kind, parameters=parameters, requests=requests)
+
+
+def _longer(draw: Draw, request: Request, aspect: _Aspect) -> Request:
+    mention = _mention(draw, aspect, alike=True)
+    joined = _joined(draw, request.text.rstrip(".?!"), mention.text)
+    return Request(joined, "en", (*request.fixed, *mention.fixed))
 
 
 def _deed(draw: Draw) -> _Deed:
