@@ -2,10 +2,11 @@
 
 from demo.skills import calls, drills, unlike
 from demo.skills.case import Case, Draw, Turn, developer, result, system, user
-from demo.skills.catalogue.asking import Declared, draw_box, draw_request
+from demo.skills.catalogue.asking import Declared, draw_box, draw_request, family
 from demo.skills.catalogue.asking import plain as draw
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import Task
+from demo.skills.words import Split
 from harmony.messages import Effort
 
 __all__ = ["case", "draw", "drill"]
@@ -13,6 +14,7 @@ __all__ = ["case", "draw", "drill"]
 _MANY = {Effort.LOW: 12, Effort.MEDIUM: 8, Effort.HIGH: 3}
 _DECLINED = 0.15
 _ANSWERED = 0.15
+_FAMILIES = 0.12
 _INSTRUCTIONS = (
     None,
     None,
@@ -25,7 +27,7 @@ _INSTRUCTIONS = (
 
 def case(draw_: Draw) -> Case:
     """One request for one of several functions, and half the time the answer from its result."""
-    box = draw_box(draw_, draw_.rng.randint(1, 8))
+    box = _box(draw_, draw_.rng.randint(1, 8))
     request, turns = _exchange(draw_, draw_.pick(box))
     tools = [declared.tool for declared in box]
     start = (system(draw_), *developer(draw_.pick(_INSTRUCTIONS), tools))
@@ -36,7 +38,7 @@ def case(draw_: Draw) -> Case:
 
 def drill(draw_: Draw) -> Case:
     """Many requests for the functions of one box, and some for none of them."""
-    box = draw_box(draw_, draw_.rng.randint(3, 5))
+    box = _box(draw_, draw_.rng.randint(3, 5))
     exchanges: list[drills.Exchange] = []
     for _ in range(_MANY[draw_.effort]):
         if draw_.chance(_DECLINED):
@@ -49,6 +51,16 @@ def drill(draw_: Draw) -> Case:
     tools = [declared.tool for declared in box]
     start = (system(draw_), *developer(draw_.pick(_INSTRUCTIONS), tools))
     return drills.joined(start, exchanges)
+
+
+def _box(draw_: Draw, count: int) -> list[Declared]:
+    """Functions that differ in what they are about; in training at times in what they do to it."""
+    if draw_.split is Split.HELD_OUT or not draw_.chance(_FAMILIES):
+        return draw_box(draw_, count)
+    box = family(draw_, min(count, draw_.rng.randint(2, 4)))
+    box += draw_box(draw_, count - len(box), [declared.kind for declared in box])
+    draw_.rng.shuffle(box)
+    return box
 
 
 def _exchange(draw_: Draw, declared: Declared) -> tuple[str, tuple[Turn, ...]]:

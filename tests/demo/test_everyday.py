@@ -3,15 +3,17 @@
 import json
 import re
 from collections import Counter
+from importlib import resources
 from random import Random
 
 import pytest
 
+from demo import strange
 from demo.skills import catalogue, everyday
 from demo.skills.case import Draw
 from demo.skills.catalogue import asking
 from demo.skills.catalogue.asking import declare, draw_box, draw_request, fill_in, subjects
-from demo.skills.catalogue.kinds import PLACEHOLDER, SIMPLE, Parameter, kind
+from demo.skills.catalogue.kinds import PLACEHOLDER, SIMPLE, Parameter, kind, parse
 from demo.skills.catalogue.values import draw_value
 from demo.skills.words import Split
 from harmony.messages import Channel, Effort
@@ -144,3 +146,16 @@ def test_turns_think_as_long_as_the_effort_says_and_calls_are_json(make) -> None
         for turn in (*low, *medium, *high):
             if turn.messages[-1].channel is Channel.COMMENTARY:
                 assert isinstance(json.loads(str(turn.messages[-1].content)), dict)
+
+
+@pytest.mark.parametrize("name", ["clients.txt", "common.txt", "hints.txt"])
+def test_requests_for_training_are_no_variants_of_those_for_evaluation(name: str) -> None:
+    def words(text: str) -> set[str]:
+        return set(re.findall("[a-z']+", PLACEHOLDER.sub("_", text).lower()))
+
+    unseen = [words(request.text) for made in catalogue.UNSEEN for request in made.requests]
+    unseen += [words(asked.request) for asked in strange.practical(1, 12)]
+    text = resources.files("demo").joinpath("data", "kinds", name).read_text("utf-8")
+    for made in parse(text):
+        for mine in (words(request.text) for request in made.requests):
+            assert not any(len(mine & w) >= 0.8 * len(mine | w) > 3.2 for w in unseen)

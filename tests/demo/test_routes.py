@@ -26,7 +26,7 @@ def test_all_declared_names_are_found_in_their_order(skill: str) -> None:
 
 
 def test_routes_lead_to_the_tokens_of_the_name() -> None:
-    case = draw_case(1, 4, Split.TRAIN, "everyday", Effort.LOW)
+    case = draw_case(1, 5, Split.HELD_OUT, "everyday", Effort.LOW)
     found = read(transcript(case).ids)
     assert found is not None
     called = (case.turns[0].messages[-1].recipient or "").removeprefix("functions.")
@@ -36,7 +36,7 @@ def test_routes_lead_to_the_tokens_of_the_name() -> None:
 
 
 def test_only_the_first_naming_in_a_turn_is_marked() -> None:
-    found = read(transcript(draw_case(1, 4, Split.TRAIN, "everyday", Effort.MEDIUM)).ids)
+    found = read(transcript(draw_case(1, 1, Split.HELD_OUT, "everyday", Effort.MEDIUM)).ids)
     assert found is not None
     starts = [route for route in found.routes if route.part == 0]
     assert [route.first for route in starts] == [True] + [False] * (len(starts) - 1)
@@ -44,7 +44,7 @@ def test_only_the_first_naming_in_a_turn_is_marked() -> None:
 
 
 def test_a_request_is_what_the_user_wrote() -> None:
-    case = draw_case(1, 4, Split.TRAIN, "everyday")
+    case = draw_case(1, 5, Split.HELD_OUT, "everyday")
     found = read(transcript(case).ids)
     assert found is not None
     start, stop = found.routes[0].request

@@ -9,7 +9,7 @@ from importlib import resources
 from demo.skills.catalogue.kinds import Kind, parse
 
 _UNSEEN = "unseen.txt"
-_POPULAR = "popular.txt"
+_POPULAR = ("popular.txt", "common.txt")
 
 
 def _read(folder: str) -> dict[str, tuple[Kind, ...]]:
@@ -26,4 +26,4 @@ def _for_training(read: dict[str, tuple[Kind, ...]]) -> tuple[Kind, ...]:
 _KINDS, _RECORDS = _read("kinds"), _read("records")
 UNSEEN, TRAINING = _KINDS[_UNSEEN], _for_training(_KINDS)
 UNSEEN_RECORDS, TRAINING_RECORDS = _RECORDS[_UNSEEN], _for_training(_RECORDS)
-POPULAR = frozenset(kind.names[0] for kind in _KINDS[_POPULAR])
+POPULAR = frozenset(kind.names[0] for name in _POPULAR for kind in _KINDS[name])

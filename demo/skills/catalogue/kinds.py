@@ -9,8 +9,8 @@
 First the names of the function, then its descriptions, then the parameters (`name|alias:type`, with
 a trailing `?` if optional), then requests; an empty line ends a kind, `#` begins a comment. In a
 request `{city}` is the value of a parameter, `{on:on|off}` a text for a true and one for a false
-value, and ` => key=value` fixes values that the wording implies. A request may begin with `de:` or
-`fr:`.
+value, and ` => key=value` fixes values that the wording implies. A request may begin with `de:`,
+`fr:` or `es:`.
 """
 
 import re
@@ -109,11 +109,11 @@ def kind(names: str, descriptions: str, parameters: str, *requests: str) -> Kind
     """The kind that the texts describe; ValueError with its name for a mistake in them."""
     name = names.split("|")[0]
     try:
-        parsed = tuple(_parameter(text) for text in _split(parameters))
+        parsed = tuple(parse_parameter(text) for text in _split(parameters))
         known = {parameter.name: parameter for parameter in parsed}
         if len(known) < len(parsed) or not requests:
             raise ValueError("a parameter is there twice, or there is no request")
-        asked = tuple(_request(text, known) for text in requests)
+        asked = tuple(request(text, known) for text in requests)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     return Kind(tuple(names.split("|")), tuple(descriptions.split("|")), parsed, asked)
@@ -130,14 +130,15 @@ def _split(parameters: str) -> list[str]:
     return parts
 
 
-def _parameter(text: str) -> Parameter:
+def parse_parameter(text: str) -> Parameter:
+    """The parameter that a text like `city|town:place?` declares; ValueError for a mistake."""
     optional = text.endswith("?")
     names, colon, type_ = text.removesuffix("?").partition(":")
     aliases = tuple(names.split("|"))
     if not colon or not all(re.fullmatch(r"[A-Za-z]\w*", alias) for alias in aliases):
         raise ValueError(f"not a parameter: {text}")
     if type_.startswith("{") and type_.endswith("}"):
-        properties = tuple(_parameter(part) for part in type_[1:-1].split(","))
+        properties = tuple(parse_parameter(part) for part in type_[1:-1].split(","))
         return Parameter(aliases, "object", optional, properties=properties)
     if type_ in SIMPLE or type_.removesuffix("[]") in SIMPLE:
         return Parameter(aliases, type_, optional)
@@ -152,9 +153,10 @@ def _choice(text: str) -> tuple[str, str]:
     return value, spoken or value.replace("_", " ")
 
 
-def _request(text: str, known: dict[str, Parameter]) -> Request:
+def request(text: str, known: dict[str, Parameter]) -> Request:
+    """The request that a text asks with, for the `known` parameters; ValueError for a mistake."""
     language = "en"
-    if text[:4] in ("de: ", "fr: "):
+    if text[:4] in ("de: ", "fr: ", "es: "):
         language, text = text[:2], text[4:]
     text, _, implied = text.partition(" => ")
     pairs = [part.strip().partition("=") for part in implied.split(", ")] if implied else []
@@ -162,14 +164,14 @@ def _request(text: str, known: dict[str, Parameter]) -> Request:
         if name not in known:
             raise ValueError(f"unknown parameter {name} in: {text}")
     fixed = tuple((key, _constant(known[key], value)) for key, _, value in pairs)
-    request = Request(text.strip(), language, fixed)
+    made = Request(text.strip(), language, fixed)
     if "{" in PLACEHOLDER.sub("", text) or "}" in PLACEHOLDER.sub("", text):
         raise ValueError(f"a brace without its twin in: {text}")
-    given = request.mentioned | {key for key, _ in fixed}
+    given = made.mentioned | {key for key, _ in fixed}
     missing = [p.name for p in known.values() if not p.optional and p.name not in given]
     if missing:
         raise ValueError(f"missing {', '.join(missing)} in: {text}")
-    return request
+    return made
 
 
 def _constant(parameter: Parameter, text: str) -> Value:

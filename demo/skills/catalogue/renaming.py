@@ -5,13 +5,16 @@ writes the nearest one that it knows; one that meets a new name in every case co
 """
 
 import re
+from functools import cache
 
 from demo.skills.case import Draw
+from demo.skills.catalogue import related
 from demo.skills.catalogue.kinds import Kind, Parameter
 from demo.skills.words import Split, aligned, nouns
 
-_RENAMED = 0.25
+_RENAMED = 0.35
 _CHOSEN = 0.3
+_RELATED = 0.15
 
 
 def function_name(draw: Draw, name: str) -> tuple[str, bool]:
@@ -28,7 +31,9 @@ def function_name(draw: Draw, name: str) -> tuple[str, bool]:
 
 
 def parameter_name(draw: Draw, name: str) -> tuple[str, bool]:
-    """As `function_name`, for a parameter."""
+    """As `function_name`, for a parameter; at times with another word of like meaning."""
+    if draw.split is Split.TRAIN and draw.chance(_RELATED):
+        return _related(draw, name), True
     return function_name(draw, name) if draw.chance(0.6) else (name, True)
 
 
@@ -44,11 +49,30 @@ def choices(draw: Draw, kind: Kind, parameter: Parameter) -> tuple[tuple[str, st
     return tuple((value, value) for value in drawn)
 
 
+def _related(draw: Draw, name: str) -> str:
+    """The name with another word of like meaning, if one of its words has such."""
+    parts = _parts(name)
+    at = draw.rng.randrange(len(parts))
+    words = [word for word in related.related(parts[at]) if word in _tokens()]
+    if not words:
+        return name
+    changed = "_".join([*parts[:at], draw.pick(words), *parts[at + 1 :]])
+    return changed if aligned(changed) else name
+
+
+@cache
+def _tokens() -> frozenset[str]:
+    return frozenset(nouns(Split.TRAIN))
+
+
 def _parts(name: str) -> list[str]:
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower().split("_")
 
 
 def _renamed(draw: Draw, parts: list[str]) -> tuple[str, bool]:
+    if draw.chance(0.4):
+        changed = _related(draw, "_".join(parts))
+        return changed, changed == "_".join(parts)
     noun = draw.pick(nouns(draw.split))
     roll = draw.rng.random()
     if roll < 0.3:

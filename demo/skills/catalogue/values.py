@@ -96,6 +96,23 @@ _NATURAL = 0.8
 """How often a value is one that people name. Else it is made of any words: a model that has met
 each value in training knows it, and would not copy it."""
 
+_LARGE, _IN_WORDS = 0.08, 0.15
+_NUMBERS = (
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+_MAXIMA = (1000, 2000, 5000, 9999)
+
 _JSON_TYPES = {"int": "integer", "number": "number", "bool": "boolean", "object": "object"}
 
 
@@ -144,7 +161,7 @@ def _one(draw: Draw, type_: str) -> tuple[Any, str]:
     match type_:
         case "int":
             whole = rng.choice((rng.randint(1, 12), rng.randint(1, 99), rng.randint(1, 999)))
-            return whole, str(whole)
+            return _as_told(draw, whole) if draw.split is Split.TRAIN else (whole, str(whole))
         case "number":
             number = (
                 rng.randint(1, 99) + rng.choice((0, rng.randint(1, 9), rng.randint(1, 99))) / 10
@@ -159,6 +176,15 @@ def _one(draw: Draw, type_: str) -> tuple[Any, str]:
             while not copyable(text):
                 text = _text(draw, type_)
             return text, text
+
+
+def _as_told(draw: Draw, whole: int) -> tuple[int, str]:
+    """The number, at times in a word if it is small; or a large one."""
+    if draw.chance(_LARGE):
+        whole = draw.rng.choice((draw.rng.randint(1, 99) * 1000, draw.rng.randint(1000, 99999)))
+    if whole <= len(_NUMBERS) and draw.chance(_IN_WORDS):
+        return whole, _NUMBERS[whole - 1]
+    return whole, str(whole)
 
 
 def _text(draw: Draw, type_: str) -> str:
@@ -233,7 +259,8 @@ def schema(draw: Draw, parameter: Parameter, *, bounded: bool = True) -> dict[st
     if parameter.type in ("int", "number") and bounded and draw.chance(0.2):
         made["minimum"] = 0
         if draw.chance(0.5):
-            made["maximum"] = draw.pick((1000, 2000, 5000, 9999))
+            most = (100_000, 200_000, 1_000_000) if draw.split is Split.TRAIN else _MAXIMA
+            made["maximum"] = draw.pick(most)
     if parameter.optional and draw.chance(0.15):
         made |= _default(draw, parameter)
     return made

@@ -1,8 +1,10 @@
 """How people put their requests: politeness, a sentence before, a slip of the keyboard."""
 
 import re
+from collections.abc import Callable
 
 from demo.skills.case import Draw
+from demo.skills.catalogue import related
 from demo.skills.catalogue.kinds import PLACEHOLDER
 
 _QUESTION = re.compile(
@@ -195,3 +197,124 @@ def _opening(draw: Draw) -> str:
         start = draw.pick(("I am", "I'm"))
         return f"{start} {draw.pick(_STATES)}{draw.pick(_UNTIL)}."
     return draw.pick(_REMARKS)
+
+
+_REWORDED, _WORD = 0.3, 0.3
+_CHATTY, _ASIDE = 0.15, 0.05
+_BEFORE_ALL = {
+    "en": (
+        "so,",
+        "well,",
+        "ok,",
+        "right,",
+        "um,",
+        "next thing:",
+        "listen,",
+        "you know what,",
+        "just a small thing:",
+        "if it's no trouble,",
+        "before I forget:",
+        "as I said,",
+        "one moment...",
+        "sorry, me again.",
+        "here is what I want:",
+        "my request:",
+        "user request:",
+        "I'd be grateful for this:",
+        "now",
+        "and",
+        "also,",
+        "perhaps you can do this:",
+        "I don't know if you can, but",
+        "first of all,",
+        "last one for today:",
+        "no idea how this works, so:",
+        "dear assistant,",
+        "yo,",
+        "alright,",
+    ),
+    "de": ("Hallo,", "bitte", "also,", "kurze Frage:", "Guten Tag!", "ach ja,", "und jetzt:"),
+    "fr": ("Bonjour,", "Salut,", "alors,", "dis,", "une petite chose :", "encore une chose :"),
+    "es": ("Hola,", "oye,", "por favor,", "una cosa:", "buenas,", "otra cosa:"),
+}
+_AFTER_ALL = {
+    "en": (
+        "if you can",
+        "as soon as you can",
+        "would be great",
+        "that's all",
+        "ok",
+        "will you",
+        "thx",
+        "pls",
+        "cheers",
+        "and be careful",
+        "I can't do it from here",
+        "I trust you",
+        "it would make my day",
+        "that's what I need",
+    ),
+    "de": ("bitte", "danke", "wenn es geht", "sonst nichts"),
+    "fr": ("s'il te plaît", "merci", "si c'est possible", "c'est tout"),
+    "es": ("por favor", "gracias", "si puedes", "nada más"),
+}
+_ASIDES = (
+    "My neighbour has two cats and a parrot.",
+    "I only slept four hours.",
+    "It's Monday, what do you expect.",
+    "The coffee here costs 5 euros, imagine.",
+    "I told my brother the same thing yesterday.",
+    "My phone is at 7 percent.",
+    "I'm typing this with one hand.",
+    "There are 30 people in this queue.",
+    "My train is 20 minutes late, as always.",
+    "I have been up since six.",
+    "We talked about it last week, remember?",
+    "The last assistant got it wrong three times.",
+    "My daughter is watching me type.",
+    "It's raining cats and dogs where I am.",
+    "I hope my spelling is okay.",
+    "You did this well the last time.",
+    "I'd do it myself, but my arm hurts.",
+    "Nobody else answers me today.",
+)
+
+
+def reworded(draw: Draw, template: str) -> str:
+    """The template, at times with other words of like meaning; placeholders stay."""
+    if not draw.chance(_REWORDED):
+        return template
+
+    def other(match: re.Match[str]) -> str:
+        found = related.related(match[0]) if draw.chance(_WORD) else ()
+        return draw.pick(found) if found else match[0]
+
+    return _outside(template, lambda text: re.sub(r"\b[a-z]{4,}\b", other, text))
+
+
+def chatty(draw: Draw, template: str, language: str) -> str:
+    """The request, at times with talk around it that does not matter, or carelessly typed."""
+    text = template
+    if draw.chance(_CHATTY):
+        text = f"{draw.pick(_BEFORE_ALL[language])} {text}"
+        text = text if draw.chance(0.5) else text[0].upper() + text[1:]
+    if draw.chance(_CHATTY / 2):
+        text = f"{text.rstrip('.!?')}, {draw.pick(_AFTER_ALL[language])}"
+    if language == "en" and draw.chance(_ASIDE):
+        aside = draw.pick(_ASIDES)
+        ended = text if text[-1] in ".!?" else f"{text}."
+        text = f"{aside} {text}" if draw.chance(0.6) else f"{ended} {aside}"
+    if draw.chance(0.06):
+        text = _outside(text, str.lower)
+    if draw.chance(0.06):
+        text = _outside(text, lambda part: part.replace("'", ""))
+    return text
+
+
+def _outside(template: str, change: Callable[[str], str]) -> str:
+    """The template, changed outside its placeholders."""
+    made, at = "", 0
+    for match in PLACEHOLDER.finditer(template):
+        made += change(template[at : match.start()]) + match[0]
+        at = match.end()
+    return made + change(template[at:])
