@@ -124,10 +124,13 @@ def filling(draw: Draw) -> Case:
 
 def recording(draw: Draw) -> Case:
     """Records of one kind, each from the text that holds its values."""
-    start, declared = structured.record_wanted(draw)
+    count = _MANY[draw.effort]
+    start, declared = structured.record_wanted(draw, count)
+    requests = declared.kind.requests
     exchanges: list[Exchange] = []
-    for _ in range(_MANY[draw.effort]):
-        text, turn = structured.record_exchange(draw, declared)
+    for number in range(count):
+        request = requests[number] if len(requests) == count else draw.pick(requests)
+        text, turn = structured.record_exchange(draw, declared, request)
         exchanges.append((user(text), (turn,)))
     return joined(start, exchanges)
 

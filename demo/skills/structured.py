@@ -6,6 +6,7 @@ from typing import Any
 from demo.skills import records
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
 from demo.skills.catalogue.asking import Declared, declare, fill_in
+from demo.skills.catalogue.kinds import Request
 from demo.skills.forms import (
     Field,
     Filled,
@@ -18,7 +19,7 @@ from demo.skills.forms import (
     object_schema,
     to_json,
 )
-from demo.skills.words import nouns, text_value
+from demo.skills.words import Split, nouns, text_value
 from harmony.messages import Message, ResponseFormat
 
 _ASK = (
@@ -37,24 +38,27 @@ _ASK = (
 )
 
 
-_RECORDS = 0.5
+_RECORDS = {Split.TRAIN: 0.75, Split.HELD_OUT: 0.5}
 
 
 def case(draw: Draw) -> Case:
     """A request whose values the answer must hold, in the schema's order."""
-    return _record(draw) if draw.chance(_RECORDS) else _form(draw)
+    return _record(draw) if draw.chance(_RECORDS[draw.split]) else _form(draw)
 
 
 def _record(draw: Draw) -> Case:
     """A sentence whose values are wanted as JSON."""
     start, declared = record_wanted(draw)
-    text, turn = record_exchange(draw, declared)
+    text, turn = record_exchange(draw, declared, draw.pick(declared.kind.requests))
     return Case("structured", (*start, user(text)), (turn,))
 
 
-def record_wanted(draw: Draw) -> tuple[tuple[Message, ...], Declared]:
-    """The messages that ask for one kind of record as JSON, and the kind as it is declared."""
-    declared = declare(draw, draw.pick(records.kinds(draw.split)))
+def record_wanted(draw: Draw, exchanges: int = 1) -> tuple[tuple[Message, ...], Declared]:
+    """The messages that ask for one kind of record as JSON, and the kind as it is declared.
+
+    exchanges: how many sentences a kind that is composed should have.
+    """
+    declared = declare(draw, records.kind(draw, exchanges))
     tool = declared.tool
     name = draw.pick((tool.name, tool.name, "answer", "result", "response", "data", "record"))
     form = ResponseFormat(name, tool.parameters or {}, tool.description)
@@ -62,14 +66,10 @@ def record_wanted(draw: Draw) -> tuple[tuple[Message, ...], Declared]:
     return (system(draw), *developer(instructions, formats=[form])), declared
 
 
-def record_exchange(draw: Draw, declared: Declared) -> tuple[str, Turn]:
+def record_exchange(draw: Draw, declared: Declared, request: Request) -> tuple[str, Turn]:
     """A text that holds the values of a record, and the turn that answers with them."""
-    request = draw.pick(declared.kind.requests)
     said, filled = fill_in(draw, declared, request, request.text)
-    ending = draw.pick(records.wanted(draw.split))
-    if ending and said[-1].isalnum():
-        said += "."
-    text = draw.pick((f"{said} {ending}", f"{said} {ending}", f"{ending} {said}")).strip()
+    text = records.request(draw, said)
     return text, answer(draw, _thought(listed_values(filled)), to_json(filled))
 
 
