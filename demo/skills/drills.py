@@ -19,6 +19,7 @@ Exchange = tuple[Message, tuple[Turn, ...]]
 
 _MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
 _SUMS = {Effort.LOW: 14, Effort.MEDIUM: 8, Effort.HIGH: 4}
+_CHAINS = {Effort.LOW: 3, Effort.MEDIUM: 2, Effort.HIGH: 1}
 _SOME = {Effort.LOW: 5, Effort.MEDIUM: 4, Effort.HIGH: 2}
 
 
@@ -28,8 +29,9 @@ def drill(draw: Draw) -> Case:
         (14, talk),
         (8, remembering),
         (22, calling),
+        (22, chaining),
         (10, filling),
-        (40, recording),
+        (60, recording),
         (7, obeying),
         (9, adding),
     )
@@ -87,6 +89,17 @@ def calling(draw: Draw) -> Case:
             exchanges.append(_other(draw, [tool.name for tool in box]))
     draw.rng.shuffle(exchanges)
     return joined((system(draw), *developer(None, box)), exchanges[: _SOME[draw.effort]])
+
+
+def chaining(draw: Draw) -> Case:
+    """Requests of several calls each, one after another, all for functions of one box."""
+    tasks: list[Task] = []
+    exchanges: list[Exchange] = []
+    for _ in range(_CHAINS[draw.effort]):
+        more, request, turns = calls.chained(draw, [task.tool.name for task in tasks])
+        tasks += more
+        exchanges.append((request, turns if draw.chance(0.4) else turns[:-1]))
+    return joined((system(draw), *developer(None, toolbox(draw, tasks, 0))), exchanges)
 
 
 def _again(draw: Draw, task: Task) -> Task:

@@ -52,7 +52,8 @@ _COMPOSED = (
     "[Add|Enter|Insert|Put] [this|it|that] [to|into|in] [the list|the table|the system|my database|"
     "our records|the {noun} list|the {noun} table]" + _END,
     f"{_WHAT}[, please|]:",
-    "[Text|Input|Note|Message|Sentence|Source|Content|Document|Paragraph|Example|Entry|Mail|Quote]:",
+    "[Text|Input|Note|Message|Sentence|Source|Content|Document|Paragraph|Example|Entry|Mail"
+    "|Quote]:",
     "[Here is|This is|Read|Look at|Parse|Process|Take] [a text|the text|the note|my note|a message|"
     "the sentence|what I got|an entry|what she wrote|today's line][ about a {noun}||]:",
 )

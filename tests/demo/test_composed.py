@@ -7,6 +7,7 @@ import pytest
 
 from demo.skills import catalogue, records, structured
 from demo.skills.case import Draw
+from demo.skills.catalogue.asking import declare
 from demo.skills.catalogue.kinds import PLACEHOLDER, Kind
 from demo.skills.composed import described, kind, quantities, related, traits
 from demo.skills.phrases import worded
@@ -36,7 +37,7 @@ def test_texts_hold_the_values_that_the_answer_has() -> None:
     for index in range(200):
         draw = drawn(index)
         made = kind(draw, 1)
-        declared = structured.declare(draw, made)
+        declared = declare(draw, made)
         said, turn = structured.record_exchange(draw, declared, made.requests[0])
         values = json.loads(str(turn.messages[-1].content))
         enums = {f.name for p, f in declared.fields if p.type == "enum"}

@@ -18,8 +18,9 @@ _PRESENTED = ("This is", "Meet", "Here comes", "There is", "Let me tell you abou
               "You may know", "I have heard of", "We have", "Take", "I think of", "New:", "Look at",
               "Today we talk about", "Our list has", "Somebody asked about", "I saw")  # fmt: skip
 _FRONT = ("As far as I know", "By the way", "According to the list", "To be honest",
-          "They say that", "I hear that", "It seems that", "Everyone knows that", "For the record", "As you know",
-          "In short", "Yes", "Well", "So", "I was told that", "It is true that",
+          "They say that", "I hear that", "It seems that", "Everyone knows that",
+          "For the record", "As you know", "In short", "Yes", "Well", "So",
+          "I was told that", "It is true that",
           "The note says that", "I learnt by phone that")  # fmt: skip
 _BEHIND = ("as far as I know", "they say", "I think", "by the way", "if I am not mistaken",
            "as everybody knows", "as usual", "at least for now", "it seems", "I hear")  # fmt: skip
