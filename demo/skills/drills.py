@@ -7,7 +7,7 @@ message and one set of tools then serve for several lessons, which takes a third
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from demo.skills import calls, chat, instructions, recall, structured, sums, unlike
+from demo.skills import calls, chat, instructions, recall, repeats, structured, sums, unlike
 from demo.skills.case import Case, Draw, Turn, developer, system, user
 from demo.skills.case import result as tool_result
 from demo.skills.forms import draw_fields, fields_of, fill, mention, object_schema
@@ -19,6 +19,8 @@ Exchange = tuple[Message, tuple[Turn, ...]]
 
 _MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
 _SUMS = {Effort.LOW: 14, Effort.MEDIUM: 8, Effort.HIGH: 4}
+_REPEATED = 0.2
+_UNTOLD = 0.25
 _CHAINS = {Effort.LOW: 3, Effort.MEDIUM: 2, Effort.HIGH: 1}
 _SOME = {Effort.LOW: 5, Effort.MEDIUM: 4, Effort.HIGH: 2}
 
@@ -28,6 +30,7 @@ def drill(draw: Draw) -> Case:
     makers: tuple[tuple[float, Callable[[Draw], Case]], ...] = (
         (14, talk),
         (8, remembering),
+        (5, hearing),
         (22, calling),
         (22, chaining),
         (10, filling),
@@ -51,9 +54,20 @@ def joined(start: Sequence[Message], exchanges: Sequence[Exchange]) -> Case:
 def talk(draw: Draw) -> Case:
     """Small talk, sums, echoes and requests that are declined."""
     kinds = (chat.case, chat.case, chat.echo, unlike.case, sums.case, sums.case, sums.case)
-    cases = [draw.pick(kinds)(draw) for _ in range(_MANY[draw.effort])]
-    start = (system(draw), *developer(chat.idle_instructions(draw)))
-    return joined(start, [(case.history[-1], case.turns) for case in cases])
+    exchanges: list[Exchange] = []
+    for _ in range(_MANY[draw.effort]):
+        case = draw.pick(kinds)(draw)
+        exchanges.append((case.history[-1], case.turns))
+        if draw.chance(_REPEATED):
+            said = str(case.turns[-1].messages[-1].content)
+            exchanges.append(repeats.repeated(draw, said))
+    return joined((system(draw), *developer(chat.idle_instructions(draw))), exchanges)
+
+
+def hearing(draw: Draw) -> Case:
+    """Wishes to hear an answer again, or a part of it."""
+    past, exchanges = repeats.heard(draw, _SOME[draw.effort])
+    return joined((system(draw), *developer(chat.idle_instructions(draw)), *past), exchanges)
 
 
 def adding(draw: Draw) -> Case:
@@ -72,6 +86,8 @@ def remembering(draw: Draw) -> Case:
         exchanges.append((user(recall.statement(draw, fact)), (recall.noting(draw, fact),)))
     for fact in draw.rng.sample(facts, min(len(facts), _SOME[draw.effort])):
         exchanges.append((user(recall.asked(draw, fact)), (recall.recalling(draw, fact),)))
+        if draw.chance(_UNTOLD):
+            exchanges.append(recall.untold(draw, [f.about for f in facts]))
     return joined((system(draw),), exchanges)
 
 
