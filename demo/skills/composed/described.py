@@ -21,9 +21,19 @@ _FRONT = ("As far as I know", "By the way", "According to the list", "To be hone
           "They say that", "I hear that", "It seems that", "Everyone knows that",
           "For the record", "As you know", "In short", "Yes", "Well", "So",
           "I was told that", "It is true that",
-          "The note says that", "I learnt by phone that")  # fmt: skip
+          "The note says that", "I learnt by phone that", "Tonight", "Yesterday", "Sadly",
+          "Luckily", "Meanwhile", "Once more", "Nowadays", "Of course",
+          "Good news", "Please note")  # fmt: skip
 _BEHIND = ("as far as I know", "they say", "I think", "by the way", "if I am not mistaken",
            "as everybody knows", "as usual", "at least for now", "it seems", "I hear")  # fmt: skip
+
+_WHEN = ("", "", "", "", "Tonight ", "Today ", "Yesterday ", "Sadly ", "Luckily ", "Again ", "Now ")
+_REVERSED = ("{traits}, this must be {name}.", "{traits}: {name}.",
+             "{traits} - we speak of {name}.",
+             "Who is meant by {traits}? It can only be {name}.", "{traits}, {name}",
+             "{traits} = {name}",
+             "I only wrote down {traits}, but it was {name}.", "{traits}! You mean {name}.",
+             "Found under {traits}: {name}.", "We look for {traits}. {name} it is.")  # fmt: skip
 
 Style = Callable[[Draw, str, str, Sequence[Trait]], str]
 
@@ -135,7 +145,20 @@ def _fronted(draw: Draw, name: str, pronoun: str, traits: Sequence[Trait]) -> st
     """A trait before the name: "Aged 40, Anna works as a nurse"."""
     if len(traits) < 2:
         return _appended(draw, name, pronoun, traits)
-    return capital(f"{traits[0].adjunct(draw)}, {small(_told(draw, name, pronoun, traits[1:]))}")
+    rest = small(_told(draw, name, pronoun, traits[1:]))
+    return capital(
+        f"{draw.pick(_WHEN)}{traits[0].adjunct(draw)}{draw.pick((',', ',', ':'))} {rest}"
+    )
+
+
+def _reversed(draw: Draw, name: str, pronoun: str, traits: Sequence[Trait]) -> str:
+    """All traits before the name: "Aged 40, a nurse, this must be Anna"."""
+    if not traits:
+        return _presented(draw, name, pronoun, traits)
+    parts = [trait.adjunct(draw) for trait in traits]
+    text = draw.pick((", ".join(parts), joined(parts)))
+    form = draw.pick(_REVERSED)
+    return capital(form.replace("{traits}", text).replace("{name}", name.rstrip(",")))
 
 
 def _presented(draw: Draw, name: str, pronoun: str, traits: Sequence[Trait]) -> str:
@@ -191,6 +214,7 @@ _STYLES: tuple[Style, ...] = (
     _appended,
     _appended,
     _fronted,
+    _reversed,
     _presented,
     _noted,
     _headed,
