@@ -17,6 +17,7 @@ from demo.skills.case import (
     thinks,
     user,
 )
+from demo.skills.entries import entry
 from demo.skills.forms import (
     Field,
     Filled,
@@ -35,6 +36,7 @@ from demo.skills.tasks import Task, ask, draw_function, draw_task, toolbox
 from demo.skills.words import Split
 from harmony.messages import FunctionTool, Message
 
+_ENTRIES = 0.25
 _ORDERED = 0.5
 _ORDERS = (
     ("[first |first of all |to begin with |firstly |]", "[, then |; then |, after that |. Then ]",
@@ -86,9 +88,10 @@ def quoting(draw: Draw, outcome: Outcome) -> Turn:
 
 def single(draw: Draw) -> Case:
     """One call, and mostly the answer from its result."""
-    task = draw_task(draw)
+    of_entry = draw.split is Split.TRAIN and draw.chance(_ENTRIES)
+    task = entry(draw) if of_entry else draw_task(draw)
     box = toolbox(draw, [task], draw.rng.randint(1, 5))
-    request = ask(draw, task.request)
+    request = task.request if of_entry else ask(draw, task.request)
     messages = calling(draw, task)
     outcome = draw_outcome(draw)
     turns: tuple[Turn, ...] = (

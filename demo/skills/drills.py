@@ -10,6 +10,7 @@ from dataclasses import replace
 from demo.skills import calls, chat, instructions, recall, repeats, structured, sums, unlike
 from demo.skills.case import Case, Draw, Turn, developer, system, user
 from demo.skills.case import result as tool_result
+from demo.skills.entries import entry
 from demo.skills.forms import draw_fields, fields_of, fill, mention, object_schema
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import Task, ask, draw_task, toolbox
@@ -19,6 +20,7 @@ Exchange = tuple[Message, tuple[Turn, ...]]
 
 _MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
 _SUMS = {Effort.LOW: 14, Effort.MEDIUM: 8, Effort.HIGH: 4}
+_ENTRIES = 0.3
 _REPEATED = 0.2
 _UNTOLD = 0.25
 _CHAINS = {Effort.LOW: 3, Effort.MEDIUM: 2, Effort.HIGH: 1}
@@ -95,7 +97,7 @@ def calling(draw: Draw) -> Case:
     """Requests for the functions of one box, some for none of them."""
     tasks: list[Task] = []
     for _ in range(draw.rng.randint(1, 4)):
-        tasks.append(draw_task(draw, [task.tool.name for task in tasks]))
+        tasks.append(_task(draw, [task.tool.name for task in tasks]))
     box = toolbox(draw, tasks, draw.rng.randint(len(tasks), 5))
     exchanges: list[Exchange] = []
     for number in range(_SOME[draw.effort]):
@@ -118,16 +120,25 @@ def chaining(draw: Draw) -> Case:
     return joined((system(draw), *developer(None, toolbox(draw, tasks, 0))), exchanges)
 
 
+def _task(draw: Draw, taken: Sequence[str]) -> Task:
+    """A task with its request in a person's words."""
+    if draw.chance(_ENTRIES):
+        return entry(draw, taken)
+    task = draw_task(draw, taken)
+    return replace(task, request=ask(draw, task.request))
+
+
 def _again(draw: Draw, task: Task) -> Task:
     filled = tuple(fill(draw, field) for field in fields_of(task.tool.parameters or {}))
     words = draw.pick((task.tool.description or task.tool.name, f"use {task.tool.name}"))
-    return Task(task.tool, words.rstrip(".").lower() + mention(draw, filled), filled)
+    request = words.rstrip(".").lower() + mention(draw, filled)
+    return Task(task.tool, ask(draw, request), filled)
 
 
 def _call(draw: Draw, task: Task) -> Exchange:
     outcome = draw_outcome(draw)
     turn = Turn(calls.calling(draw, task), (tool_result(task.tool.name, outcome.text),))
-    return user(ask(draw, task.request)), (turn, calls.quoting(draw, outcome))
+    return user(task.request), (turn, calls.quoting(draw, outcome))
 
 
 def _other(draw: Draw, taken: Sequence[str]) -> Exchange:

@@ -16,6 +16,7 @@ from demo.skills.words import names
 
 _MANY = 0.2
 _THIRD = 0.6
+_PLURALS = {"was": "were", "is": "are", "has": "have"}
 _NOUNS = ("event", "act", "case", "incident", "fact", "entry", "deal", "story", "affair")
 _AFTER = (
     "The rest is history.",
@@ -99,7 +100,7 @@ def _several(party: Parameter) -> bool:
 
 def _passive(relation: Relation) -> str:
     first, _, rest = relation.passive.partition(" ")
-    plural = {"was": "were", "is": "are"}[first] if _several(relation.parties[1]) else first
+    plural = _PLURALS.get(first, first) if _several(relation.parties[1]) else first
     return f"{plural} {rest}"
 
 
