@@ -20,6 +20,8 @@ Exchange = tuple[Message, tuple[Turn, ...]]
 
 _MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
 _SUMS = {Effort.LOW: 14, Effort.MEDIUM: 8, Effort.HIGH: 4}
+_ALIKE = {Effort.LOW: 3, Effort.MEDIUM: 3, Effort.HIGH: 2}
+"""Records of one kind. The first is the lesson: those after it can follow its example."""
 _ENTRIES = 0.3
 _REPEATED = 0.2
 _UNTOLD = 0.25
@@ -164,7 +166,7 @@ def filling(draw: Draw) -> Case:
 
 def recording(draw: Draw) -> Case:
     """Records of one kind, each from the text that holds its values."""
-    count = _MANY[draw.effort]
+    count = _ALIKE[draw.effort]
     start, declared = structured.record_wanted(draw, count)
     requests = declared.kind.requests
     exchanges: list[Exchange] = []
