@@ -207,7 +207,7 @@ def _reusing(draw: Draw, other: Task, value: Filled) -> tuple[Task, Outcome]:
         object_schema(fields, fields, strict=draw.chance(0.4)),
     )
     spoken = worded(draw, draw.pick(_REUSED)).format(words)
-    named = tool.name.replace("_", " ").lower() if draw.chance(0.5) else _plainly(other)
+    named = tool.name.replace("_", " ").lower() if draw.chance(0.5) else _plainly(tool)
     request = f"{named}{mention(draw, kept).rstrip('.')} {spoken}"
     shown = {key: value.value}
     for field in draw_fields(draw, draw.pick((0, 0, 1, 2))):
@@ -217,9 +217,10 @@ def _reusing(draw: Draw, other: Task, value: Filled) -> tuple[Task, Outcome]:
     return Task(tool, request, tuple(filled)), Outcome(text, f"The {words} is {value.text}.")
 
 
-def _plainly(task: Task) -> str:
-    """What the task's request says before its values: its first three words."""
-    return " ".join(task.request.split(":")[0].split(",")[0].split(".")[0].split()[:3])
+def _plainly(tool: FunctionTool) -> str:
+    """What the function does, in the words of its description or of its name."""
+    about = (tool.description or "").rstrip(".")
+    return (about[:1].lower() + about[1:]) or tool.name.replace("_", " ").lower()
 
 
 def _in_order(draw: Draw, requests: Sequence[str]) -> str:
