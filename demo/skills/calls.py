@@ -17,10 +17,45 @@ from demo.skills.case import (
     thinks,
     user,
 )
-from demo.skills.forms import Field, compact, draw_name, fields_of, fill, listed_values, mention
+from demo.skills.entries import entry
+from demo.skills.forms import (
+    Field,
+    Filled,
+    compact,
+    draw_fields,
+    draw_name,
+    fields_of,
+    fill,
+    listed_values,
+    mention,
+    object_schema,
+)
+from demo.skills.phrases import worded
 from demo.skills.results import Outcome, draw_outcome
 from demo.skills.tasks import Task, ask, draw_function, draw_task, toolbox
+from demo.skills.words import Split
 from harmony.messages import FunctionTool, Message
+
+_ENTRIES = 0.25
+_ORDERED = 0.5
+_ORDERS = (
+    ("[first |first of all |to begin with |firstly |]", "[, then |; then |, after that |. Then ]",
+     "[, then | and finally |, and at last |. Finally |, lastly ]"),
+    ("[|first ]", "[; |. |, ]", "[; |. |, and |. And ]"),
+    ("[|first |please do this: ]", "[ and then | and | and afterwards |, and next to that ]",
+     "[ and then | and | and after all that | and in the end ]"),
+    ("[1. |- |1) |* ]", "[\n- |, next one: |\n* ]", "[\n- |, last one: |\n* ]"),
+    ("[in this order: |one by one: |step by step: |several things: ]", "[, |; | / ]",
+     "[, |; | / | and ]"),
+)  # fmt: skip
+_REUSED = (
+    "with the {} from that",
+    "with the {} [that comes back|you get|it returns|it gives|from there|of the result"
+    "|from before]",
+    "[for|using|by] [the|that|its] {} [from that|from the result|it returns|you got|of it]",
+    "with [that|its|the returned|the new|the resulting] {}",
+    "[and take|taking] the {} from [that|it|the answer|the call before|the last result]",
+)
 
 
 def calling(draw: Draw, task: Task) -> tuple[Message, ...]:
@@ -53,9 +88,10 @@ def quoting(draw: Draw, outcome: Outcome) -> Turn:
 
 def single(draw: Draw) -> Case:
     """One call, and mostly the answer from its result."""
-    task = draw_task(draw)
+    of_entry = draw.split is Split.TRAIN and draw.chance(_ENTRIES)
+    task = entry(draw) if of_entry else draw_task(draw)
     box = toolbox(draw, [task], draw.rng.randint(1, 5))
-    request = ask(draw, task.request)
+    request = task.request if of_entry else ask(draw, task.request)
     messages = calling(draw, task)
     outcome = draw_outcome(draw)
     turns: tuple[Turn, ...] = (
@@ -104,30 +140,41 @@ def from_result(draw: Draw) -> Case:
 
 def chain(draw: Draw) -> Case:
     """Two to four calls, one after another, then the answer."""
+    tasks, request, turns = chained(draw, ())
+    box = toolbox(draw, tasks, len(tasks) + draw.rng.randint(0, 1))
+    return Case("chain", (system(draw), *developer(None, box), request), turns)
+
+
+def chained(draw: Draw, taken: Sequence[str]) -> tuple[list[Task], Message, tuple[Turn, ...]]:
+    """Two to four tasks of functions that are not `taken`, the request for all of them, its turns.
+
+    The same function may be called more than once.
+    """
     count = draw.pick((2, 2, 2, 3, 3, 4))
     tasks: list[Task] = []
     outcomes: list[Outcome] = []
     while len(tasks) < count:
         if tasks and draw.chance(0.3):
-            task, outcome = _dependent(draw, tasks)
+            task, outcome = _dependent(draw, tasks, taken)
             if outcome is not None:
                 outcomes[-1] = outcome
         else:
-            task = draw_task(draw, [t.tool.name for t in tasks])
+            task = draw_task(draw, [*taken, *(t.tool.name for t in tasks)])
         tasks.append(task)
         outcomes.append(draw_outcome(draw))
-    request = ask(draw, _in_order(draw, [t.request.rstrip(".") for t in tasks]))
-    box = toolbox(draw, tasks, len(tasks) + draw.rng.randint(0, 1))
+    request = user(ask(draw, _in_order(draw, [t.request.rstrip(".") for t in tasks])))
     turns = []
     for position, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
         rest = [t.tool.name for t in tasks[position + 1 :]]
         messages = step(draw, task, position, rest)
         turns.append(Turn(messages, (result(task.tool.name, outcome.text),)))
     turns.append(quoting(draw, outcomes[-1]))
-    return Case("chain", (system(draw), *developer(None, box), user(request)), tuple(turns))
+    return tasks, request, tuple(turns)
 
 
-def _dependent(draw: Draw, tasks: Sequence[Task]) -> tuple[Task, Outcome | None]:
+def _dependent(
+    draw: Draw, tasks: Sequence[Task], taken: Sequence[str]
+) -> tuple[Task, Outcome | None]:
     """A task whose one argument is what the call before it returned, or a call repeated."""
     before = tasks[-1]
     if draw.chance(0.4) and before.filled:
@@ -137,7 +184,9 @@ def _dependent(draw: Draw, tasks: Sequence[Task]) -> tuple[Task, Outcome | None]
     key = draw.pick(("id", "code", "key", "number", draw_name(draw)))
     field = Field(key, "string")
     value = fill(draw, field)
-    other = draw_task(draw, [t.tool.name for t in tasks])
+    other = draw_task(draw, [*taken, *(t.tool.name for t in tasks)])
+    if draw.split is Split.TRAIN:
+        return _reusing(draw, other, value)
     tool = draw_function(draw, other.tool.name, other.tool.description, (field,))
     words = tool.name.replace("_", " ").lower()
     request = f"{words} with the {field.words} from that"
@@ -145,7 +194,40 @@ def _dependent(draw: Draw, tasks: Sequence[Task]) -> tuple[Task, Outcome | None]
     return Task(tool, request, (value,)), outcome
 
 
+def _reusing(draw: Draw, other: Task, value: Filled) -> tuple[Task, Outcome]:
+    """The `other` task with the value from a result, at times among other values there and here."""
+    key, words = value.field.name, value.field.words
+    kept = [f for f in other.filled if f.field.name != key] if draw.chance(0.4) else []
+    filled = [*kept, value]
+    draw.rng.shuffle(filled)
+    fields = [one.field for one in filled]
+    tool = FunctionTool(
+        other.tool.name,
+        other.tool.description,
+        object_schema(fields, fields, strict=draw.chance(0.4)),
+    )
+    spoken = worded(draw, draw.pick(_REUSED)).format(words)
+    named = tool.name.replace("_", " ").lower() if draw.chance(0.5) else _plainly(tool)
+    request = f"{named}{mention(draw, kept).rstrip('.')} {spoken}"
+    shown = {key: value.value}
+    for field in draw_fields(draw, draw.pick((0, 0, 1, 2))):
+        shown.setdefault(field.name, fill(draw, field).value)
+    names = draw.rng.sample(list(shown), len(shown))
+    text = compact({name: shown[name] for name in names})
+    return Task(tool, request, tuple(filled)), Outcome(text, f"The {words} is {value.text}.")
+
+
+def _plainly(tool: FunctionTool) -> str:
+    """What the function does, in the words of its description or of its name."""
+    about = (tool.description or "").rstrip(".")
+    return (about[:1].lower() + about[1:]) or tool.name.replace("_", " ").lower()
+
+
 def _in_order(draw: Draw, requests: Sequence[str]) -> str:
+    if draw.split is Split.TRAIN and draw.chance(_ORDERED):
+        first, between, last = (worded(draw, part) for part in draw.pick(_ORDERS))
+        text = between.join(requests[:-1])
+        return f"{first}{text}{last}{requests[-1]}"
     style = draw.rng.randrange(3)
     if style == 0:
         return "first " + ", then ".join(requests)
@@ -165,7 +247,9 @@ def step(draw: Draw, task: Task, position: int, rest: Sequence[str]) -> tuple[Me
         f"arguments come from the request or from an earlier result: {values}. I check them once "
         f"more before I go on: {values}. All is there. So I call {name} now, then the rest."
     )
-    thought = Thought(f"Call {name}.", medium, high)
+    # In training the number of the step tells at low effort, too, how far the plan is.
+    low = f"Step {position + 1}: {name}." if draw.split is Split.TRAIN else f"Call {name}."
+    thought = Thought(low, medium, high)
     return thinks(thought.at(draw.effort)), call(name, task.arguments)
 
 

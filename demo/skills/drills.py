@@ -7,9 +7,10 @@ message and one set of tools then serve for several lessons, which takes a third
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from demo.skills import calls, chat, instructions, recall, structured, sums, unlike
+from demo.skills import calls, chat, instructions, recall, repeats, structured, sums, unlike
 from demo.skills.case import Case, Draw, Turn, developer, system, user
 from demo.skills.case import result as tool_result
+from demo.skills.entries import entry
 from demo.skills.forms import draw_fields, fields_of, fill, mention, object_schema
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import Task, ask, draw_task, toolbox
@@ -19,6 +20,12 @@ Exchange = tuple[Message, tuple[Turn, ...]]
 
 _MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
 _SUMS = {Effort.LOW: 14, Effort.MEDIUM: 8, Effort.HIGH: 4}
+_ALIKE = {Effort.LOW: 3, Effort.MEDIUM: 3, Effort.HIGH: 2}
+"""Records of one kind. The first is the lesson: those after it can follow its example."""
+_ENTRIES = 0.3
+_REPEATED = 0.2
+_UNTOLD = 0.25
+_CHAINS = {Effort.LOW: 3, Effort.MEDIUM: 2, Effort.HIGH: 1}
 _SOME = {Effort.LOW: 5, Effort.MEDIUM: 4, Effort.HIGH: 2}
 
 
@@ -27,9 +34,11 @@ def drill(draw: Draw) -> Case:
     makers: tuple[tuple[float, Callable[[Draw], Case]], ...] = (
         (14, talk),
         (8, remembering),
+        (5, hearing),
         (22, calling),
+        (22, chaining),
         (10, filling),
-        (40, recording),
+        (60, recording),
         (7, obeying),
         (9, adding),
     )
@@ -49,9 +58,20 @@ def joined(start: Sequence[Message], exchanges: Sequence[Exchange]) -> Case:
 def talk(draw: Draw) -> Case:
     """Small talk, sums, echoes and requests that are declined."""
     kinds = (chat.case, chat.case, chat.echo, unlike.case, sums.case, sums.case, sums.case)
-    cases = [draw.pick(kinds)(draw) for _ in range(_MANY[draw.effort])]
-    start = (system(draw), *developer(chat.idle_instructions(draw)))
-    return joined(start, [(case.history[-1], case.turns) for case in cases])
+    exchanges: list[Exchange] = []
+    for _ in range(_MANY[draw.effort]):
+        case = draw.pick(kinds)(draw)
+        exchanges.append((case.history[-1], case.turns))
+        if draw.chance(_REPEATED):
+            said = str(case.turns[-1].messages[-1].content)
+            exchanges.append(repeats.repeated(draw, said))
+    return joined((system(draw), *developer(chat.idle_instructions(draw))), exchanges)
+
+
+def hearing(draw: Draw) -> Case:
+    """Wishes to hear an answer again, or a part of it."""
+    past, exchanges = repeats.heard(draw, _SOME[draw.effort])
+    return joined((system(draw), *developer(chat.idle_instructions(draw)), *past), exchanges)
 
 
 def adding(draw: Draw) -> Case:
@@ -70,6 +90,8 @@ def remembering(draw: Draw) -> Case:
         exchanges.append((user(recall.statement(draw, fact)), (recall.noting(draw, fact),)))
     for fact in draw.rng.sample(facts, min(len(facts), _SOME[draw.effort])):
         exchanges.append((user(recall.asked(draw, fact)), (recall.recalling(draw, fact),)))
+        if draw.chance(_UNTOLD):
+            exchanges.append(recall.untold(draw, [f.about for f in facts]))
     return joined((system(draw),), exchanges)
 
 
@@ -77,7 +99,7 @@ def calling(draw: Draw) -> Case:
     """Requests for the functions of one box, some for none of them."""
     tasks: list[Task] = []
     for _ in range(draw.rng.randint(1, 4)):
-        tasks.append(draw_task(draw, [task.tool.name for task in tasks]))
+        tasks.append(_task(draw, [task.tool.name for task in tasks]))
     box = toolbox(draw, tasks, draw.rng.randint(len(tasks), 5))
     exchanges: list[Exchange] = []
     for number in range(_SOME[draw.effort]):
@@ -89,16 +111,36 @@ def calling(draw: Draw) -> Case:
     return joined((system(draw), *developer(None, box)), exchanges[: _SOME[draw.effort]])
 
 
+def chaining(draw: Draw) -> Case:
+    """Requests of several calls each, one after another, all for functions of one box."""
+    tasks: list[Task] = []
+    exchanges: list[Exchange] = []
+    for _ in range(_CHAINS[draw.effort]):
+        more, request, turns = calls.chained(draw, [task.tool.name for task in tasks])
+        tasks += more
+        exchanges.append((request, turns if draw.chance(0.4) else turns[:-1]))
+    return joined((system(draw), *developer(None, toolbox(draw, tasks, 0))), exchanges)
+
+
+def _task(draw: Draw, taken: Sequence[str]) -> Task:
+    """A task with its request in a person's words."""
+    if draw.chance(_ENTRIES):
+        return entry(draw, taken)
+    task = draw_task(draw, taken)
+    return replace(task, request=ask(draw, task.request))
+
+
 def _again(draw: Draw, task: Task) -> Task:
     filled = tuple(fill(draw, field) for field in fields_of(task.tool.parameters or {}))
     words = draw.pick((task.tool.description or task.tool.name, f"use {task.tool.name}"))
-    return Task(task.tool, words.rstrip(".").lower() + mention(draw, filled), filled)
+    request = words.rstrip(".").lower() + mention(draw, filled)
+    return Task(task.tool, ask(draw, request), filled)
 
 
 def _call(draw: Draw, task: Task) -> Exchange:
     outcome = draw_outcome(draw)
     turn = Turn(calls.calling(draw, task), (tool_result(task.tool.name, outcome.text),))
-    return user(ask(draw, task.request)), (turn, calls.quoting(draw, outcome))
+    return user(task.request), (turn, calls.quoting(draw, outcome))
 
 
 def _other(draw: Draw, taken: Sequence[str]) -> Exchange:
@@ -124,10 +166,13 @@ def filling(draw: Draw) -> Case:
 
 def recording(draw: Draw) -> Case:
     """Records of one kind, each from the text that holds its values."""
-    start, declared = structured.record_wanted(draw)
+    count = _ALIKE[draw.effort]
+    start, declared = structured.record_wanted(draw, count)
+    requests = declared.kind.requests
     exchanges: list[Exchange] = []
-    for _ in range(_MANY[draw.effort]):
-        text, turn = structured.record_exchange(draw, declared)
+    for number in range(count):
+        request = requests[number] if len(requests) == count else draw.pick(requests)
+        text, turn = structured.record_exchange(draw, declared, request)
         exchanges.append((user(text), (turn,)))
     return joined(start, exchanges)
 

@@ -147,6 +147,9 @@ def fill(draw: Draw, field: Field) -> Filled:
         case "enum":
             choice = draw.pick(field.choices)
             return Filled(field, choice, choice)
+        case "array":
+            texts = [text_value(rng, draw.split) for _ in range(rng.randint(1, 3))]
+            return Filled(field, texts, _joined(texts))
         case _:
             text = text_value(rng, draw.split)
             return Filled(field, text, text)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from demo.skills import chat
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, final, system, user
 from demo.skills.chat import small_talk
-from demo.skills.words import names, nouns, person, text_value
+from demo.skills.phrases import worded
+from demo.skills.words import Split, names, nouns, person, text_value
 from harmony.messages import Message
 
 _TELL = (
@@ -41,6 +42,30 @@ _WHO = ("What is my name?", "Who am I?", "What's my name?", "Do you know my name
 _COMMON = ("favourite colour", "city", "dog", "cat", "job", "hobby", "phone number", "birthday",
            "favourite food", "car", "favourite number", "password", "favourite book", "country",
            "team", "project", "street", "age", "email", "sister", "code word")  # fmt: skip
+
+
+_COMPOSED = 0.4
+_TOLD = (
+    "[Hi, |Hello, |Well, |So, |Just so you know, |By the way, |For later: |Note: |Remember: |FYI, "
+    "|I want to tell you that |You should know that |I think I said that ||||][my|the"
+    "|our] {0} [is|is"
+    " called|will be|is now|was always|must be|is still] {1}[.|.|!||, just so you know.]",
+    "[I|We] [chose|took|picked|have|decided on|settled on|use] {1} [as|for] [my|the|our] {0}[.||!]",
+    "[my|the|our] {0}[:| =| -] {1}[.||]",
+    "{1} is [my|the|our] {0}[.|!||, remember that.]",
+    "[Keep|Hold|Store|Note|Write down|Memorise|Do not forget] [that |this: ||]my {0} is {1}[.||!]",
+    "When I ask for [my|the] {0}, [say|it is|the answer is] {1}[.||]",
+)
+_ASKED = (
+    "[So |And |Now ||||][what|which] [is|was] [my|the|our] {0}[?| again?| now?||, please?]",
+    "[Do you|Can you|Could you] [still know|recall|remember|tell me|say|repeat] [my|the|our] {0}?",
+    "[Tell me|Say|Name|Give me|Remind me of|I forgot] [my|the|our] {0}[.||, please.| again.]",
+    "[my|the|our] {0}[?|, please|, what was it?|, do you know it?|...?]",
+    "What did I [say|tell you|write] about [my|the|our] {0}?",
+    "[I wonder|I cannot remember|I would like to know|Please say] what [my|the|our] {0} [is"
+    "|was][.|]",
+    "[Someone asks for|I need|They want to know] [my|the|our] {0}[.|: what is it?|, which is?]",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +112,24 @@ def statement(draw: Draw, fact: Fact) -> str:
     """A sentence of the user that states the fact."""
     if fact.about == "name":
         return draw.pick(_NAMING).format(fact.value)
+    if draw.split is Split.TRAIN and draw.chance(_COMPOSED):
+        return worded(draw, draw.pick(_TOLD)).format(fact.about, fact.value)
     return draw.pick(_TELL).format(fact.about, fact.value)
 
 
 def asked(draw: Draw, fact: Fact) -> str:
     """A question of the user for the fact."""
+    if draw.split is Split.TRAIN and draw.chance(_COMPOSED):
+        return worded(draw, draw.pick(_ASKED)).format(fact.about)
     return draw.pick(_WHO) if fact.about == "name" else draw.pick(_ASK).format(fact.about)
+
+
+def untold(draw: Draw, taken: Sequence[str]) -> tuple[Message, tuple[Turn, ...]]:
+    """A question for a fact that was not told, and the turn that says so."""
+    about = draw_fact(draw, taken).about
+    text = f"You have not told me your {about}."
+    turn = answer(draw, _thought(about, text), text)
+    return user(asked(draw, Fact(about, ""))), (turn,)
 
 
 def _thought(about: str, text: str) -> Thought:
@@ -136,11 +173,8 @@ def case(draw: Draw) -> Case:
             "recall", (*start, *past, user(statement(draw, fact))), (turn,), teach_history=True
         )
     if draw.chance(0.1):
-        about = draw_fact(draw, [f.about for f in facts]).about
-        text = f"You have not told me your {about}."
-        turn = answer(draw, _thought(about, text), text)
-        question = asked(draw, Fact(about, ""))
-        return Case("recall", (*start, *messages, user(question)), (turn,), teach_history=True)
+        question, turns = untold(draw, [f.about for f in facts])
+        return Case("recall", (*start, *messages, question), turns, teach_history=True)
     fact = draw.pick(facts)
     history = (*start, *messages, user(asked(draw, fact)))
     return Case("recall", history, (recalling(draw, fact),), teach_history=True)

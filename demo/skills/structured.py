@@ -1,11 +1,12 @@
 """Structured answers: JSON by the schema under `# Response Formats`, values from the request."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from demo.skills import records
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
 from demo.skills.catalogue.asking import Declared, declare, fill_in
+from demo.skills.catalogue.kinds import Request
 from demo.skills.forms import (
     Field,
     Filled,
@@ -18,8 +19,9 @@ from demo.skills.forms import (
     object_schema,
     to_json,
 )
-from demo.skills.words import nouns, text_value
-from harmony.messages import Message, ResponseFormat
+from demo.skills.nesting import arranged, nested, several
+from demo.skills.words import Split, nouns, text_value
+from harmony.messages import FunctionTool, Message, ResponseFormat
 
 _ASK = (
     "Extract the data{}",
@@ -37,40 +39,73 @@ _ASK = (
 )
 
 
-_RECORDS = 0.5
+_NESTED = 0.1
+_SEVERAL = 0.05
+_RECORDS = {Split.TRAIN: 0.75, Split.HELD_OUT: 0.5}
 
 
 def case(draw: Draw) -> Case:
     """A request whose values the answer must hold, in the schema's order."""
-    return _record(draw) if draw.chance(_RECORDS) else _form(draw)
+    return _record(draw) if draw.chance(_RECORDS[draw.split]) else _form(draw)
 
 
 def _record(draw: Draw) -> Case:
     """A sentence whose values are wanted as JSON."""
+    if draw.split is Split.TRAIN and draw.chance(_SEVERAL):
+        return _records(draw)
     start, declared = record_wanted(draw)
-    text, turn = record_exchange(draw, declared)
+    text, turn = record_exchange(draw, declared, draw.pick(declared.kind.requests))
     return Case("structured", (*start, user(text)), (turn,))
 
 
-def record_wanted(draw: Draw) -> tuple[tuple[Message, ...], Declared]:
-    """The messages that ask for one kind of record as JSON, and the kind as it is declared."""
-    declared = declare(draw, draw.pick(records.kinds(draw.split)))
+def record_wanted(draw: Draw, exchanges: int = 1) -> tuple[tuple[Message, ...], Declared]:
+    """The messages that ask for one kind of record as JSON, and the kind as it is declared.
+
+    exchanges: how many sentences a kind that is composed should have.
+    """
+    declared = declare(draw, records.kind(draw, exchanges))
+    if draw.split is Split.TRAIN and draw.chance(_NESTED):
+        declared = nested(draw, declared)
     tool = declared.tool
+    return _start(draw, tool, tool.parameters or {}), declared
+
+
+def _start(draw: Draw, tool: FunctionTool, schema: Mapping[str, Any]) -> tuple[Message, ...]:
     name = draw.pick((tool.name, tool.name, "answer", "result", "response", "data", "record"))
-    form = ResponseFormat(name, tool.parameters or {}, tool.description)
+    form = ResponseFormat(name, schema, tool.description)
     instructions = draw.pick((None, None, "Answer in JSON.", "You are a helpful assistant."))
-    return (system(draw), *developer(instructions, formats=[form])), declared
+    return (system(draw), *developer(instructions, formats=[form]))
 
 
-def record_exchange(draw: Draw, declared: Declared) -> tuple[str, Turn]:
+def record_exchange(draw: Draw, declared: Declared, request: Request) -> tuple[str, Turn]:
     """A text that holds the values of a record, and the turn that answers with them."""
-    request = draw.pick(declared.kind.requests)
     said, filled = fill_in(draw, declared, request, request.text)
-    ending = draw.pick(records.wanted(draw.split))
-    if ending and said[-1].isalnum():
-        said += "."
-    text = draw.pick((f"{said} {ending}", f"{said} {ending}", f"{ending} {said}")).strip()
-    return text, answer(draw, _thought(listed_values(filled)), to_json(filled))
+    text = records.request(draw, said)
+    value = compact(_placed(declared, filled))
+    return text, answer(draw, _thought(listed_values(filled)), value)
+
+
+def _placed(declared: Declared, filled: Sequence[Filled]) -> dict[str, Any]:
+    values = {f.field.name: f.value for f in filled}
+    return arranged(declared.tool.parameters or {}, values)
+
+
+def _records(draw: Draw) -> Case:
+    """A text with several records of one kind, all of which are wanted as a list."""
+    count = draw.pick((1, 2, 2, 3))
+    declared = declare(draw, records.kind(draw, count))
+    tool = declared.tool
+    name, schema = several(draw, tool.parameters or {})
+    said, values, listed = list[str](), [], list[str]()
+    for _ in range(count):
+        request = draw.pick(declared.kind.requests)
+        text, filled = fill_in(draw, declared, request, request.text)
+        said.append(text if text[-1] in ".!?" else f"{text}.")
+        values.append(_placed(declared, filled))
+        listed.append(listed_values(filled))
+    text = records.request(draw, draw.pick((" ", "\n", " Then: ")).join(said))
+    turn = answer(draw, _thought(" / ".join(listed)), compact({name: values}))
+    return Case("structured", (*_start(draw, tool, schema), user(text)), (turn,))
 
 
 def _form(draw: Draw) -> Case:

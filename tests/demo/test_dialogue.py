@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from demo.skills import dialogue
+from demo.skills import corrections, dialogue
 from demo.skills.case import Case, Draw
+from demo.skills.phrases import worded
 from demo.skills.words import Split
 from demo.transcript import transcript
 from harmony.messages import Author, Channel, Effort, Message, Role
@@ -113,3 +114,15 @@ def test_most_conversations_fit_the_training(make: object) -> None:
     assert callable(make)
     sizes = sorted(len(transcript(make(drawn(index))).ids) for index in range(60))
     assert sizes[30] <= 1100
+
+
+def test_composed_wordings_are_none_of_the_evaluation() -> None:
+    held_out = ("oh wait", "should be", "again, but", "make the", "and now", "instead of",
+                "one more time", "do it once again", "when that is done", ", next ")  # fmt: skip
+    draw = drawn(0)
+    patterns = (*corrections.NAMED, *corrections.BARE, *corrections.REPEATED, *corrections.JOINED)
+    for pattern in patterns:
+        for _ in range(300):
+            text = worded(draw, pattern).lower()
+            assert not [words for words in held_out if words in text]
+            assert not text.startswith("wait")

@@ -38,7 +38,7 @@ def test_every_name_in_a_record_stands_in_the_text(split: Split) -> None:
     for index in range(150):
         draw = drawn(index, split)
         _, declared = structured.record_wanted(draw)
-        said, turn = structured.record_exchange(draw, declared)
+        said, turn = structured.record_exchange(draw, declared, draw.pick(declared.kind.requests))
         free = {field.name for parameter, field in declared.fields if parameter.type == "person"}
         for name, value in json.loads(text(turn.messages[-1])).items():
             if name in free:
@@ -61,6 +61,6 @@ def test_a_drill_of_records_keeps_to_one_schema() -> None:
     for index in range(30):
         case = drills.recording(drawn(index, Split.TRAIN))
         validator = Draft202012Validator(schema(case))
-        assert len(case.turns) == 8
+        assert len(case.turns) == 3
         for turn in case.turns:
             validator.validate(json.loads(text(turn.messages[-1])))

@@ -1,0 +1,183 @@
+"""Records of what one party does to another: the verb alone tells who is who.
+
+"Anna hired Ben", "Ben was hired by Anna", "it was Anna who hired Ben": the roles are the same.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+
+from demo.skills.case import Draw
+from demo.skills.catalogue.kinds import Kind, Parameter, Request
+from demo.skills.composed.described import capital
+from demo.skills.composed.traits import Trait, parameter, subjects
+from demo.skills.words import names
+
+_MANY = 0.2
+_THIRD = 0.6
+_PLURALS = {"was": "were", "is": "are", "has": "have"}
+_NOUNS = ("event", "act", "case", "incident", "fact", "entry", "deal", "story", "affair")
+_AFTER = (
+    "The rest is history.",
+    "That is all.",
+    "Nobody knew.",
+    "It was in the paper.",
+    "Imagine!",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A verb with its passive, the two parties, and perhaps a third one after a preposition."""
+
+    verb: str
+    passive: str
+    parties: tuple[Parameter, Parameter]
+    preposition: str = ""
+    third: Parameter | None = None
+
+
+@cache
+def relations() -> tuple[Relation, ...]:
+    """All relations, read from `demo/data/relations.txt`."""
+    text = resources.files("demo").joinpath("data", "relations.txt").read_text("utf-8")
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(_relation(*(part.strip() for part in line.split(" | "))) for line in lines)
+
+
+def _relation(
+    verb: str, passive: str, first: str, second: str, preposition: str = "", third: str = ""
+) -> Relation:
+    parties = parameter(first), parameter(second)
+    return Relation(verb, passive, parties, preposition, parameter(third) if third else None)
+
+
+def kind(draw: Draw, sentences: int) -> Kind:
+    """A kind of record about one relation, with as many sentences that hold its values."""
+    relation = _with_lists(draw, draw.pick(relations()))
+    third = relation.third if draw.chance(_THIRD) else None
+    around = subjects()["circumstance"].traits
+    count = draw.pick((0, 1, 1, 2, 2, 3))
+    taken = {name for party in (*relation.parties, third) if party for name in party.names}
+    free = [trait for trait in around if not taken & set(trait.parameter.names)]
+    traits = [trait.drawn(draw) for trait in draw.rng.sample(free, count)]
+    parameters = [*relation.parties, *([third] if third else []), *(t.parameter for t in traits)]
+    if draw.chance(0.5):
+        draw.rng.shuffle(parameters)
+    requests = [Request(_said(draw, relation, third, traits)) for _ in range(sentences)]
+    noun = draw.pick(_NOUNS)
+    called = (noun, f"{noun}_{draw.pick(('record', 'entry', 'data', 'facts'))}")
+    about = (f"Who {relation.verb} whom", f"An {noun}", f"Data of the {noun}", "Who did what")
+    return Kind(called, about, tuple(parameters), tuple(requests))
+
+
+def _with_lists(draw: Draw, relation: Relation) -> Relation:
+    """The relation, at times with several people at one of its ends."""
+    first, second = relation.parties
+    if draw.chance(_MANY):
+        second = replace(second, type=f"{second.type}[]")
+    elif draw.chance(_MANY / 2):
+        first = replace(first, type=f"{first.type}[]")
+    return replace(relation, parties=(first, second))
+
+
+def _said(draw: Draw, relation: Relation, third: Parameter | None, traits: Sequence[Trait]) -> str:
+    order = list(traits)
+    draw.rng.shuffle(order)
+    around = [trait.adjunct(draw) for trait in order]
+    where = f" {relation.preposition} {{third}}" if third else ""
+    text = draw.pick(_STYLES)(draw, relation, where, around)
+    for place, party in zip(("one", "other", "third"), (*relation.parties, third), strict=True):
+        if party:
+            text = text.replace(f"{{{place}}}", f"{{{party.name}}}")
+    return f"{text} {draw.pick(_AFTER)}" if draw.chance(0.06) else text
+
+
+def _several(party: Parameter) -> bool:
+    return party.type.endswith("[]")
+
+
+def _passive(relation: Relation) -> str:
+    first, _, rest = relation.passive.partition(" ")
+    plural = _PLURALS.get(first, first) if _several(relation.parties[1]) else first
+    return f"{plural} {rest}"
+
+
+def _active(draw: Draw, relation: Relation, where: str, around: Sequence[str]) -> str:
+    core = f"{_decked(draw, relation, 0)} {relation.verb} {_decked(draw, relation, 1)}{where}"
+    return _with_around(draw, core, around)
+
+
+def _turned(draw: Draw, relation: Relation, where: str, around: Sequence[str]) -> str:
+    core = f"{_decked(draw, relation, 1)} {_passive(relation)} {_decked(draw, relation, 0)}{where}"
+    return _with_around(draw, core, around)
+
+
+def _cleft(draw: Draw, relation: Relation, where: str, around: Sequence[str]) -> str:
+    core = draw.pick(
+        (
+            f"it was {{one}} who {relation.verb} {{other}}{where}",
+            f"it was {{other}} that {{one}} {relation.verb}{where}",
+            f"nobody but {{one}} {relation.verb} {{other}}{where}",
+            f"I heard that {{one}} {relation.verb} {{other}}{where}",
+            f"the one who {relation.verb} {{other}}{where} is {{one}}",
+            f"did you know that {{other}} {_passive(relation)} {{one}}{where}",
+        )
+    )
+    return _with_around(draw, core, around)
+
+
+def _asked(draw: Draw, relation: Relation, where: str, around: Sequence[str]) -> str:
+    core = draw.pick(
+        (
+            f"who {relation.verb} {{other}}{where}? It was {{one}}",
+            f"who {relation.verb} {{other}}{where}? {{one}} did",
+            f"{{other}}{where}? That was {{one}}",
+        )
+    )
+    return _with_around(draw, core, around)
+
+
+def _noted(draw: Draw, relation: Relation, where: str, around: Sequence[str]) -> str:
+    """A list of roles and values."""
+    words = [draw.pick(party.names).replace("_", " ") for party in relation.parties]
+    parts = [f"{words[0]}: {{one}}", f"{words[1]}: {{other}}", *around]
+    if where and relation.third:
+        parts.append(f"{draw.pick(relation.third.names).replace('_', ' ')}: {{third}}")
+    draw.rng.shuffle(parts)
+    return capital(draw.pick((", ", "; ", "\n", " - ")).join(parts))
+
+
+def _decked(draw: Draw, relation: Relation, end: int) -> str:
+    """A party, at times with another one whom the record is not about."""
+    party = relation.parties[end]
+    name = "{one}" if end == 0 else "{other}"
+    if party.type != "person" or not draw.chance(0.2):
+        return name
+    other = draw.pick(names(draw.split))
+    noun = draw.pick(party.names).replace("_", " ")
+    return draw.pick((f"{name} (not {other})", f"my friend {name}", f"{name}, not {other},",
+                      f"the {noun} {name}", f"{name}, a relative of {other},"))  # fmt: skip
+
+
+def _with_around(draw: Draw, core: str, around: Sequence[str]) -> str:
+    """The circumstances before or behind what happened."""
+    front = list(around[:1]) if around and draw.chance(0.3) else []
+    behind = around[len(front) :]
+    text = f"{front[0]}{draw.pick((' ', ', '))}{core}" if front else core
+    between = draw.pick((" ", ", ", " "))
+    text = between.join([text, *behind])
+    return capital(text) + draw.pick((".", ".", ".", "", "!"))
+
+
+_STYLES: tuple[Callable[[Draw, Relation, str, Sequence[str]], str], ...] = (
+    _active,
+    _active,
+    _active,
+    _turned,
+    _turned,
+    _cleft,
+    _asked,
+    _noted,
+)

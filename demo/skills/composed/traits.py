@@ -1,0 +1,110 @@
+"""What can be said of the subjects of composed records, read from `demo/data/traits.txt`."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+
+from demo.skills.case import Draw
+from demo.skills.catalogue.kinds import Parameter
+
+_TRUTH = re.compile(r"\{([^{}|]+)\|([^{}]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """A parameter, and the words around its value: verb phrases, and what may follow a noun.
+
+    spoken: the ways to say each choice of an enum.
+    """
+
+    parameter: Parameter
+    verbs: tuple[str, ...]
+    adjuncts: tuple[str, ...]
+    spoken: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def drawn(self, draw: Draw) -> "Trait":
+        """The trait with its names in another order, and one way to say each choice."""
+        names = draw.rng.sample(self.parameter.names, len(self.parameter.names))
+        choices = tuple((value, draw.pick(ways)) for value, ways in self.spoken)
+        parameter = replace(self.parameter, choices=choices)
+        # The first name is how sentences refer to it, so that stays in front.
+        kept = self.parameter.names[0]
+        ordered = (kept, *(name for name in names if name != kept))
+        return replace(self, parameter=replace(parameter, names=ordered))
+
+    def verb(self, draw: Draw) -> str:
+        """A verb phrase with a placeholder."""
+        return self._placed(draw.pick(self.verbs))
+
+    def adjunct(self, draw: Draw) -> str:
+        """What may follow a noun, with a placeholder."""
+        return self._placed(draw.pick(self.adjuncts))
+
+    def note(self, draw: Draw) -> str:
+        """A name and a placeholder for its value."""
+        words = draw.pick(self.parameter.names).replace("_", " ")
+        value = self._placed("{yes|no}" if self.parameter.type == "bool" else "{}")
+        return draw.pick((f"{words} {value}", f"{words}: {value}", f"{words} = {value}"))
+
+    def _placed(self, text: str) -> str:
+        name = self.parameter.name
+        return _TRUTH.sub(rf"{{{name}:\1|\2}}", text.replace("{}", f"{{{name}}}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What composed records are about: its name, nouns and pronouns for it, its traits."""
+
+    label: str
+    name: Parameter
+    nouns: tuple[str, ...]
+    pronouns: tuple[str, ...]
+    traits: tuple[Trait, ...]
+
+
+@cache
+def subjects() -> Mapping[str, Subject]:
+    """All subjects by their labels."""
+    text = resources.files("demo").joinpath("data", "traits.txt").read_text("utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return {subject.label: subject for subject in _parse("\n".join(lines))}
+
+
+def _parse(text: str) -> Iterator[Subject]:
+    for part in re.split(r"^(?=\[)", text.strip(), flags=re.MULTILINE):
+        if not part.strip():
+            continue
+        head, *blocks = re.split(r"\n{2,}", part.strip())
+        first, nouns, pronouns = head.splitlines()
+        label, names = first[1:].split("] ")
+        yield Subject(
+            label,
+            parameter(names),
+            tuple(nouns.split()[1:]),
+            tuple(pronouns.split()[1:]),
+            tuple(_trait(*block.splitlines()) for block in blocks),
+        )
+
+
+def _trait(names: str, verbs: str, adjuncts: str) -> Trait:
+    made = parameter(names)
+    spoken = tuple((value, tuple(said.split("+"))) for value, said in made.choices)
+    return Trait(made, _ways("v", verbs), _ways("a", adjuncts), spoken)
+
+
+def _ways(mark: str, line: str) -> tuple[str, ...]:
+    if not line.startswith(f"{mark} "):
+        raise ValueError(f"not a line of {mark}: {line}")
+    return tuple(way.strip() for way in re.split(r" \| ", line[2:]))
+
+
+def parameter(text: str) -> Parameter:
+    """The parameter of a text like `size|fit:small=little+tiny/large`."""
+    names, _, type_ = text.strip().partition(":")
+    if "/" not in type_:
+        return Parameter(tuple(names.split("|")), type_)
+    parts = (choice.partition("=") for choice in type_.split("/"))
+    choices = tuple((value, said or value) for value, _, said in parts)
+    return Parameter(tuple(names.split("|")), "enum", choices=choices)

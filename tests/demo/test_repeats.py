@@ -1,0 +1,62 @@
+"""Wishes to hear an answer again: what is repeated, and that no wording is the evaluation's."""
+
+from random import Random
+
+from demo.skills import drills, recall, repeats
+from demo.skills.case import Case, Draw
+from demo.skills.words import Split
+from harmony.messages import Effort, Role
+
+
+def drawn(index: int) -> Draw:
+    return Draw(Random(f"repeats/{index}"), Split.TRAIN, Effort.LOW)
+
+
+def answers(case: Case) -> list[str]:
+    return [str(turn.messages[-1].content) for turn in case.turns]
+
+
+def asked(case: Case) -> list[str]:
+    messages = (case.history[-1], *(m for turn in case.turns for m in turn.results))
+    return [str(m.content) for m in messages if m.author.role is Role.USER]
+
+
+def test_only_what_was_said_is_repeated() -> None:
+    for index in range(200):
+        case = drills.hearing(drawn(index))
+        said = str(case.history[-2].content)
+        assert all(answer in said for answer in answers(case))
+
+
+def test_the_only_number_of_an_answer_may_be_asked_for() -> None:
+    exchanges = [repeats.repeated(drawn(index), "It is 42.")[1] for index in range(50)]
+    assert {str(turns[0].messages[-1].content) for turns in exchanges} == {"It is 42.", "42"}
+
+
+def test_wordings_are_none_of_the_evaluation() -> None:
+    held_out = ("can you repeat that", "say it again", "repeat only the", "give me only the")
+    for index in range(300):
+        for text in asked(drills.hearing(drawn(index))):
+            assert not [words for words in held_out if words in text.lower()]
+
+
+def test_facts_are_recalled_and_those_not_told_are_said_to_be_missing() -> None:
+    untold = 0
+    for index in range(100):
+        case = drills.remembering(drawn(index))
+        noted = [text.split(" is ")[0] for text in answers(case) if text.startswith("Noted")]
+        for text in answers(case):
+            if text.startswith("You have not told me your "):
+                untold += 1
+                about = text.removeprefix("You have not told me your ").rstrip(".")
+                assert f"Noted: your {about}" not in noted
+    assert untold > 20
+
+
+def test_a_statement_holds_the_fact() -> None:
+    for index in range(200):
+        draw = drawn(index)
+        fact = recall.draw_fact(draw, ())
+        assert fact.value.lower() in recall.statement(draw, fact).lower()
+        if fact.about != "name":
+            assert fact.about in recall.asked(draw, fact)
