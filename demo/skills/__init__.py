@@ -27,33 +27,33 @@ from harmony.messages import Effort
 Skill = Callable[[Draw], Case]
 
 SKILLS: dict[str, tuple[int, Skill]] = {
-    "chat": (2, chat.case),
-    "echo": (3, chat.echo),
-    "recall": (3, recall.case),
-    "call": (10, calls.single),
-    "everyday": (40, everyday.case),
-    "result": (2, calls.from_result),
-    "chain": (14, calls.chain),
-    "no_call": (6, calls.no_call),
-    "structured": (18, structured.case),
-    "dialogue": (12, dialogue.case),
-    "python": (4, python.case),
-    "browser": (18, browser.case),
-    "sums": (3, sums.case),
-    "instructions": (3, instructions.case),
-    "unlike": (4, unlike.case),
+    "chat": (3, chat.case),
+    "echo": (5, chat.echo),
+    "recall": (5, recall.case),
+    "call": (14, calls.single),
+    "everyday": (50, everyday.case),
+    "result": (3, calls.from_result),
+    "chain": (26, calls.chain),
+    "no_call": (10, calls.no_call),
+    "structured": (40, structured.case),
+    "dialogue": (20, dialogue.case),
+    "python": (7, python.case),
+    "browser": (30, browser.case),
+    "sums": (5, sums.case),
+    "instructions": (5, instructions.case),
+    "unlike": (10, unlike.case),
 }
 """Each skill's share of the training cases, and its generator."""
 
-DRILLS = 0.55
+DRILLS = 0.35
 """How many of the training cases are conversations of many exchanges."""
 
 _DRILLS: dict[Skill, float] = {
-    drills.drill: 30,
-    everyday.drill: 100,
-    dialogue.drill: 24,
+    drills.drill: 50,
+    everyday.drill: 90,
+    dialogue.drill: 28,
     python.drill: 4,
-    browser.drill: 24,
+    browser.drill: 20,
 }
 _DRILL_OF: Mapping[str, Skill] = {
     "everyday": everyday.drill,
@@ -62,11 +62,10 @@ _DRILL_OF: Mapping[str, Skill] = {
     "browser": browser.drill,
 }
 
-_EFFORTS: tuple[tuple[Effort, float], ...] = (
-    (Effort.LOW, 45),
-    (Effort.MEDIUM, 43),
-    (Effort.HIGH, 12),
-)
+_EFFORTS: Mapping[Split, Mapping[Effort, float]] = {
+    Split.TRAIN: {Effort.LOW: 40, Effort.MEDIUM: 40, Effort.HIGH: 20},
+    Split.HELD_OUT: {Effort.LOW: 45, Effort.MEDIUM: 43, Effort.HIGH: 12},
+}
 
 
 def draw_case(
@@ -82,8 +81,8 @@ def draw_case(
     focus: a skill that half of the cases are of, drills among them, besides its usual share.
     """
     rng = Random(f"{seed}/{index}/{split}/{skill}")
-    efforts, weights = zip(*_EFFORTS, strict=True)
-    drawn = rng.choices(efforts, weights)[0]
+    efforts = _EFFORTS[split]
+    drawn = rng.choices(list(efforts), list(efforts.values()))[0]
     draw = Draw(rng, split, effort or drawn)
     in_focus = focus is not None and draw.chance(0.5)
     if skill is None and draw.chance(DRILLS):

@@ -57,7 +57,7 @@ def joined(start: Sequence[Message], exchanges: Sequence[Exchange]) -> Case:
 
 def talk(draw: Draw) -> Case:
     """Small talk, sums, echoes and requests that are declined."""
-    kinds = (chat.case, chat.case, chat.echo, unlike.case, sums.case, sums.case, sums.case)
+    kinds = (chat.case, chat.case, chat.echo, unlike.without_tools, sums.case, sums.case, sums.case)
     exchanges: list[Exchange] = []
     for _ in range(_MANY[draw.effort]):
         case = draw.pick(kinds)(draw)
