@@ -14,7 +14,7 @@ __all__ = ["case", "draw", "drill"]
 _MANY = {Effort.LOW: 12, Effort.MEDIUM: 8, Effort.HIGH: 3}
 _DECLINED = 0.15
 _ANSWERED = 0.15
-_FAMILIES = 0.12
+_FAMILIES = 0.08
 _INSTRUCTIONS = (
     None,
     None,

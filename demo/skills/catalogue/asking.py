@@ -19,7 +19,7 @@ from harmony.messages import FunctionTool
 _FOREIGN = 0.1
 _SLIP = 0.06
 _POPULAR_WEIGHT = 6
-_WITH_INVENTED = 0.45
+_WITH_INVENTED = 0.3
 _PLAINLY_INVENTED = 0.4
 _MORE, _LESS, _LONGER = 0.3, 0.15, 0.25
 _TYPED, _TOLD = 0.5, 0.15
