@@ -52,17 +52,33 @@ class _BlockAttention(torch.autograd.Function):
         return torch.bmm(d_score, k), torch.bmm(d_score.transpose(1, 2), q), d_v, None, d_sink
 
 
+def _with_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> tuple[Tensor, Tensor]:
+    """The output (l, heads, d) as if the softmax had the sinks (heads,) in it, and the log-sum-exp
+    (heads, l) with them."""
+    total = torch.logaddexp(lse, sinks.float()[:, None])
+    return (out * torch.exp(lse - total).T[:, :, None]).to(out.dtype), total
+
+
+def _sink_gradient(gradient: Tensor, out: Tensor, total: Tensor, sinks: Tensor) -> Tensor:
+    dot = (gradient.float() * out.float()).sum(-1)
+    return -(torch.exp(sinks.float()[:, None] - total).T * dot).sum(0).to(sinks.dtype)
+
+
 class Kernels:
     """The element-wise parts, as plain functions or compiled ones (`Kernels.compile`)."""
 
     probabilities: Callable[..., Tensor] = staticmethod(_probabilities)
     score_gradient: Callable[..., Tensor] = staticmethod(_score_gradient)
+    with_sinks: Callable[..., tuple[Tensor, Tensor]] = staticmethod(_with_sinks)
+    sink_gradient: Callable[..., Tensor] = staticmethod(_sink_gradient)
 
     @classmethod
     def compile(cls) -> None:
         """Compile them, for tensors of any size."""
         cls.probabilities = staticmethod(torch.compile(_probabilities, dynamic=True))
         cls.score_gradient = staticmethod(torch.compile(_score_gradient, dynamic=True))
+        cls.with_sinks = staticmethod(torch.compile(_with_sinks))
+        cls.sink_gradient = staticmethod(torch.compile(_sink_gradient))
 
 
 def attention(
@@ -167,8 +183,7 @@ class _FlashAttention(torch.autograd.Function):
         out, lse, state, unused, _ = torch.ops.aten._flash_attention_forward(
             q, k, v, *_lengths(packed), 0.0, True, False, **ctx.options
         )
-        total = torch.logaddexp(lse, sinks.float()[:, None])
-        out = (out * torch.exp(lse - total).T[:, :, None]).to(q.dtype)
+        out, total = Kernels.with_sinks(out, lse, sinks)
         ctx.save_for_backward(q, k, v, out, total, sinks, state, unused)
         return out
 
@@ -183,9 +198,8 @@ class _FlashAttention(torch.autograd.Function):
             *(0.0, True, state, unused),
             **ctx.options,
         )
-        dot = (gradient.float() * out.float()).sum(-1)
-        d_sinks = -(torch.exp(sinks.float()[:, None] - total).T * dot).sum(0)
-        return d_q, d_k, d_v, d_sinks.to(sinks.dtype), None, None, None
+        d_sinks = Kernels.sink_gradient(gradient, out, total, sinks)
+        return d_q, d_k, d_v, d_sinks, None, None, None
 
 
 def _lengths(packed: Packed) -> tuple[Tensor, Tensor, int, int]:
