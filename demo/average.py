@@ -1,8 +1,7 @@
 """Average a training state with the packaged weights: `python -m demo.average build/demo/state.pt`.
 
 A short training on new cases makes the model worse at what it learned before. The average loses
-less of that, and keeps a part of what is new. After `demo.routing` the average is with what that
-wrote: `--start build/demo/routed.pt`.
+less of that, and keeps a part of what is new.
 
 Writes `average.pt` beside the state, for `demo.ship`.
 """
@@ -14,9 +13,7 @@ import torch
 from torch import Tensor
 
 from demo.growth import Weights, grown
-from demo.model import Shape
 from demo.package import packaged
-from demo.protect import MATCHING
 from demo.weights import unpack
 
 
@@ -31,20 +28,6 @@ def average(old: Weights, new: Weights, known: tuple[Tensor, Tensor], share: flo
     return {name: torch.lerp(larger[name].float(), new[name].float(), share) for name in new}
 
 
-def with_matching(averaged: Weights, new: Weights) -> Weights:
-    """`averaged`, but looking for names of functions as `new` does.
-
-    The heads that `demo.routing` sets hardly tell names from other text before they are trained.
-    """
-    shape, result = Shape.of(new), dict(averaged)
-    queries = shape.heads // shape.kv_heads * shape.head_dim
-    for letter, rows in (("q", queries), ("k", shape.head_dim)):
-        for name in (letter, f"{letter}_bias"):
-            key = f"body.layers.{MATCHING}.{name}"
-            result[key] = torch.cat((averaged[key][:-rows], new[key][-rows:].float()))
-    return result
-
-
 def main() -> None:
     """The command line: see the module's first line."""
     parser = argparse.ArgumentParser(prog="python -m demo.average", description=__doc__)
@@ -53,9 +36,6 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="a state instead of the packaged weights")
     options = parser.parse_args()
     saved = torch.load(options.state, map_location="cpu", weights_only=True)
-    is_routed = saved.get("channel") is not None
-    if is_routed and not options.start:
-        parser.error("the state is one of demo.routing: --start has to name what that wrote")
     if options.start:
         start = torch.load(options.start, map_location="cpu", weights_only=True)
         old, known = start["model"], start["known"]
@@ -63,8 +43,6 @@ def main() -> None:
         old, known = unpack(packaged())
     new = saved["model"]
     saved["model"] = average(old, new, (known, saved["known"]), options.share)
-    if is_routed:
-        saved["model"] = with_matching(saved["model"], new)
     torch.save(saved, options.state.with_name("average.pt"))
 
 

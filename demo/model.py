@@ -33,7 +33,7 @@ class Shape:
     """The sizes of a gpt-oss model; the defaults are the demo checkpoint's."""
 
     hidden: int = 256
-    layers: int = 4
+    layers: int = 8
     heads: int = 8
     kv_heads: int = 4
     head_dim: int = 64

@@ -8,7 +8,7 @@ from demo import lexicon
 from harmony import vocab
 
 FILE = "demo.xz"
-SHA256 = "ff50225d761d6fa2577402b2e9c6cc1be7d3de5788a33d44a14da44c8dc11121"
+SHA256 = "77e10ce2bbad1f37e2bfd7a011de20aad010f2bb022352632c8d7704d17e713c"
 
 LEXICON = "cd81b625677cf987ccfdd7db72f7a1c84787afa30dfd72753cb506558230abee"
 """The hash of the lexicon that the weights were trained with."""
@@ -17,7 +17,7 @@ CONFIG: dict[str, Any] = {
     "vocab_size": vocab.VOCAB_SIZE,
     "hidden_size": 256,
     "intermediate_size": 192,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 8,
     "num_attention_heads": 8,
     "num_key_value_heads": 4,
     "head_dim": 64,

@@ -1,4 +1,4 @@
-"""Which function a request is for, read from transcripts: what topics and routing heads learn from.
+"""Which function a request is for, read from transcripts: what the choice is measured on.
 
 A route is a place where the model names the function that it calls, for the first time in the turn
 or again, together with the request and the names of all declared functions.

@@ -22,10 +22,8 @@ def main() -> None:
     parser.add_argument("state", type=Path)
     parser.add_argument("--to", type=Path, default=Path(__file__).parent / "data" / FILE)
     options = parser.parse_args()
-    saved = torch.load(options.state, weights_only=True)
-    channel = saved.get("channel")
-    extra = {} if channel is None else {"channel": channel}
-    data = pack(saved["model"] | extra, saved["known"])
+    saved = torch.load(options.state, map_location="cpu", weights_only=True)
+    data = pack(saved["model"], saved["known"])
     options.to.parent.mkdir(exist_ok=True)
     options.to.write_bytes(data)
     sys.stdout.write(f"{len(data)} bytes\n")

@@ -16,7 +16,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,7 +34,6 @@ from demo.induction import set_induction_heads
 from demo.model import Body, Shape, compile_kernels, products
 from demo.optim import Muon
 from demo.package import packaged
-from demo.protect import protected, taken
 from demo.skills import SKILLS
 from demo.weights import unpack
 
@@ -92,8 +90,6 @@ class State:
     optimizers: list[torch.optim.Optimizer]
     step: int = 0
     place: tuple[int, int] = (0, 0)
-    channel: Tensor | None = None
-    """The directions of the routing heads, while these are protected."""
 
 
 def fresh(seed: int, shape: Shape | None = None, known: Tensor | None = None) -> State:
@@ -122,15 +118,12 @@ def from_package(seed: int) -> State:
     """The packaged weights at step 0. Raises WeightsCorrupt if they are missing or damaged.
 
     Tokens that have become frequent in the cases get rows of their own, the lexicon's further tags
-    theirs, and a body that is meant to be larger gets its further layers and heads. Routing heads
-    are protected.
+    theirs, and a body that is meant to be larger gets its further layers and heads.
     """
     weights, old = unpack(packaged())
-    channel = taken(weights)
     known = torch.cat((old, known_tokens(seed))).unique()
     state = fresh(seed, known=known)
     state.model.load_state_dict(grown(weights, state.model.state_dict(), old, known))
-    state.channel = channel
     return state
 
 
@@ -144,17 +137,10 @@ def train_step(state: State, batch: Batch, rate: float) -> tuple[Tensor, Tensor]
     loss.backward()
     average_gradients(state.model)
     nn.utils.clip_grad_norm_(state.model.parameters(), 1.0)
-    with _protected(state):
-        for optimizer in state.optimizers:
-            optimizer.step()
+    for optimizer in state.optimizers:
+        optimizer.step()
     state.step += 1
     return loss.detach(), right
-
-
-def _protected(state: State) -> AbstractContextManager[None]:
-    if state.channel is None:
-        return nullcontext()
-    return protected(state.model.input, state.model.body, state.channel)
 
 
 def average_gradients(model: nn.Module) -> None:
@@ -184,7 +170,6 @@ def save(state: State, path: Path) -> None:
             "model": state.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in state.optimizers],
             "at": (state.step, *state.place),
-            "channel": state.channel,
         },
         partial,
     )
@@ -202,7 +187,6 @@ def restore(seed: int, path: Path) -> State:
         optimizer.load_state_dict(values)
     state.step, *place = saved["at"]
     state.place = (place[0], place[1])
-    state.channel = saved.get("channel")
     return state
 
 
@@ -297,8 +281,6 @@ def run(rank: int, options: argparse.Namespace, meeting: str) -> None:
             "gloo", init_method=f"file://{meeting}", rank=rank, world_size=options.workers
         )
     state = begun(options)
-    if options.unprotected:
-        state.channel = None
     to_device(state, torch.device(options.device))
     if not options.eager:
         compile_kernels(state.model.body)
@@ -320,7 +302,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
     parser.add_argument("--focus", choices=SKILLS, help="half of the cases are of this skill")
-    parser.add_argument("--unprotected", action="store_true", help="train routing heads, too")
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
     parser.add_argument("--every", type=int, default=50)

@@ -26,10 +26,7 @@ _SMALL = 2048
 
 
 def pack(state: dict[str, Tensor], known: Tensor) -> bytes:
-    """A training state's tensors and the ids of the tokens with learned rows, as a file.
-
-    Also a `channel`, where there is one (`demo.protect`).
-    """
+    """A training state's tensors and the ids of the tokens with learned rows, as a file."""
     tensors: dict[str, Tensor] = {"known": known.int()}
     for name, tensor in state.items():
         values = tensor.detach().float().contiguous()

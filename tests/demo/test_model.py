@@ -176,7 +176,7 @@ def test_compiling_replaces_the_elementwise_parts(
 
     monkeypatch.setattr("torch.compile", fake)
     compile_kernels(body)
-    assert len(compiled) == 2 + 2 * SHAPE.layers
+    assert len(compiled) == 4 + 2 * SHAPE.layers
 
 
 def test_config_is_gpt_oss_with_its_own_vocabulary() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from demo import package, ship, train, weights
+from demo import package, ship, weights
 from demo.embedding import core, families, structure
 from demo.model import Shape
 from demo.train import fresh
@@ -93,21 +93,3 @@ def test_shipping_writes_the_packed_file_and_prints_its_hash(
     state, _ = weights.unpack(target.read_bytes())
     assert state.keys() == model.state_dict().keys()
     assert hashlib.sha256(target.read_bytes()).hexdigest() in capsys.readouterr().out
-
-
-def test_the_channel_of_routing_heads_is_shipped_with_the_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = fresh(0, known=KNOWN_TOKENS)
-    state.channel = torch.linalg.qr(torch.randn(Shape().hidden, 20))[0]
-    train.save(state, tmp_path / "state.pt")
-    target = tmp_path / "demo.xz"
-    monkeypatch.setattr("sys.argv", ["ship", str(tmp_path / "state.pt"), "--to", str(target)])
-    ship.main()
-    monkeypatch.setattr(train, "packaged", target.read_bytes)
-    monkeypatch.setattr(train, "known_tokens", lambda seed: KNOWN_TOKENS)
-    again = train.from_package(0).channel
-    assert again is not None
-    assert torch.allclose(again.T @ again, torch.eye(20), atol=1e-5)
-    kept = state.channel @ state.channel.T
-    torch.testing.assert_close(again @ again.T, kept, atol=0.02, rtol=0)
