@@ -1,19 +1,25 @@
 """Each test runs its program in a new process: imports last as long as the process."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
-UNUSED = "('torch._dynamo', 'torch.distributed.tensor', 'scipy', 'sympy')"
+UNUSED = "('torch._dynamo', 'torch.distributed.tensor', 'scipy', 'sympy', 'torchvision')"
 
 
-def run(program: str) -> str:
+def run(program: str, packages: Path | None = None) -> str:
+    """What a program prints. packages: a folder with further packages that it can import."""
+    paths = [str(ROOT), *([str(packages)] if packages else [])]
     done = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", "-c", program],
         cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         timeout=600,
@@ -107,6 +113,55 @@ with without_compiler("cpu"):
 print(sys.modules["torch._dynamo"] is torch._dynamo is not compiler)
 """
     assert run(program) == "False True\nTrue"
+
+
+@pytest.mark.parametrize(
+    ("context", "imported"),
+    [
+        # As torchvision does, which transformers may import.
+        ("lean_imports()", "from torch._dynamo.utils import is_compile_supported"),
+        ("without_compiler('cpu')", "from torch._dynamo.utils import is_compile_supported"),
+        ("without_compiler('cpu')", "import torch._dynamo.backends.registry"),
+        ("without_compiler('cpu')", "from torch._dynamo import utils"),
+        ("without_compiler('cpu')", "from torch._dynamo import config"),
+    ],
+)
+def test_what_imports_a_part_of_the_compiler_gets_the_real_one(
+    tmp_path: Path, context: str, imported: str
+) -> None:
+    (tmp_path / "user.py").write_text(f"{imported}\n")
+    program = f"""
+import sys
+import torch
+from adapters.local.imports import lean_imports, without_compiler
+before = list(sys.meta_path)
+with {context}:
+    stand_in = torch._dynamo
+    import user
+    import torch._dynamo.utils as utils
+    print(sys.modules["torch._dynamo"] is torch._dynamo is not stand_in)
+print(utils is sys.modules["torch._dynamo.utils"] is torch._dynamo.utils)
+print(utils.__spec__.origin == utils.__file__)
+print(utils.counters is torch._dynamo.convert_frame.counters)
+compiled = torch.compile(lambda x: torch.vmap(lambda row: row + 1)(x) * 2, backend="eager")
+print(compiled(torch.ones(2)).tolist(), sys.meta_path == before)
+"""
+    assert run(program, tmp_path) == "True\nTrue\nTrue\nTrue\n[4.0, 4.0] True"
+
+
+def test_the_backend_needs_no_package_for_images(tmp_path: Path) -> None:
+    """transformers imports torchvision where it is installed, and torchvision the compiler."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision/__init__.py").write_text("raise RuntimeError('not for this torch')\n")
+    (tmp_path / "torchvision-0.28.0.dist-info").mkdir()
+    metadata = "Metadata-Version: 2.1\nName: torchvision\nVersion: 0.28.0\n"
+    (tmp_path / "torchvision-0.28.0.dist-info/METADATA").write_text(metadata)
+    program = f"""
+import sys
+import adapters.local.opening
+print([name for name in {UNUSED} if name in sys.modules])
+"""
+    assert run(program, tmp_path) == "[]"
 
 
 def test_the_compiler_is_there_for_other_devices() -> None:
