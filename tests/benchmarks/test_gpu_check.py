@@ -170,6 +170,55 @@ async def test_caches_and_chunks_change_nothing(
     assert holds, figures
 
 
+@pytest.mark.parametrize(
+    ("dtype", "error", "holds"),
+    [
+        ("float32", 0.0, True),
+        ("float32", 0.01, False),
+        ("bfloat16", 0.0, True),
+        ("bfloat16", 1.0, False),
+    ],
+)
+async def test_chunks_that_are_wrong_are_found(
+    tiny: Target, monkeypatch: pytest.MonkeyPatch, dtype: str, error: float, holds: bool
+) -> None:
+    """In float32 the smallest fault, and in bfloat16 what rounding does not explain."""
+    ask_all = checks.ask_all
+
+    async def wrong(backend: LocalBackend, asked: Any) -> list[Answer]:
+        return [
+            dataclasses.replace(
+                one, tops=tuple({token: p - error for token, p in top.items()} for top in one.tops)
+            )
+            for one in await ask_all(backend, asked)
+        ]
+
+    monkeypatch.setattr(checks, "ask_all", wrong)
+    target = dataclasses.replace(tiny, options=(*tiny.options, ("dtype", dtype)))
+    figures, found = await checks.chunked_prefill(target)
+    assert found is holds, figures
+
+
+async def test_one_prompt_may_differ_by_rounding(
+    tiny: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where two experts are nearly equal: only the median counts."""
+
+    def answers(*values: float) -> list[Answer]:
+        return [Answer((1,), (0.0,), ({1: value},), 0) for value in values]
+
+    async def exact(*_: Any, **__: Any) -> list[Answer]:
+        return answers(-1.0, -1.0, -1.0)
+
+    monkeypatch.setattr(checks, "_one_by_one", exact)
+    alone = answers(-1.2, -1.2, -1.2)
+    figures, holds = await checks._agree(tiny, [], alone, answers(-1.1, -1.2, -3.0))
+    assert holds
+    assert figures == pytest.approx({"difference": 0.1, "largest": 1.8, "from float32": 0.2})
+    _, holds = await checks._agree(tiny, [], alone, answers(-1.1, -3.0, -3.0))
+    assert not holds
+
+
 async def test_masks_and_logprobs_wait_for_no_device_on_a_cpu(tiny: Target) -> None:
     figures, holds = await checks.masked(tiny, TINY)
     assert (figures["waits a step with 1 row"], figures["with 2"], holds) == (0, 0, True)
