@@ -5,8 +5,9 @@ therefore disables sharing for gpt-oss. Here sliding layers store full pages and
 window. This takes more memory, and a repeated prompt is not computed again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -108,6 +109,15 @@ def compute_on_one_stream(processor: Any) -> None:
     processor.offloading_manager._compute_stream = None
 
 
+def keep_tokens_on_host(ios: Any) -> None:
+    """Store the tokens of a step where they are chosen and read: on the host.
+
+    transformers stores them on the device, for steps that overlap. Each of the two copies waits
+    for it.
+    """
+    ios.output_ids = torch.zeros(ios.output_ids.shape, dtype=ios.output_ids.dtype)
+
+
 def longest_request(cache: Any) -> int:
     """The maximum of tokens of a request that has the whole cache."""
     allocators = list(cache.cache_allocators.values())
@@ -157,18 +167,35 @@ class ReadIndices:
         self._prepare(*arguments, **keywords)
         if not self._batch:
             return
-        for place, allocator in enumerate(self._cache.cache_allocators.values()):
-            indices = read_indices(allocator, self._batch, self._ios.device)
+        allocators = self._cache.cache_allocators.values()
+        for place, indices in enumerate(read_indices(allocators, self._batch, self._ios.device)):
             self._ios.read_index_storage[place, : len(indices)] = indices
             self._ios.true_read_sizes[place] = len(indices)
 
 
 def read_indices(
-    allocator: Any, batch: Sequence[tuple[str, int, int]], device: torch.device
-) -> torch.Tensor:
-    """The places in the cache that a step reads, request after request, int64.
+    allocators: Iterable[Any], batch: Sequence[tuple[str, int, int]], device: torch.device
+) -> list[torch.Tensor]:
+    """The places in the cache that a step reads, request after request, int64; of each allocator.
 
     batch: for each request its id, the number of its tokens in the cache, and of those in the step.
+    All tables are copied to the device at once: each copy waits for it.
+    """
+    tables = [(allocator, *_table(allocator, batch)) for allocator in allocators]
+    lists = [part for _, *parts in tables for part in parts]
+    on_device = iter(torch.tensor([*chain(*lists)], device=device).split([*map(len, lists)]))
+    return [
+        _places(allocator, *islice(on_device, 3), tokens=sum(counts))
+        for allocator, _, _, counts in tables
+    ]
+
+
+def _table(
+    allocator: Any, batch: Sequence[tuple[str, int, int]]
+) -> tuple[list[int], list[int], list[int]]:
+    """The pages of all requests; for each request a shift, and the number of places to read.
+
+    A shift converts an index of the result to a token index in the concatenated pages.
     """
     size: int = allocator.tokens_per_page
     pages: list[int] = []
@@ -177,15 +204,25 @@ def read_indices(
     for request_id, past, queries in batch:
         first = allocator.first_read(past) if isinstance(allocator, WindowPages) else 0
         end = past + queries
-        # Converts an index of the result to a token index in the concatenated `pages`.
         shifts.append(len(pages) * size + first % size - tokens)
         counts.append(end - first)
         pages += allocator.block_table[request_id][first // size : -(-end // size)]
         tokens += end - first
-    table = torch.tensor(pages, device=device) * allocator.block_physical_stride
-    shift, count = torch.tensor((shifts, counts), device=device)
-    places = torch.repeat_interleave(shift, count, output_size=tokens)
-    places += torch.arange(tokens, device=device)
+    return pages, shifts, counts
+
+
+def _places(
+    allocator: Any,
+    pages: torch.Tensor,
+    shifts: torch.Tensor,
+    counts: torch.Tensor,
+    *,
+    tokens: int,
+) -> torch.Tensor:
+    """The places to read, from a table. tokens: their number, the sum of `counts`."""
+    size: int = allocator.tokens_per_page
+    places = torch.repeat_interleave(shifts, counts, output_size=tokens)
+    places += torch.arange(tokens, device=pages.device)
     page = torch.div(places, size, rounding_mode="floor")
     inside = places.sub_(page * size)
-    return inside.add_(table[page])
+    return inside.add_((pages * allocator.block_physical_stride)[page])

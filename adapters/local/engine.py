@@ -24,6 +24,7 @@ from adapters.local.cache import (
     ReadIndices,
     admit_after_cancellations,
     compute_on_one_stream,
+    keep_tokens_on_host,
     longest_request,
     report_cached_prefixes,
     share_pages_of_finished_requests,
@@ -91,6 +92,7 @@ class Engine:
         release_pages(processor.cache.cache_tensor)
         processor.model_runner._sample = self._step
         compute_on_one_stream(processor)
+        keep_tokens_on_host(processor.inputs_and_outputs)
         ReadIndices(processor.cache, processor.inputs_and_outputs)
         if options.decode_graphs:
             DecodeGraphs(processor, model, self._step, capture_on(model.device))

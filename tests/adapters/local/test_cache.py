@@ -17,6 +17,7 @@ from adapters.base import BackendConfig, GenerationRequest
 from adapters.local.backend import LocalBackend
 from adapters.local.cache import (
     WindowPages,
+    keep_tokens_on_host,
     longest_request,
     read_indices,
     report_cached_prefixes,
@@ -66,29 +67,44 @@ def test_matched_prefixes_are_reported_with_their_length() -> None:
     assert found == [("a", 2)]
 
 
-@pytest.mark.parametrize("kind", [FullAttentionCacheAllocator, WindowPages])
 @pytest.mark.parametrize("page", [1, 16, 32])
-def test_read_indices_are_those_that_the_allocator_lists(kind: Any, page: int) -> None:
+def test_read_indices_are_those_that_the_allocators_list(page: int) -> None:
     source = random.Random(page)
-    allocator = kind(
-        index=0,
-        config=GptOssConfig(num_hidden_layers=2),
-        num_key_value_heads=1,
-        cache_dtype=torch.bfloat16,
-        page_size=page,
-        layer_indices=[0, 1],
-        allow_block_sharing=True,
-    )
-    allocator.block_physical_stride = 5 * page
     lengths = [(0, 1), (0, 300), (1, 1), (31, 1), (32, 1), (127, 2), (128, 1), (129, 64), (500, 77)]
     batch = [(str(place), *length) for place, length in enumerate(lengths)]
-    for request_id, past, queries in batch:
-        pages = -(-(past + queries) // page) + source.randrange(3)
-        allocator.block_table[request_id] = [source.randrange(10_000) for _ in range(pages)]
-    expected = [index for one in batch for index in allocator.get_read_indices(*one)]
-    found = read_indices(allocator, batch, torch.device("cpu"))
-    assert found.dtype == torch.int64
-    assert found.tolist() == expected
+    kinds: list[Any] = [FullAttentionCacheAllocator, WindowPages]
+    allocators = [
+        kind(
+            index=index,
+            config=GptOssConfig(num_hidden_layers=2),
+            num_key_value_heads=1,
+            cache_dtype=torch.bfloat16,
+            page_size=page,
+            layer_indices=[0, 1],
+            allow_block_sharing=True,
+        )
+        for index, kind in enumerate(kinds)
+    ]
+    for allocator in allocators:
+        allocator.block_physical_stride = 5 * page
+        for request_id, past, queries in batch:
+            pages = -(-(past + queries) // page) + source.randrange(3)
+            allocator.block_table[request_id] = [source.randrange(10_000) for _ in range(pages)]
+    expected = [
+        [index for one in batch for index in allocator.get_read_indices(*one)]
+        for allocator in allocators
+    ]
+    found = read_indices(allocators, batch, torch.device("cpu"))
+    assert [one.dtype for one in found] == [torch.int64] * 2
+    assert [one.tolist() for one in found] == expected
+
+
+def test_tokens_stay_on_the_host() -> None:
+    """No step waits for a device to store or to read them."""
+    ios = SimpleNamespace(output_ids=torch.ones((1, 5), dtype=torch.int32, device="meta"))
+    keep_tokens_on_host(ios)
+    assert ios.output_ids.device.type == "cpu"
+    assert torch.equal(ios.output_ids, torch.zeros((1, 5), dtype=torch.int32))
 
 
 async def test_steps_are_computed_where_their_inputs_are_written(
