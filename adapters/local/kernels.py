@@ -7,6 +7,9 @@ module uses a downloaded kernel until it is deleted, so that a start needs no ne
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from transformers.integrations.hub_kernels import get_attn_kernel_version
 
@@ -34,18 +37,45 @@ def provide(repository: str) -> None:
         return
     version = 1 if repository == MXFP4 else get_attn_kernel_version(repository)
     try:
-        from kernels import install_kernel
-
-        try:
-            folder = install_kernel(repository, version=version, local_files_only=True)
-        except Exception as error:  # not in the cache, or built for another torch
-            logger.info("downloading the kernels %s: %s", repository, str(error).splitlines()[0])
-            folder = install_kernel(repository, version=version)
+        folder = _install(repository, version)
     except Exception as error:  # from the network, the hub or the package
         raise BackendFailed(
-            f"the kernels {repository} are not in the cache and cannot be downloaded: {error}"
+            f"the kernels {repository} are not in the cache and cannot be downloaded: "
+            f"{_reason(error)}"
         ) from error
     os.environ[_OVERRIDES] = ":".join([*overrides, f"{repository}={folder}"])
+
+
+def _install(repository: str, version: int) -> Path:
+    from kernels import install_kernel
+
+    try:
+        with _no_warnings():
+            return Path(install_kernel(repository, version=version, local_files_only=True))
+    except Exception as error:  # not in the cache, or built for another torch
+        logger.info("downloading the kernels %s: %s", repository, str(error).splitlines()[0])
+    return Path(install_kernel(repository, version=version))
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """A context without the warnings of the package kernels.
+
+    It warns of each kernel from the cache that it does not ask the hub about its publisher.
+    """
+    package = logging.getLogger("kernels")
+    level = package.level
+    package.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        package.setLevel(level)
+
+
+def _reason(error: Exception) -> str:
+    """The error with its origin: without a network, the package speaks of trust alone."""
+    origin = error.__context__
+    return str(error) if origin is None else f"{error} ({type(origin).__name__}: {origin})"
 
 
 def main() -> None:

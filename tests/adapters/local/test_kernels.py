@@ -1,3 +1,4 @@
+import logging
 import os
 import sys
 from pathlib import Path
@@ -24,12 +25,17 @@ class Hub(ModuleType):
 
     def install_kernel(self, repo_id: str, *, version: int, local_files_only: bool = False) -> Path:
         self.calls.append((repo_id, version, local_files_only))
+        if local_files_only:
+            logging.getLogger("kernels.hf_hub").warning("the publisher is not checked")
         if repo_id in self._cached:
             return Path("/cache", repo_id)
         if local_files_only:
             raise FileNotFoundError("Cannot find a local snapshot")
         if not self._reachable:
-            raise ConnectionError("no route to the hub")
+            try:
+                raise ConnectionError("no route to the hub")
+            except ConnectionError:
+                raise ValueError("could not verify publisher trust status") from None
         self._cached.add(repo_id)
         return Path("/cache", repo_id)
 
@@ -43,9 +49,11 @@ def hub(request: Any, monkeypatch: pytest.MonkeyPatch) -> Hub:
 
 
 @pytest.mark.parametrize("hub", [({MXFP4}, False)], indirect=True)
-def test_what_is_cached_needs_no_hub(hub: Hub) -> None:
+def test_what_is_cached_needs_no_hub(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
     provide(MXFP4)
     provide(MXFP4)
+    assert not caplog.records
+    assert logging.getLogger("kernels").level == logging.NOTSET
     assert hub.calls == [(MXFP4, 1, True)]
     assert os.environ["LOCAL_KERNELS"] == f"mine/kernel=/mine:{MXFP4}=/cache/{MXFP4}"
 
@@ -70,7 +78,9 @@ def test_a_folder_that_the_user_named_needs_no_hub(
 @pytest.mark.parametrize("hub", [(set(), False)], indirect=True)
 @pytest.mark.parametrize("repository", [MXFP4, HOPPER_ATTENTION])
 def test_a_kernel_that_cannot_be_had_is_named(hub: Hub, repository: str) -> None:
-    with pytest.raises(BackendFailed, match=f"{repository} are not in the cache.*no route"):
+    with pytest.raises(
+        BackendFailed, match=f"{repository} are not in the cache.*ConnectionError: no route"
+    ):
         provide(repository)
     assert os.environ["LOCAL_KERNELS"] == "mine/kernel=/mine"
 
