@@ -291,3 +291,23 @@ def test_a_citation_keeps_its_address_and_its_title(open_page: Any) -> None:
     link = page.locator(".prose a")
     expect(link).to_have_attribute("href", url.replace("<1>", "%3C1%3E"))
     expect(link).to_have_text(title)
+
+
+def test_an_answer_of_another_chat_is_not_followed(open_page: Any) -> None:
+    """Its state may come after another chat was opened."""
+    page = open_page()
+    page.get_by_label("Answers go on without this page").check()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    held: list[Any] = []
+    page.route("**/v1/responses/resp_*", lambda route: held.append(route))
+    page.reload()
+    while not held:
+        page.wait_for_timeout(20)
+    page.get_by_role("button", name="New chat").click()
+    expect(page.locator(".welcome")).to_be_visible()
+    with page.expect_response("**/v1/responses/resp_*"):
+        held[0].continue_()
+    page.wait_for_timeout(200)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    assert len(held) == 1

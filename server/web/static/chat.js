@@ -163,6 +163,7 @@ export class ChatView {
   async fetch(turn, shown, isLast) {
     try {
       const response = await json(`v1/responses/${turn.response}`);
+      if (!this.turns.contains(shown.element)) return; // another chat or version was opened
       if (["queued", "in_progress"].includes(response.status)) {
         await this.follow(turn, shown, `v1/responses/${turn.response}?stream=true`);
       } else {
