@@ -245,7 +245,7 @@ export class ChatView {
       const { answerEvents } = await import("./stream.js");
       const batches = answerEvents(turn, before, controller.signal, resumed);
       for await (const batch of batches) this.apply(turn, shown, batch);
-      if (!shown.ended) throw new ApiError(TEXT.lost, 0);
+      if (!shown.ended) throw new ApiError(shown.problem || TEXT.lost, 0);
     } catch (error) {
       if (this.withoutTokens(turn, error)) return void this.follow(turn, shown);
       if (!controller.signal.aborted) this.fail(turn, shown, /** @type {Error} */ (error));
