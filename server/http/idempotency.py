@@ -1,7 +1,7 @@
 """Idempotent retries: requests with the same `Idempotency-Key` get the same answer.
 
 The first request with a key is answered as any other, but continues if its client disconnects. A
-retry with the same key, owner, path and body gets that answer from its first byte, even while it
+retry with the same key, owner, address and body gets that answer from its first byte, even while it
 is still being made. Answers, and digests of their requests, are stored in this process's memory.
 
 Sources: draft-ietf-httpapi-idempotency-key-header, and
@@ -227,8 +227,13 @@ def _key(scope: Scope) -> _Key | None:
         # Its body is not in memory, to compare it with that of a retry.
         return None
     principal = state.get(PRINCIPAL)
-    # Without a principal, the request matches no route or a public endpoint.
-    return None if key is None or principal is None else (principal.id, scope["path"], key)
+    if key is None or principal is None:
+        # Without a principal, the request matches no route or a public endpoint.
+        return None
+    # The query may change the answer, as that of a rendered prompt does.
+    query = scope.get("query_string", b"").decode("latin-1")
+    address = f"{scope['path']}?{query}"
+    return principal.id, address, key
 
 
 def _marked(message: Message, *, replayed: bool) -> Message:

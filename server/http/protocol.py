@@ -26,6 +26,7 @@ from websockets.http11 import Request
 from server.errors import APIError, Busy, HeadersTooLarge, InvalidRequest, RequestTimeout
 from server.http.limits import Connections, Limits
 from server.http.refusal import Refuse, encoded, refusal
+from server.http.unframed import Unframed
 from server.http.write_timeout import WriteDeadline
 
 WITHOUT_HOST = ("0.9", "1.0")
@@ -237,6 +238,8 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         busy = len(self.tasks) >= self._limits.requests
         if busy and cycle.scope["path"] not in HEALTH_CHECKS:
             app = cast(ASGI3Application, Refuse(_too_many_requests()))
+        if cycle.scope["http_version"] in WITHOUT_HOST:
+            app = cast(ASGI3Application, Unframed(cast(ASGIApp, app), cycle))
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:

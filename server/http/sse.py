@@ -32,7 +32,6 @@ Most middleware wraps `send` only to change headers. Middleware that reads bodie
 _HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
-    (b"connection", b"keep-alive"),
     (b"x-accel-buffering", b"no"),
 )
 
@@ -231,7 +230,10 @@ class _Writer:
 
 def stream_batches(events: Batches, encode: Encode) -> Response:
     """A stream of the events, then `[DONE]`. The generator is closed if the client disconnects."""
-    return EventSourceResponse(_write(events, encode), sep="\n")
+    response = EventSourceResponse(_write(events, encode), sep="\n")
+    # Whether the connection stays open is the HTTP server's to say.
+    del response.headers["connection"]
+    return response
 
 
 async def _write(events: Batches, encode: Encode) -> AsyncGenerator[bytes, None]:

@@ -29,12 +29,12 @@ BESIDE_THE_API = frozenset(
 """Paths of gpt-oss-server that do not begin with `/v1`."""
 
 REQUEST_HEADERS = (
-    "accept",
-    "authorization",
-    "content-type",
-    "idempotency-key",
-    "openai-organization",
-    "openai-project",
+    b"accept",
+    b"authorization",
+    b"content-type",
+    b"idempotency-key",
+    b"openai-organization",
+    b"openai-project",
 )
 ANSWER_HEADERS = (
     "content-encoding",
@@ -87,10 +87,10 @@ class Proxy:
     def _request(self, scope: Scope, body: bytes) -> httpx.Request:
         """The request for the other server. Raises NotFound for what is not of its API."""
         url = httpx.URL(self._address(scope), query=scope["query_string"] or None)
-        sent = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        headers = {name: sent[name] for name in REQUEST_HEADERS if name in sent}
+        # As bytes: keys may have characters beyond ASCII, which httpx would refuse to encode.
+        sent = {name: value for name, value in scope["headers"] if name in REQUEST_HEADERS}
         # What is compressed here would have to be decompressed to be streamed.
-        headers["accept-encoding"] = "identity"
+        headers = [*sent.items(), (b"accept-encoding", b"identity")]
         return self._client.build_request(
             scope["method"], url, headers=headers, content=body or None
         )

@@ -278,3 +278,36 @@ def test_citations_are_links(open_page: Any) -> None:
     expect(page.locator(".prose a")).to_have_attribute("href", "https://example.test/a")
     expect(page.locator(".prose p")).to_have_text(re.compile("^🌊 Tides Tides rise\\.$"))
     expect(page.locator(".sources a")).to_have_text("Tides")
+
+
+def test_a_citation_keeps_its_address_and_its_title(open_page: Any) -> None:
+    page = open_page()
+    url = "https://example.test/r?to=https%3A%2F%2Fother.test%2Fa%26b&copy;=<1>"
+    title = "[PDF] `Tides` cost $5$ *or* <b>"
+    note = {"type": "url_citation", "start_index": 11, "end_index": 15, "url": url, "title": title}
+    part = {"type": "output_text", "text": "Tides rise here.", "annotations": [note]}
+    served(page, stream([{"id": "msg_1", "type": "message", "content": [part]}]))
+    ask(page, "Tides?")
+    link = page.locator(".prose a")
+    expect(link).to_have_attribute("href", url.replace("<1>", "%3C1%3E"))
+    expect(link).to_have_text(title)
+
+
+def test_an_answer_of_another_chat_is_not_followed(open_page: Any) -> None:
+    """Its state may come after another chat was opened."""
+    page = open_page()
+    page.get_by_label("Answers go on without this page").check()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    held: list[Any] = []
+    page.route("**/v1/responses/resp_*", lambda route: held.append(route))
+    page.reload()
+    while not held:
+        page.wait_for_timeout(20)
+    page.get_by_role("button", name="New chat").click()
+    expect(page.locator(".welcome")).to_be_visible()
+    with page.expect_response("**/v1/responses/resp_*"):
+        held[0].continue_()
+    page.wait_for_timeout(200)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    assert len(held) == 1

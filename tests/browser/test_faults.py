@@ -1,6 +1,7 @@
 """What goes wrong is said in words, and nothing that was typed is lost."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,19 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Site, running
-from tests.browser.test_chat import WEATHER, ask, served
+from tests.browser.test_chat import WEATHER, ask, served, stream
+
+PLAIN = ("--store", "memory", "--hosted-tools", "")
+FILL = """() => {
+  for (let size = 1 << 20, count = 0; size; count += 1) {
+    try {
+      localStorage.setItem(`other-${count}`, "x".repeat(size));
+    } catch {
+      size >>= 1;
+    }
+  }
+}"""
+"""Other pages of the same origin, or long chats, fill the storage."""
 
 
 def test_a_server_that_is_killed_in_an_answer(open_page: Any, tmp_path: Path) -> None:
@@ -71,6 +84,51 @@ def test_what_is_typed_is_there_after_a_reload(open_page: Any) -> None:
     page.get_by_role("textbox", name="Message").fill("Half a thou")
     page.reload()
     expect(page.get_by_role("textbox", name="Message")).to_have_value("Half a thou")
+
+
+def test_full_storage_keeps_nobody_from_sending(open_page: Any) -> None:
+    page = open_page()
+    page.evaluate(FILL)
+    page.get_by_label("Instructions").fill("Be brief. " * 20)
+    ask(page, "Hi")
+    expect(page.locator(".answer strong")).to_have_text("How")
+
+
+@pytest.mark.parametrize("site", [False, True], ids=["server", "site"])
+def test_a_key_may_have_any_characters(open_page: Any, site: bool) -> None:
+    key = "schlüssel-ключ"
+    with ExitStack() as opened:
+        server = opened.enter_context(running(*PLAIN, "--api-key", key))
+        if site:
+            server = opened.enter_context(running("--base-url", f"{server.url}/v1", kind=Site))
+        page = open_page(server.url, expected="401")
+        page.get_by_label("Key", exact=True).fill(key)
+        page.get_by_role("button", name="Use this key").click()
+        expect(page.locator("#model")).to_have_text("scripted")
+
+
+@pytest.mark.parametrize(("old", "new"), [("\n", "\r\n"), ("data: ", "data:")])
+def test_a_stream_may_be_written_otherwise(open_page: Any, old: str, new: str) -> None:
+    """As the standard of server-sent events permits, and other servers do."""
+    page = open_page()
+    part = {"type": "output_text", "text": "Tides rise.", "annotations": []}
+    item = {"id": "msg_1", "type": "message", "content": [part]}
+    served(page, f"{stream([item])}data: [DONE]\n\n".replace(old, new))
+    ask(page, "Tides?")
+    expect(page.get_by_text("Tides rise.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_completion_that_fails_says_why(open_page: Any) -> None:
+    page = open_page(expected="404")
+    error = {"error": {"message": "Not Found"}}
+    page.route("**/v1/responses", lambda route: route.fulfill(status=404, json=error))
+    message = "The engine has died."
+    chunks = [{"choices": [{"delta": {"content": "Tides"}}]}, {"error": {"message": message}}]
+    body = "".join(f"data: {json.dumps(each)}\n\n" for each in chunks)
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(body=body))
+    ask(page, "Tides?")
+    expect(page.get_by_role("alert")).to_have_text(message)
 
 
 @pytest.fixture(scope="module")

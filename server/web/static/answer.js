@@ -27,6 +27,7 @@ export class Answer {
     this.views = new Map();
     /** @type {any} */
     this.response = null;
+    this.problem = ""; // what an event says that went wrong
     this.began = performance.now();
     this.first = 0;
   }
@@ -34,6 +35,7 @@ export class Answer {
   reset() {
     this.views.clear();
     this.response = null;
+    this.problem = "";
     this.began = performance.now();
     this.first = 0;
     this.items.replaceChildren();
@@ -51,7 +53,7 @@ export class Answer {
     if (event.type === "response.output_item.added") this.open(event.item);
     else if (event.type === "response.output_item.done") this.close(event.item);
     else if (event.item_id) this.views.get(event.item_id)?.event(event);
-    else if (event.type === "error") this.fail(event.message);
+    else if (event.type === "error") this.fail((this.problem = event.message));
     else if (event.response) this.follow(event);
     if (!this.first && event.type.endsWith(".delta")) {
       this.first = performance.now() - this.began;

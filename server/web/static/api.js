@@ -49,7 +49,7 @@ export async function send(path, { method, body, signal, ask = true } = {}) {
   /** @type {Record<string, string>} */
   const headers = {};
   if (body !== undefined) headers["content-type"] = "application/json";
-  if (key()) headers.authorization = `Bearer ${key()}`;
+  if (key()) headers.authorization = `Bearer ${String.fromCharCode(...new TextEncoder().encode(key()))}`;
   let response;
   try {
     response = await fetch(address(path), {
@@ -92,7 +92,7 @@ export async function json(path, options) {
 }
 
 /**
- * The events of a stream, in the batches in which they arrive.
+ * The events of a stream, in the batches in which they arrive. The JSON of each is one line.
  * @param {Response} response @returns {AsyncGenerator<any[]>}
  */
 export async function* events(response) {
@@ -104,10 +104,10 @@ export async function* events(response) {
       const { done, value } = await reader.read();
       if (done) return;
       rest += value;
-      const end = rest.lastIndexOf("\n\n");
+      const end = rest.lastIndexOf("\n");
       if (end < 0) continue;
       const batch = rest.slice(0, end);
-      rest = rest.slice(end + 2);
+      rest = rest.slice(end + 1);
       yield [...parsed(batch)];
     }
   } catch (error) {
@@ -121,6 +121,8 @@ export async function* events(response) {
 /** @param {string} text */
 function* parsed(text) {
   for (const line of text.split("\n")) {
-    if (line.startsWith("data: ") && line !== "data: [DONE]") yield JSON.parse(line.slice(6));
+    // Servers may end lines with \r\n, and need not write a space after the colon.
+    const data = line.startsWith("data:") ? line.slice(5).trim() : "";
+    if (data && data !== "[DONE]") yield JSON.parse(data);
   }
 }

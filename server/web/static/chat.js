@@ -163,6 +163,7 @@ export class ChatView {
   async fetch(turn, shown, isLast) {
     try {
       const response = await json(`v1/responses/${turn.response}`);
+      if (!this.turns.contains(shown.element)) return; // another chat or version was opened
       if (["queued", "in_progress"].includes(response.status)) {
         await this.follow(turn, shown, `v1/responses/${turn.response}?stream=true`);
       } else {
@@ -244,7 +245,7 @@ export class ChatView {
       const { answerEvents } = await import("./stream.js");
       const batches = answerEvents(turn, before, controller.signal, resumed);
       for await (const batch of batches) this.apply(turn, shown, batch);
-      if (!shown.ended) throw new ApiError(TEXT.lost, 0);
+      if (!shown.ended) throw new ApiError(shown.problem || TEXT.lost, 0);
     } catch (error) {
       if (this.withoutTokens(turn, error)) return void this.follow(turn, shown);
       if (!controller.signal.aborted) this.fail(turn, shown, /** @type {Error} */ (error));

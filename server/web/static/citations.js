@@ -12,21 +12,19 @@ export function withLinks(part) {
   for (const note of [...notes].sort((a, b) => b.start_index - a.start_index)) {
     const cited = characters.slice(note.start_index, note.end_index).join("");
     if (cited.includes("](")) continue; // a link already
-    const label = (note.title || host(note.url)).replace(/[[\]\\]/g, "\\$&");
     const length = note.end_index - note.start_index;
-    characters.splice(note.start_index, length, ` [${label}](<${encodeURI(decode(note.url))}>)`);
+    const label = plain(note.title || host(note.url));
+    characters.splice(note.start_index, length, ` [${label}](<${destination(note.url)}>)`);
   }
   return characters.join("");
 }
 
-/** @param {string} url */
-function decode(url) {
-  try {
-    return decodeURI(url);
-  } catch {
-    return url;
-  }
-}
+/** A text without any mark of Markdown. With backslashes, brackets would begin a formula. @param {string} text */
+const plain = (text) =>
+  text.replace(/\s+/g, " ").replace(/[!-/:-@[-`{-~]/g, (mark) => `&#${mark.charCodeAt(0)};`);
+
+/** An address between angle brackets. Its own escapes stay. @param {string} url */
+const destination = (url) => url.replace(/[\s<>\\]/g, encodeURIComponent).replaceAll("&", "&amp;");
 
 /** @param {any} note */
 const isLink = (note) => note.type === "url_citation" && /^https?:\/\//i.test(note.url ?? "");

@@ -124,7 +124,11 @@ export class Options {
     for (const [name, control] of this.controls) {
       this.values[name] = control.type === "checkbox" ? /** @type {any} */ (control).checked : control.value;
     }
-    localStorage.setItem(OPTIONS, JSON.stringify(this.values));
+    try {
+      localStorage.setItem(OPTIONS, JSON.stringify(this.values));
+    } catch {
+      // The storage is full. The options hold until the page is left, and requests are sent.
+    }
   }
 
   /** @param {string} name @param {any} value */

@@ -397,6 +397,26 @@ async def test_what_is_no_http_request_passes_through() -> None:
     assert seen == ["websocket"]
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_body_without_a_meaning_is_not_refused(method: str) -> None:
+    """Who streams an answer receives until the client leaves, and would end with the refusal."""
+    whole = {"type": "http.request", "body": b"x" * (LIMIT + 1), "more_body": False}
+    arriving: list[Message] = [whole, {"type": "http.disconnect"}]
+    seen: list[str] = []
+
+    async def receive() -> Message:
+        return arriving.pop(0)
+
+    async def app(_: Scope, receive: Receive, __: Send) -> None:
+        while (message := await receive())["type"] != "http.disconnect":
+            seen.append(message["type"])
+
+    headers = [(b"content-encoding", b"br"), (b"content-length", b"999999")]
+    scope: Scope = {"type": "http", "method": method, "headers": headers}
+    await Bodies(app, LIMIT, Budget(MEMORY))(scope, receive, unused)
+    assert seen == ["http.request"]
+
+
 async def test_a_whole_body_is_read() -> None:
     arriving: list[Message] = [
         {"type": "http.request", "body": b"a", "more_body": True},

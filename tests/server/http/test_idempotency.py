@@ -112,13 +112,14 @@ async def test_without_a_key_every_request_is_answered_anew() -> None:
     assert server.calls == 4
 
 
-async def test_another_key_or_path_or_owner_is_another_request() -> None:
+async def test_another_key_or_address_or_owner_is_another_request() -> None:
     server = Counting()
     await server.post()
     await server.post(key="l")
     await server.post(path="/other")
+    await server.post(path="/count?return_token_bytes=true")
     await server.post(authorization="Bearer a")
-    assert server.calls == 4
+    assert server.calls == 5
 
 
 async def test_a_key_with_another_body_is_refused() -> None:

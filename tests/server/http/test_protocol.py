@@ -433,6 +433,17 @@ async def test_a_connection_goes_on_behind_the_rest_of_an_answered_body() -> Non
 CHUNKED = head(b"/echo", b"Transfer-Encoding: chunked")
 
 
+@pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+async def test_http_1_0_gets_no_chunks(method: bytes) -> None:
+    async with serve(Limits()) as served:
+        served.app.go_on.set()
+        answer = await served.answer(method + b" /stream HTTP/1.0\r\n\r\n")
+    assert answer.status == 200
+    assert "transfer-encoding" not in answer.headers
+    assert answer.headers["connection"] == "close"
+    assert answer.body == (b"started0 bytes" if method == b"GET" else b"")
+
+
 @pytest.mark.parametrize(
     "endless",
     [

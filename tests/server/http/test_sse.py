@@ -175,6 +175,15 @@ async def test_a_stream_is_not_to_be_buffered_or_cached(client: Client) -> None:
     assert headers[b"x-accel-buffering"] == b"no"
 
 
+async def test_a_stream_does_not_say_whether_its_connection_stays(client: Client) -> None:
+    """The HTTP server does. Both would contradict each other where it closes the connection."""
+    await client.get(Run(two))
+    response = stream_batches(Batches()(stays=False), unnamed)
+    await response(client.scope, client.receive, client.send)
+    heads = [dict(message["headers"]) for message in client.sent if message["type"] == START]
+    assert [b"connection" in head for head in heads] == [False, False]
+
+
 async def test_the_headers_of_one_stream_are_not_those_of_another(client: Client) -> None:
     stream = RunStream(Run(two), unnamed)
     stream.headers["x-request-id"] = "r"

@@ -74,6 +74,35 @@ async def test_only_headers_that_the_api_needs_are_forwarded() -> None:
     assert not {"cookie", "origin", "sec-fetch-site", "x-forwarded-for", "referer"} & set(headers)
 
 
+async def test_headers_beyond_ascii_are_forwarded_as_they_are() -> None:
+    key = "Bearer schlüssel".encode()
+    async with visiting() as client:
+        answer = await client.get("/v1/models", headers=[(b"authorization", key)])
+    # Servers read headers as Latin-1.
+    assert answer.json()["headers"]["authorization"] == key.decode("latin-1")
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/playground/render"])
+async def test_a_client_that_leaves_before_the_end_of_its_body_is_no_fault(path: str) -> None:
+    site = create_site("http://api.test/base/v1", (), httpx.ASGITransport(API))
+    arriving: list[Any] = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return arriving.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode()}
+    await site({**scope, "query_string": b"", "headers": headers}, receive, send)
+    assert sent[0]["status"] == 499
+
+
 async def test_cookies_of_the_api_reach_nobody() -> None:
     async with visiting() as client:
         assert "set-cookie" not in (await client.get("/v1/page")).headers
