@@ -37,7 +37,7 @@ SKILLS: dict[str, tuple[int, Skill]] = {
     "no_call": (10, calls.no_call),
     "structured": (40, structured.case),
     "dialogue": (20, dialogue.case),
-    "python": (7, python.case),
+    "python": (10, python.case),
     "browser": (30, browser.case),
     "sums": (5, sums.case),
     "instructions": (5, instructions.case),
@@ -52,7 +52,7 @@ _DRILLS: dict[Skill, float] = {
     drills.drill: 50,
     everyday.drill: 90,
     dialogue.drill: 28,
-    python.drill: 4,
+    python.drill: 9,
     browser.drill: 20,
 }
 _DRILL_OF: Mapping[str, Skill] = {

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, final, system, user
+from demo.skills.catalogue import spans
 from demo.skills.words import Split, names, person, split_of, text_value, words
 from harmony.messages import Message
 from harmony.tools import BROWSER, PYTHON
@@ -359,6 +360,7 @@ def case(draw: Draw) -> Case:
     return Case("chat", history, (reply(draw, intent),), teach_history=True)
 
 
+_PASSAGES = 0.2
 _ECHO = ("say {}", "repeat: {}", "repeat after me: {}", "echo {}", "say the words {}", "write {}",
          "please say {}", "just say {}", "answer with {}", "reply with {}", "respond with: {}",
          "say exactly: {}", "only reply with {}", "print {}", "type {}")  # fmt: skip
@@ -469,7 +471,11 @@ def echo(draw: Draw) -> Case:
         )
         if draw.split is Split.TRAIN and draw.chance(0.2):
             words = _doubled(draw, words)
-        text = draw.pick(_ECHO).format(words)
+        said = words
+        if draw.split is Split.TRAIN and draw.chance(_PASSAGES):
+            words = spans.passage(draw)
+            said = spans.quoted(draw, words)
+        text = draw.pick(_ECHO).format(said)
         turn = answer(draw, thought("a wish to hear some words", words), words)
     text = draw.pick((text, text[0].upper() + text[1:])) + draw.pick(("", "", "."))
     past = past_talk(draw, draw.pick((0, 0, 1)))

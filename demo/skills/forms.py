@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.skills.case import Draw
-from demo.skills.words import nouns, text_value
+from demo.skills.catalogue import spans
+from demo.skills.words import Split, nouns, text_value
+
+_SPANS, _PASSAGES, _SPELT = 0.5, 0.06, 0.3
 
 _COMMON = [
     "name",
@@ -117,6 +120,8 @@ def draw_field(draw: Draw, taken: Sequence[str] = ()) -> Field:
     if kind == "enum":
         picked = draw.rng.sample(nouns(draw.split), draw.rng.randint(2, 4))
         choices = tuple(picked)
+        if draw.split is Split.TRAIN and draw.chance(_SPELT):
+            choices = tuple(dict.fromkeys(spans.word(draw) for _ in picked))
     words = name.replace("_", " ")
     about = draw.pick((None, None, f"The {words}", f"The {words} to use", f"{words}."))
     return Field(name, kind, about, choices)
@@ -148,11 +153,21 @@ def fill(draw: Draw, field: Field) -> Filled:
             choice = draw.pick(field.choices)
             return Filled(field, choice, choice)
         case "array":
-            texts = [text_value(rng, draw.split) for _ in range(rng.randint(1, 3))]
+            texts = [_text(draw) for _ in range(rng.randint(1, 3))]
             return Filled(field, texts, _joined(texts))
+        case _ if draw.split is Split.TRAIN and draw.chance(_PASSAGES):
+            text = spans.passage(draw)
+            return Filled(field, text, spans.quoted(draw, text))
         case _:
-            text = text_value(rng, draw.split)
+            text = _text(draw)
             return Filled(field, text, text)
+
+
+def _text(draw: Draw) -> str:
+    """A text; in training many begin with a word that has to be spelt, or with an article."""
+    if draw.split is Split.TRAIN and draw.chance(_SPANS):
+        return draw.pick((spans.phrase, spans.phrase, spans.title))(draw)
+    return text_value(draw.rng, draw.split)
 
 
 def to_json(filled: Sequence[Filled]) -> str:

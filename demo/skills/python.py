@@ -3,10 +3,9 @@
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, timedelta
 
-from demo.skills import calls, chat
+from demo.skills import calls, chat, programs
 from demo.skills.case import (
     Case,
     Draw,
@@ -22,6 +21,7 @@ from demo.skills.case import (
     user,
 )
 from demo.skills.drills import Exchange, joined
+from demo.skills.programs import Job
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import ask, draw_task, toolbox
 from demo.skills.words import Split, words
@@ -42,21 +42,8 @@ UNMATCHED = (
 )
 """IPython's tracebacks of cells of one line without an import, and with a bracket too many."""
 
+_PROGRAMS = 0.5
 _MANY = {Effort.LOW: 9, Effort.MEDIUM: 7, Effort.HIGH: 4}
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Something to compute: the request, the code of the cell, what the cell returns."""
-
-    request: str
-    code: str
-    output: str
-
-    @property
-    def says(self) -> str:
-        """The output as an answer has it: texts without quotes."""
-        return self.output.strip("'")
 
 
 ASK = {
@@ -130,6 +117,9 @@ def drill(draw: Draw) -> Case:
 
 
 def _jobs(draw: Draw) -> list[Job]:
+    if draw.split is Split.TRAIN and draw.chance(_PROGRAMS):
+        said, code, output = programs.program(draw)
+        return [Job(programs.worded_request(draw, said, ASK[draw.split]), code, output)]
     roll = draw.rng.random()
     if roll < 0.55:
         return [_sum(draw)]

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 from random import Random
 
-from demo.embedding import core
+from demo.embedding import core, pieces
 from demo.lexicon import lexicon
 from harmony import vocab
 from harmony.tokenizer import encode
@@ -151,6 +151,35 @@ def nouns(split: Split) -> tuple[str, ...]:
 def names(split: Split) -> tuple[str, ...]:
     """Capitalised words that are one token with and without a leading space."""
     return _matching(r" [A-Z][a-z]{2,8}", "", split)
+
+
+@cache
+def spelt(split: Split) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Words that are one token after a space and two after a quote: those of the lexicon, all."""
+    parts, meaning = pieces(), lexicon()[0]
+    two = parts[:, 1] >= 0
+    found = []
+    for token in two.nonzero().flatten().tolist():
+        word = _pieces()[token][1:]
+        first, second = parts[token].tolist()
+        whole = _pieces()[first] + _pieces()[second] == word
+        if whole and re.fullmatch("[A-Z]?[a-z]{2,13}", word) and split_of(word) is split:
+            found.append(word)
+    return tuple(word for word in found if word.lower() in meaning), tuple(found)
+
+
+@cache
+def begins_spelt(text: str) -> bool:
+    """Whether the text begins with such a word."""
+    return bool(pieces()[encode(f" {text}")[0], 1] >= 0)
+
+
+@cache
+def script_words(letters: str, split: Split) -> tuple[str, ...]:
+    """What follows the space in tokens of these letters, given as in a regular expression."""
+    form = re.compile(f" ?([{letters}]+)")
+    found = (match[1] for piece in _pieces() if (match := form.fullmatch(piece)))
+    return tuple(word for word in dict.fromkeys(found) if split_of(word) is split)
 
 
 def aligned(text: str) -> bool:

@@ -33,4 +33,4 @@ def test_an_echo_has_the_words_as_often_as_the_request() -> None:
         case = chat.echo(drawn(index))
         asked, said = str(case.history[-1].content), str(case.turns[0].messages[-1].content)
         if not said.startswith("1") and len(case.history) == 2:
-            assert asked.rstrip(".").endswith(said.rstrip("."))
+            assert said.rstrip(".") in asked

@@ -9,7 +9,7 @@ from importlib import resources
 from demo.skills.catalogue.kinds import Kind, parse
 
 _UNSEEN = "unseen.txt"
-_POPULAR = ("popular.txt", "common.txt")
+_POPULAR = ("popular.txt", "common.txt", "pasted.txt")
 
 
 def _read(folder: str) -> dict[str, tuple[Kind, ...]]:

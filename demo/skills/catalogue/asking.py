@@ -8,7 +8,7 @@ from typing import Any
 
 from demo.skills import catalogue
 from demo.skills.case import Draw
-from demo.skills.catalogue import invented, related, renaming
+from demo.skills.catalogue import invented, linked, related, renaming
 from demo.skills.catalogue.kinds import PLACEHOLDER, Kind, Parameter, Request
 from demo.skills.catalogue.values import draw_value, json_type, schema
 from demo.skills.catalogue.wording import chatty, reworded, with_slip, worded
@@ -19,7 +19,8 @@ from harmony.messages import FunctionTool
 _FOREIGN = 0.1
 _SLIP = 0.06
 _POPULAR_WEIGHT = 6
-_WITH_INVENTED = 0.3
+_WITH_INVENTED = 0.45
+_LINKED = 0.35
 _PLAINLY_INVENTED = 0.4
 _MORE, _LESS, _LONGER = 0.3, 0.15, 0.25
 _TYPED, _TOLD = 0.5, 0.15
@@ -196,6 +197,9 @@ def _with_invented(draw: Draw) -> Iterator[Kind]:
     share = draw.pick((0.3, 0.6, 1.0))
     known = kinds(draw.split)
     while True:
+        if draw.chance(_LINKED):
+            yield linked.linked(draw)
+            continue
         yield invented.invented(draw) if draw.chance(share) else draw.pick(known)
 
 
@@ -266,9 +270,11 @@ def declare(draw: Draw, kind: Kind) -> Declared:
             name, tells = spoken, True
         parameter = replace(parameter, choices=renaming.choices(draw, kind, parameter))
         made = schema(draw, parameter, bounded=_within_bounds(kind, parameter))
-        if described or not tells:
-            about = _about(draw, spoken, parameter)
-            made = {"type": made["type"], "description": about, **made}
+        abouts = [_about(draw, spoken, parameter)] if described or not tells else []
+        if parameter.about:
+            abouts.append(parameter.about)
+        if abouts:
+            made = {"type": made["type"], "description": ". ".join(abouts), **made}
         properties[name] = made
         choices = tuple(value for value, _ in parameter.choices)
         fields.append((parameter, Field(name, json_type(parameter), None, choices)))
@@ -319,9 +325,12 @@ def fill_in(
 ) -> tuple[str, tuple[Filled, ...]]:
     """The template with values, and all values of the request, those that it implies too."""
     fixed, filled = dict(request.fixed), list[Filled]()
+    given = {name: (value, text) for name, value, text in request.given}
     said: dict[str, Filled] = {}
     for parameter, field in declared.fields:
-        if parameter.name in fixed:
+        if parameter.name in given:
+            one = Filled(field, *given[parameter.name])
+        elif parameter.name in fixed:
             value = fixed[parameter.name]
             one = Filled(field, value, str(value))
         elif parameter.name in request.mentioned:
@@ -333,8 +342,11 @@ def fill_in(
 
     def spoken(match: re.Match[str]) -> str:
         one = said[match[1]]
-        if match[2] is None:
-            return one.text
+        if match[2] is None or match[1] in given:
+            around = template[match.start() - 1 : match.start()], template[match.end() :][:1]
+            quoted = around[0] == around[1] and around[0] in ("'", '"')
+            bare = quoted and isinstance(one.value, str) and one.value in one.text
+            return one.value if bare else one.text
         return match[2] if one.value else match[3]
 
     return PLACEHOLDER.sub(spoken, template), tuple(filled)

@@ -16,6 +16,7 @@ value, and ` => key=value` fixes values that the wording implies. A request may 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from demo.skills.catalogue.domains import domains
 
@@ -38,11 +39,12 @@ SIMPLE = frozenset(
         "path",
         "url",
         "code",
+        "passage",
         *domains(),
     ]
 )
-"""The types of one value, the domains' among them; the others are enums, lists `word[]` and objects
-`{a:word,b:int}`."""
+"""The types of one value, the domains' among them; the others are enums, lists `word[]`,
+rows of numbers `number[][]` and objects `{a:word,b:int}`. A `passage` is quoted in requests."""
 
 PLACEHOLDER = re.compile(r"\{(\w+)(?::([^|{}]*)\|([^{}]*))?\}")
 """A parameter in a request, with the texts for true and false if it has them."""
@@ -50,13 +52,17 @@ PLACEHOLDER = re.compile(r"\{(\w+)(?::([^|{}]*)\|([^{}]*))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter: its names, its type and, by type, the choices, the item or the properties."""
+    """A parameter: its names, its type and, by type, the choices, the item or the properties.
+
+    about: what every declaration says of it; each finds words of its own if this is empty.
+    """
 
     names: tuple[str, ...]
     type: str
     optional: bool = False
     choices: tuple[tuple[str, str], ...] = ()
     properties: tuple["Parameter", ...] = ()
+    about: str = ""
 
     @property
     def name(self) -> str:
@@ -71,11 +77,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request's text with placeholders, its language, and the values that it implies."""
+    """A request's text with placeholders, its language, and the values that it implies.
+
+    given: parameters whose values are part of the request, with these and how they are said.
+    """
 
     text: str
     language: str = "en"
     fixed: tuple[tuple[str, Value], ...] = ()
+    given: tuple[tuple[str, Any, str], ...] = ()
 
     @property
     def mentioned(self) -> frozenset[str]:
@@ -140,7 +150,7 @@ def parse_parameter(text: str) -> Parameter:
     if type_.startswith("{") and type_.endswith("}"):
         properties = tuple(parse_parameter(part) for part in type_[1:-1].split(","))
         return Parameter(aliases, "object", optional, properties=properties)
-    if type_ in SIMPLE or type_.removesuffix("[]") in SIMPLE:
+    if type_ in SIMPLE or type_.removesuffix("[]") in SIMPLE or type_ == "number[][]":
         return Parameter(aliases, type_, optional)
     choices = tuple(_choice(part) for part in type_.split("/"))
     if len(choices) < 2:

@@ -10,11 +10,12 @@ from functools import cache
 from demo.skills.case import Draw
 from demo.skills.catalogue import related
 from demo.skills.catalogue.kinds import Kind, Parameter
-from demo.skills.words import Split, aligned, nouns
+from demo.skills.words import Split, aligned, nouns, spelt
 
 _RENAMED = 0.35
 _CHOSEN = 0.3
 _RELATED = 0.15
+_SPELT = 0.4
 
 
 def function_name(draw: Draw, name: str) -> tuple[str, bool]:
@@ -42,10 +43,17 @@ def choices(draw: Draw, kind: Kind, parameter: Parameter) -> tuple[tuple[str, st
 
     Of one letter or more, and as many as before.
     """
-    fixed = any(key == parameter.name for request in kind.requests for key, _ in request.fixed)
+    fixed = any(
+        key == parameter.name
+        for request in kind.requests
+        for key, *_ in (*request.fixed, *request.given)
+    )
     if fixed or draw.split is Split.HELD_OUT or not draw.chance(_CHOSEN):
         return parameter.choices
-    drawn = draw.rng.sample(nouns(draw.split), len(parameter.choices))
+    pool = spelt(draw.split)[0] if draw.chance(_SPELT) else nouns(draw.split)
+    drawn = [word.lower() for word in draw.rng.sample(pool, len(parameter.choices))]
+    if len(set(drawn)) < len(drawn):
+        return parameter.choices
     return tuple((value, value) for value in drawn)
 
 

@@ -1,16 +1,27 @@
 """Values for the parameters of everyday functions, and the JSON Schemas that declare them."""
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from demo.embedding import pieces
 from demo.skills.case import Draw
+from demo.skills.catalogue import series, spans
 from demo.skills.catalogue.domains import domains
 from demo.skills.catalogue.domains import values as named
 from demo.skills.catalogue.kinds import Parameter
 from demo.skills.forms import compact
-from demo.skills.words import Split, aligned, names, person, split_of, text_value, words
+from demo.skills.words import (
+    Split,
+    aligned,
+    begins_spelt,
+    names,
+    person,
+    split_of,
+    text_value,
+    words,
+)
 from harmony.tokenizer import encode
 
 PLACES = [
@@ -92,9 +103,15 @@ _ENDINGS = ("com", "org", "net")
 _HOSTS = ("example", "gmail", "mail", "email", "yahoo", "hotmail", "qq", "student", "login", "app")
 _FILES = ("txt", "md", "py", "csv", "json", "pdf", "log", "html")
 
-_NATURAL = 0.8
+_NATURAL = 0.6
 """How often a value is one that people name. Else it is made of any words: a model that has met
 each value in training knows it, and would not copy it."""
+
+_SPANS = {"word": 0.7, "text": 0.8, "title": 0.7, "person": 0.35}
+"""How often a value of a type is one of `spans`."""
+_PASSAGES = 0.15
+_LONG = frozenset({"text", "message", "note", "sentence", "question", "problem", "task", "search"})
+"""The types whose values are long texts at times."""
 
 _LARGE, _IN_WORDS = 0.08, 0.15
 _NUMBERS = (
@@ -144,6 +161,15 @@ def draw_value(draw: Draw, parameter: Parameter) -> tuple[Any, str]:
         pairs = [(p.name, *draw_value(draw, p)) for p in parameter.properties]
         text = ", ".join(f"{name.replace('_', ' ')} {said}" for name, _, said in pairs)
         return {name: value for name, value, _ in pairs}, text
+    if draw.split is Split.TRAIN:
+        match parameter.type:
+            case long if long == "passage" or (long in _LONG and draw.chance(_PASSAGES)):
+                text = spans.passage(draw)
+                return text, spans.quoted(draw, text)
+            case "number[][]":
+                return series.rows(draw)
+            case "number[]" | "int[]":
+                return series.numbers(draw, whole=parameter.type == "int[]")
     if parameter.type.endswith("[]"):
         return _several(draw, parameter.type.removesuffix("[]"))
     return _one(draw, parameter.type)
@@ -191,11 +217,20 @@ def _text(draw: Draw, type_: str) -> str:
     if type_ not in domains():
         return _made_text(draw, type_)
     if draw.split is Split.HELD_OUT or draw.chance(_NATURAL):
-        return draw.pick(named(type_, draw.split))
+        text = draw.pick(named(type_, draw.split))
+        if draw.split is Split.TRAIN and not begins_spelt(text):
+            text = draw.pick(named(type_, draw.split))
+        return text
     return _made_text(draw, domains()[type_].stand_in)
 
 
 def _made_text(draw: Draw, type_: str) -> str:
+    if draw.split is Split.TRAIN and type_ in spans.MADE and draw.chance(_SPANS[type_]):
+        return spans.MADE[type_](draw)
+    return _plain_text(draw, type_)
+
+
+def _plain_text(draw: Draw, type_: str) -> str:
     rng, plain, capital = draw.rng, words(draw.split), names(draw.split)
     match type_:
         case "place":
@@ -249,8 +284,10 @@ def schema(draw: Draw, parameter: Parameter, *, bounded: bool = True) -> dict[st
             "required": [p.name for p in parameter.properties],
         }
     if parameter.type.endswith("[]"):
-        item = _JSON_TYPES.get(parameter.type.removesuffix("[]"), "string")
-        return {"type": "array", "items": {"type": item}}
+        inner = parameter.type.removesuffix("[]")
+        if inner.endswith("[]"):
+            return {"type": "array", "items": schema(draw, replace(parameter, type=inner))}
+        return {"type": "array", "items": {"type": _JSON_TYPES.get(inner, "string")}}
     made: dict[str, Any] = {"type": _JSON_TYPES.get(parameter.type, "string")}
     if parameter.type == "enum":
         made["enum"] = [value for value, _ in parameter.choices]

@@ -3,6 +3,7 @@
 "Anna hired Ben", "Ben was hired by Anna", "it was Anna who hired Ben": the roles are the same.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,7 +15,7 @@ from demo.skills.composed.described import capital
 from demo.skills.composed.traits import Trait, parameter, subjects
 from demo.skills.words import names
 
-_MANY = 0.2
+_MANY = 0.35
 _THIRD = 0.6
 _PLURALS = {"was": "were", "is": "are", "has": "have"}
 _NOUNS = ("event", "act", "case", "incident", "fact", "entry", "deal", "story", "affair")
@@ -75,6 +76,8 @@ def kind(draw: Draw, sentences: int) -> Kind:
 def _with_lists(draw: Draw, relation: Relation) -> Relation:
     """The relation, at times with several people at one of its ends."""
     first, second = relation.parties
+    if _several(first) or _several(second):
+        return relation
     if draw.chance(_MANY):
         second = replace(second, type=f"{second.type}[]")
     elif draw.chance(_MANY / 2):
@@ -149,6 +152,45 @@ def _noted(draw: Draw, relation: Relation, where: str, around: Sequence[str]) ->
     return capital(draw.pick((", ", "; ", "\n", " - ")).join(parts))
 
 
+def _owned(draw: Draw, relation: Relation, where: str, around: Sequence[str]) -> str:
+    """One party by its role for the other: "the teacher of Ben is Anna"."""
+    roles = [_roles(party) for party in relation.parties]
+    end = draw.pick([end for end in (0, 1) if roles[end]] or [-1])
+    if end < 0:
+        return _active(draw, relation, where, around)
+    role = draw.pick(roles[end])
+    one, other = ("{one}", "{other}") if end == 0 else ("{other}", "{one}")
+    forms: tuple[str, ...] = (
+        f"the {role} of {other}{where} is {one}",
+        f"{one} is the {role} of {other}{where}",
+        f"{other} has {one} as {role}{where}",
+        f"{other}'s {role}{where} was {one}",
+        f"{one} was {other}'s {role}{where}",
+        f"for {other} the {role}{where} is {one}",
+        f"as {role} of {other}{where} we know {one}",
+        f"{other}{where}. The {role} was {one}",
+    )
+    if _several(relation.parties[end]):
+        several = role if role.endswith("s") else f"{role}s"
+        forms = (
+            f"the {several} of {other}{where} are {one}",
+            f"{one} are the {several} of {other}{where}",
+            f"{one} were {other}'s {several}{where}",
+            f"{other} has several {several}{where}: {one}",
+            f"{one}, all of them {several} of {other}{where}",
+        )
+    return _with_around(draw, draw.pick(forms), around)
+
+
+def _roles(party: Parameter) -> list[str]:
+    """The names of a party that are nouns."""
+    return [
+        name.replace("_", " ")
+        for name in party.names
+        if not re.search(r"ed$|_by$|^from$|^to$|_of$|ing$|ned$", name)
+    ]
+
+
 def _decked(draw: Draw, relation: Relation, end: int) -> str:
     """A party, at times with another one whom the record is not about."""
     party = relation.parties[end]
@@ -180,4 +222,5 @@ _STYLES: tuple[Callable[[Draw, Relation, str, Sequence[str]], str], ...] = (
     _cleft,
     _asked,
     _noted,
+    _owned,
 )
