@@ -429,6 +429,32 @@ async def test_rows_that_have_their_token_are_not_computed_again(
     assert await sample(small, ask()) == expected(prompt(20), 12)
 
 
+async def test_tokens_are_sent_before_anything_else_can_fail(
+    small: LocalBackend, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that is complete then stays so, and what goes on ends with an error."""
+    engine: Any = small._engine
+    start = engine._step._masks.start
+    other = small.generate(ask(prompt(30, seed=1), 900))
+    await anext(other)
+    answer = asyncio.ensure_future(sample(small, ask(max_tokens=5)))
+    await asyncio.sleep(0)
+    row = list(engine._rows.values())[-1]
+
+    def fail_at_the_end(due: Any) -> None:
+        if row.ended:
+            monkeypatch.undo()
+            raise RuntimeError("can't start new thread")
+        start(due)
+
+    monkeypatch.setattr(engine._step._masks, "start", fail_at_the_end)
+    async with asyncio.timeout(PATIENCE):
+        assert await answer == expected(prompt(20), 5)
+        with pytest.raises(EngineFault, match="new thread"):
+            await drain(other)
+        assert await sample(small, ask()) == expected(prompt(20), 12)
+
+
 @pytest.mark.parametrize(
     "request_",
     [
