@@ -165,7 +165,8 @@ class Engine:
                 self._reason = f"the engine died: {_one_line(fatal)}"
             self._ended = True
             error = Sampled(error=EngineDied(self._reason))
-            self._deliver([(row, error) for row in list(self._rows.values())])
+            # A row that ended has its last result, which may not have been taken yet.
+            self._deliver([(row, error) for row in list(self._rows.values()) if not row.ended])
 
     def _run_step(self) -> None:
         """Compute a batch. A failure ends its requests, and is raised if no step can succeed."""

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -453,6 +454,20 @@ async def test_tokens_are_sent_before_anything_else_can_fail(
         with pytest.raises(EngineFault, match="new thread"):
             await drain(other)
         assert await sample(small, ask()) == expected(prompt(20), 12)
+
+
+async def test_an_answer_that_is_complete_outlives_the_engine(
+    small: LocalBackend, expected: Any
+) -> None:
+    """Also if its last tokens and the end of the engine reach the event loop together."""
+    answer = asyncio.ensure_future(sample(small, ask()))
+    await asyncio.sleep(0)
+    engine: Any = small._engine
+    (row,) = engine._rows.values()
+    while not row.ended:
+        time.sleep(0.001)  # noqa: ASYNC251
+    engine.stop()
+    assert await answer == expected(prompt(20), 12)
 
 
 @pytest.mark.parametrize(
