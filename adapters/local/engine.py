@@ -174,6 +174,7 @@ class Engine:
         self._reported = False
         if self._threads is not None:
             self._threads.adjust()
+        self._cancel_released(processor.inputs_and_outputs.requests_in_batch)
         try:
             processor._generation_step(self._manager.model)
             return
@@ -188,6 +189,16 @@ class Engine:
         logger.error("%d requests ended with the failed step", len(ended))
         for key in ended:
             self.fail(key, _error_of_step(failure))
+
+    def _cancel_released(self, batch: list[Any]) -> None:
+        """Cancel requests of the batch that nobody waits for.
+
+        The manager empties its queue of requests, then that of cancellations. A cancellation of a
+        request that comes between the two precedes its request, and has no effect.
+        """
+        for one in batch:
+            if one.state.request_id not in self._rows:
+                self._manager.cancel_request(one.state.request_id)
 
     def _probe(self, failure: Exception) -> None:
         """Run a step of one token. Raises `failure` if it fails too: no request can succeed."""

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import re
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -468,6 +469,35 @@ async def test_an_answer_that_is_complete_outlives_the_engine(
         time.sleep(0.001)  # noqa: ASYNC251
     engine.stop()
     assert await answer == expected(prompt(20), 12)
+
+
+async def test_a_cancellation_that_overtakes_its_request_ends_it(small: LocalBackend) -> None:
+    """Both come when the engine has emptied its queue of requests, and not yet the other one."""
+    engine: Any = small._engine
+    loop, passed = asyncio.get_running_loop(), threading.Event()
+    queue = engine._manager.cancel_queue
+    empty = queue.empty
+
+    def submit_and_release() -> None:
+        engine.release(engine.submit(ask(max_tokens=900), None))
+        passed.set()
+
+    def look() -> bool:
+        if not passed.is_set():
+            loop.call_soon_threadsafe(submit_and_release)
+            passed.wait(PATIENCE)
+        return bool(empty())
+
+    queue.empty = look
+    await asyncio.to_thread(passed.wait, PATIENCE)
+    scheduler = engine._manager.batch_processor.scheduler
+    async with asyncio.timeout(PATIENCE):
+        while not scheduler.active_requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        (state,) = scheduler.active_requests.values()
+        while scheduler.active_requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert len(state.generated_tokens) < 10
 
 
 @pytest.mark.parametrize(
