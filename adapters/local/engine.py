@@ -224,7 +224,8 @@ class Engine:
 
     def _set_cached_tokens(self, key: str, tokens: int) -> None:
         row = self._rows.get(key)
-        if row is not None:
+        # A request that lost its pages finds its own tokens in the cache when it comes back.
+        if row is not None and not row.has_sampled:
             row.cached_tokens = tokens
 
     def _report(self, results: StepResults) -> None:

@@ -22,6 +22,7 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong, EngineFault, InvalidGrammar, Rejected
 from adapters.local.backend import LocalBackend
+from adapters.local.row import Row
 from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
 
@@ -498,6 +499,22 @@ async def test_a_cancellation_that_overtakes_its_request_ends_it(small: LocalBac
         while scheduler.active_requests:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     assert len(state.generated_tokens) < 10
+
+
+async def test_pages_that_a_request_lost_are_not_counted_as_cached(
+    opened: Opener, expected: Any
+) -> None:
+    """It finds its own tokens, which another request sampled too, when it comes back."""
+    async with opened(cache_tokens="128", batch_tokens="64") as backend:
+        request = ask(prompt(40), 80)
+        answers = [asyncio.ensure_future(run(backend, request)) for _ in range(2)]
+        await asyncio.sleep(0)
+        rows: list[Row] = list(backend._engine._rows.values())
+        while not all(row.ended for row in rows):
+            time.sleep(0.001)  # noqa: ASYNC251  # no chunk is taken before the end
+        for chunks in await asyncio.gather(*answers):
+            assert [t for chunk in chunks for t in chunk.token_ids] == expected(prompt(40), 80)
+            assert chunks[0].cached_tokens in (0, 32)
 
 
 @pytest.mark.parametrize(
