@@ -22,6 +22,7 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong, EngineFault, InvalidGrammar, Rejected
 from adapters.local.backend import LocalBackend
+from adapters.local.engine import Engine
 from adapters.local.row import Row
 from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
@@ -515,6 +516,33 @@ async def test_pages_that_a_request_lost_are_not_counted_as_cached(
         for chunks in await asyncio.gather(*answers):
             assert [t for chunk in chunks for t in chunk.token_ids] == expected(prompt(40), 80)
             assert chunks[0].cached_tokens in (0, 32)
+
+
+async def test_a_backend_that_is_stopped_while_it_starts_keeps_no_engine(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading goes on after the start was cancelled; what it makes is not used."""
+    made: list[Any] = []
+    loading, stopped = threading.Event(), threading.Event()
+
+    def make(*arguments: Any) -> Engine:
+        loading.set()
+        stopped.wait(PATIENCE)
+        made.append(Engine(*arguments))
+        return made[0]
+
+    monkeypatch.setattr("adapters.local.backend.Engine", make)
+    backend = LocalBackend(small_config)
+    starting = asyncio.ensure_future(backend.start())
+    await asyncio.to_thread(loading.wait, PATIENCE)
+    starting.cancel()
+    await asyncio.wait([starting])
+    await backend.stop()
+    stopped.set()
+    async with asyncio.timeout(PATIENCE):
+        while not made or made[0]._thread.is_alive():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert backend._engine is None
 
 
 @pytest.mark.parametrize(
