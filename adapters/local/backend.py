@@ -1,6 +1,7 @@
 """The `transformers` backend: any gpt-oss checkpoint, on the hardware at hand."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator
 
 from adapters.base import (
@@ -31,6 +32,9 @@ class LocalBackend:
         self._options = parse_options(config.options)
         self._info: BackendInfo | None = None
         self._engine: Engine | None = None
+        self._stopped = False
+        # A start goes on on its thread after it was cancelled.
+        self._ownership = threading.Lock()
         self._grammars: GrammarCompiler | None = None
         self._idle_release = IdleRelease(lambda: self._engine is not None and self._engine.is_idle)
 
@@ -53,6 +57,7 @@ class LocalBackend:
         finally:
             if not tokenizer.cancel():
                 tokenizer.exception()  # mark it as retrieved; a request with a grammar gets it
+        self._running()
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
         release_freed()  # what loading needed
 
@@ -64,14 +69,20 @@ class LocalBackend:
         model = load(name, self._options, progress)
         progress("warming up", 0.0)
         try:
-            self._engine = Engine(model, self._options, loop)
+            engine = Engine(model, self._options, loop)
         except (RuntimeError, MemoryError, ValueError) as error:
             raise BackendFailed(f"cannot set up the cache: {error}") from error
+        with self._ownership:
+            stopped = self._stopped
+            self._engine = None if stopped else engine
+        if stopped:
+            engine.stop()
+            raise BackendFailed("the transformers backend was stopped while it started")
         progress("ready", 1.0)
         return BackendInfo(
             "transformers",
             name,
-            self._engine.context_length,
+            engine.context_length,
             model.config.vocab_size,
             FEATURES,
             # Measured by benchmarks/masks.py, on a CPU only.
@@ -81,7 +92,9 @@ class LocalBackend:
 
     async def stop(self) -> None:
         self._idle_release.cancel()
-        engine, self._engine = self._engine, None
+        with self._ownership:
+            self._stopped = True
+            engine, self._engine = self._engine, None
         grammars, self._grammars = self._grammars, None
         if grammars is not None:
             grammars.close()

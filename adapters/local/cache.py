@@ -73,6 +73,8 @@ def share_pages_of_finished_requests(cache: Any) -> None:
     """
 
     def mark_complete_blocks(state: Any, complete_blocks: dict[str, int]) -> None:
+        if not complete_blocks:  # most steps; the list of all tokens takes a millisecond
+            return
         token_ids = state.initial_tokens + state.generated_tokens
         for name, count in complete_blocks.items():
             cache.cache_allocators[name].mark_complete_blocks(state.request_id, token_ids, count)

@@ -167,7 +167,8 @@ class Engine:
                 self._reason = f"the engine died: {_one_line(fatal)}"
             self._ended = True
             error = Sampled(error=EngineDied(self._reason))
-            self._deliver([(row, error) for row in list(self._rows.values())])
+            # A row that ended has its last result, which may not have been taken yet.
+            self._deliver([(row, error) for row in list(self._rows.values()) if not row.ended])
 
     def _run_step(self) -> None:
         """Compute a batch. A failure ends its requests, and is raised if no step can succeed."""
@@ -175,6 +176,7 @@ class Engine:
         self._reported = False
         if self._threads is not None:
             self._threads.adjust()
+        self._cancel_released(processor.inputs_and_outputs.requests_in_batch)
         try:
             processor._generation_step(self._manager.model)
             return
@@ -189,6 +191,16 @@ class Engine:
         logger.error("%d requests ended with the failed step", len(ended))
         for key in ended:
             self.fail(key, _error_of_step(failure))
+
+    def _cancel_released(self, batch: list[Any]) -> None:
+        """Cancel requests of the batch that nobody waits for.
+
+        The manager empties its queue of requests, then that of cancellations. A cancellation of a
+        request that comes between the two precedes its request, and has no effect.
+        """
+        for one in batch:
+            if one.state.request_id not in self._rows:
+                self._manager.cancel_request(one.state.request_id)
 
     def _probe(self, failure: Exception) -> None:
         """Run a step of one token. Raises `failure` if it fails too: no request can succeed."""
@@ -214,7 +226,8 @@ class Engine:
 
     def _set_cached_tokens(self, key: str, tokens: int) -> None:
         row = self._rows.get(key)
-        if row is not None:
+        # A request that lost its pages finds its own tokens in the cache when it comes back.
+        if row is not None and not row.has_sampled:
             row.cached_tokens = tokens
 
     def _report(self, results: StepResults) -> None:

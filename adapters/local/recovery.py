@@ -32,5 +32,10 @@ def _undo(decoding: Iterable[Any]) -> None:
     The next step overwrites what the failed one may have written to the cache.
     """
     for one in decoding:
-        one.state.position_offset -= one.query_length
-        one.state.tokens_to_process = one.state.generated_tokens[-one.query_length :]
+        state = one.state
+        # Of many tokens, a step may have computed the first ones only.
+        count = one.query_length + len(state.remaining_prefill_tokens)
+        state.position_offset -= one.query_length
+        state.tokens_to_process = state.generated_tokens[-count:]
+        state.remaining_prefill_tokens = []
+        state.status = RequestStatus.DECODING

@@ -107,6 +107,11 @@ class Row:
         """The random number in [0, 1) for the next token. attempt: the number of earlier draws."""
         return uniform(self._seed, self._sampled, attempt)
 
+    @property
+    def has_sampled(self) -> bool:
+        """Whether any token was chosen."""
+        return self._sampled > 0
+
     def accept(self, token_id: int) -> FinishReason | None:
         """Add the next token. Returns the finish reason if it is the last one."""
         self._sampled += 1

@@ -77,8 +77,9 @@ class Step:
             if run:
                 self._runs.append((row.key, run))
                 results += ((row, Sampled(token_id)) for token_id in run)
-        self._masks.start(to_compute)
+        # First: the rows have accepted their tokens, whatever fails from here on.
         self._report(results)
+        self._masks.start(to_compute)
 
 
 def _advance(sampler: StepSampler, place: int, row: Row) -> tuple[Sampled, tuple[int, ...]]:

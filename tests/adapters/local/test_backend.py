@@ -3,6 +3,8 @@
 import asyncio
 import dataclasses
 import re
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,6 +22,8 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong, EngineFault, InvalidGrammar, Rejected
 from adapters.local.backend import LocalBackend
+from adapters.local.engine import Engine
+from adapters.local.row import Row
 from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
 
@@ -427,6 +431,118 @@ async def test_rows_that_have_their_token_are_not_computed_again(
     )
     assert [type(result) for result in results] == [EngineFault, EngineFault]
     assert await sample(small, ask()) == expected(prompt(20), 12)
+
+
+async def test_tokens_are_sent_before_anything_else_can_fail(
+    small: LocalBackend, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that is complete then stays so, and what goes on ends with an error."""
+    engine: Any = small._engine
+    start = engine._step._masks.start
+    other = small.generate(ask(prompt(30, seed=1), 900))
+    await anext(other)
+    answer = asyncio.ensure_future(sample(small, ask(max_tokens=5)))
+    await asyncio.sleep(0)
+    row = list(engine._rows.values())[-1]
+
+    def fail_at_the_end(due: Any) -> None:
+        if row.ended:
+            monkeypatch.undo()
+            raise RuntimeError("can't start new thread")
+        start(due)
+
+    monkeypatch.setattr(engine._step._masks, "start", fail_at_the_end)
+    async with asyncio.timeout(PATIENCE):
+        assert await answer == expected(prompt(20), 5)
+        with pytest.raises(EngineFault, match="new thread"):
+            await drain(other)
+        assert await sample(small, ask()) == expected(prompt(20), 12)
+
+
+async def test_an_answer_that_is_complete_outlives_the_engine(
+    small: LocalBackend, expected: Any
+) -> None:
+    """Also if its last tokens and the end of the engine reach the event loop together."""
+    answer = asyncio.ensure_future(sample(small, ask()))
+    await asyncio.sleep(0)
+    engine: Any = small._engine
+    (row,) = engine._rows.values()
+    while not row.ended:
+        time.sleep(0.001)  # noqa: ASYNC251
+    engine.stop()
+    assert await answer == expected(prompt(20), 12)
+
+
+async def test_a_cancellation_that_overtakes_its_request_ends_it(small: LocalBackend) -> None:
+    """Both come when the engine has emptied its queue of requests, and not yet the other one."""
+    engine: Any = small._engine
+    loop, passed = asyncio.get_running_loop(), threading.Event()
+    queue = engine._manager.cancel_queue
+    empty = queue.empty
+
+    def submit_and_release() -> None:
+        engine.release(engine.submit(ask(max_tokens=900), None))
+        passed.set()
+
+    def look() -> bool:
+        if not passed.is_set():
+            loop.call_soon_threadsafe(submit_and_release)
+            passed.wait(PATIENCE)
+        return bool(empty())
+
+    queue.empty = look
+    await asyncio.to_thread(passed.wait, PATIENCE)
+    scheduler = engine._manager.batch_processor.scheduler
+    async with asyncio.timeout(PATIENCE):
+        while not scheduler.active_requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        (state,) = scheduler.active_requests.values()
+        while scheduler.active_requests:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert len(state.generated_tokens) < 10
+
+
+async def test_pages_that_a_request_lost_are_not_counted_as_cached(
+    opened: Opener, expected: Any
+) -> None:
+    """It finds its own tokens, which another request sampled too, when it comes back."""
+    async with opened(cache_tokens="128", batch_tokens="64") as backend:
+        request = ask(prompt(40), 80)
+        answers = [asyncio.ensure_future(run(backend, request)) for _ in range(2)]
+        await asyncio.sleep(0)
+        rows: list[Row] = list(backend._engine._rows.values())
+        while not all(row.ended for row in rows):
+            time.sleep(0.001)  # noqa: ASYNC251  # no chunk is taken before the end
+        for chunks in await asyncio.gather(*answers):
+            assert [t for chunk in chunks for t in chunk.token_ids] == expected(prompt(40), 80)
+            assert chunks[0].cached_tokens in (0, 32)
+
+
+async def test_a_backend_that_is_stopped_while_it_starts_keeps_no_engine(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading goes on after the start was cancelled; what it makes is not used."""
+    made: list[Any] = []
+    loading, stopped = threading.Event(), threading.Event()
+
+    def make(*arguments: Any) -> Engine:
+        loading.set()
+        stopped.wait(PATIENCE)
+        made.append(Engine(*arguments))
+        return made[0]
+
+    monkeypatch.setattr("adapters.local.backend.Engine", make)
+    backend = LocalBackend(small_config)
+    starting = asyncio.ensure_future(backend.start())
+    await asyncio.to_thread(loading.wait, PATIENCE)
+    starting.cancel()
+    await asyncio.wait([starting])
+    await backend.stop()
+    stopped.set()
+    async with asyncio.timeout(PATIENCE):
+        while not made or made[0]._thread.is_alive():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert backend._engine is None
 
 
 @pytest.mark.parametrize(

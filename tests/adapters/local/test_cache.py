@@ -21,6 +21,7 @@ from adapters.local.cache import (
     longest_request,
     read_indices,
     report_cached_prefixes,
+    share_pages_of_finished_requests,
     sharing_allocators,
 )
 
@@ -128,3 +129,24 @@ async def test_steps_are_computed_where_their_inputs_are_written(
         assert [chunk async for chunk in backend.generate(asked)]
     finally:
         await backend.stop()
+
+
+def test_tokens_are_listed_only_where_a_page_is_complete() -> None:
+    """To list the tokens of a long request takes longer than to choose one."""
+
+    class Tokens(list[int]):
+        lists = 0
+
+        def __add__(self, other: Any) -> Any:
+            Tokens.lists += 1
+            return super().__add__(other)
+
+    marked: list[tuple[str, list[int], int]] = []
+    pages = SimpleNamespace(mark_complete_blocks=lambda *arguments: marked.append(arguments))
+    cache = SimpleNamespace(cache_allocators={"full": pages})
+    share_pages_of_finished_requests(cache)
+    state = SimpleNamespace(request_id="r", initial_tokens=Tokens([1, 2]), generated_tokens=[3])
+    cache.mark_complete_blocks(state, {})
+    assert (Tokens.lists, marked) == (0, [])
+    cache.mark_complete_blocks(state, {"full": 1})
+    assert marked == [("r", [1, 2, 3], 1)]
