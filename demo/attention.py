@@ -74,7 +74,7 @@ class Kernels:
 
     @classmethod
     def compile(cls) -> None:
-        """Compile them, for tensors of any size."""
+        """Compile them; those for a CPU for tensors of any size."""
         cls.probabilities = staticmethod(torch.compile(_probabilities, dynamic=True))
         cls.score_gradient = staticmethod(torch.compile(_score_gradient, dynamic=True))
         cls.with_sinks = staticmethod(torch.compile(_with_sinks))

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import cycle
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
+from queue import Empty
 from random import Random
 from typing import Any
 
@@ -43,6 +45,10 @@ _ALIGNED = 64
 """The number of candidates is a multiple of it."""
 _COUNTED = 6000
 """The cases in which tokens are counted."""
+_PART = 250
+"""How many of them a process counts at a time."""
+_PATIENCE = 10.0
+"""Seconds without a batch after which the process that makes it is looked at."""
 _AHEAD = 64
 """How many batches a process may be ahead."""
 
@@ -104,7 +110,7 @@ def known_tokens(seed: int, processes: int = 1) -> Tensor:
 
     processes: how many count; the result is the same.
     """
-    starts = range(0, _COUNTED, _COUNTED // 24)
+    starts = range(0, _COUNTED, _PART)
     if processes == 1:
         parts = [_counts(seed, start) for start in starts]
     else:
@@ -121,7 +127,7 @@ def known_tokens(seed: int, processes: int = 1) -> Tensor:
 
 def _counts(seed: int, start: int) -> Counter[int]:
     counts: Counter[int] = Counter()
-    for index in range(start, start + _COUNTED // 24):
+    for index in range(start, min(start + _PART, _COUNTED)):
         counts.update(transcript(draw_case(seed, index, Split.TRAIN)).ids)
     return counts
 
@@ -189,7 +195,7 @@ def _batch(
     drawn = source.integers(0, vocab.FIRST_SPECIAL, NEGATIVES)
     forgotten = source.random(len(tokens)) < FORGOTTEN
     sure = np.unique(np.concatenate((known, tokens, _relatives(tokens))))
-    others = np.setdiff1d(drawn, sure)
+    others = source.permutation(np.setdiff1d(drawn, sure))
     # On a GPU products with an odd number of columns take several times as long.
     others = others[: len(others) - (len(sure) + len(others)) % _ALIGNED]
     candidates = np.sort(np.concatenate((sure, others)))
@@ -231,6 +237,16 @@ def _produce(
         number += stride
 
 
+def _next(worker: BaseProcess, queue: "Queue[Any]") -> Any:
+    """What the worker puts into its queue. Raises RuntimeError if it has ended."""
+    while True:
+        try:
+            return queue.get(timeout=_PATIENCE)
+        except Empty:
+            if not worker.is_alive():
+                raise RuntimeError("a process that makes batches has ended") from None
+
+
 @contextmanager
 def stream(
     seed: int,
@@ -258,10 +274,10 @@ def stream(
         worker.start()
 
     def batches() -> Iterator[tuple[tuple[int, int], Batch]]:
-        for queue in cycle(queues):
-            number, count = queue.get()
+        for worker, queue in cycle(zip(workers, queues, strict=True)):
+            number, count = _next(worker, queue)
             for position in range(count):
-                parts = queue.get()
+                parts = _next(worker, queue)
                 if (number, position) >= start:
                     yield (number, position), Batch(*(torch.from_numpy(part) for part in parts))
 

@@ -187,7 +187,7 @@ class Body(nn.Module):
         self.shape = shape
         self.layers = nn.ModuleList([Layer(shape, i) for i in range(shape.layers)])
         self.norm = nn.Parameter(torch.ones(shape.hidden))
-        self._known: dict[tuple[int, torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
+        self._rope: dict[tuple[int, torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
     def forward(self, rows: Tensor, packed: Packed | None = None) -> Tensor:
         """rows (batch, l, hidden) -> (batch, l, hidden), normed, in rows' type.
@@ -207,10 +207,10 @@ class Body(nn.Module):
         """Cosines and sines of every position, (batch * l, 1, head_dim / 2), typed as `like`."""
         longest = length if packed is None else packed.longest
         key = longest, like.device, like.dtype
-        if key not in self._known:
+        if key not in self._rope:
             cos, sin = rope_tables(self.shape, longest)
-            self._known[key] = cos.to(like), sin.to(like)
-        cos, sin = self._known[key]
+            self._rope[key] = cos.to(like), sin.to(like)
+        cos, sin = self._rope[key]
         if packed is None:
             return cos.repeat(batch, 1)[:, None], sin.repeat(batch, 1)[:, None]
         places = packed.places(length)
@@ -218,7 +218,10 @@ class Body(nn.Module):
 
 
 def compile_kernels(body: Body) -> None:
-    """Compile the element-wise parts in place (needs a C++ compiler; takes about a minute)."""
+    """Compile the element-wise parts in place, which takes about a minute.
+
+    Needs a C++ compiler, and on CUDA Triton.
+    """
     Kernels.compile()
     for layer in body.layers:
         assert isinstance(layer, Layer)

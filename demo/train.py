@@ -6,7 +6,8 @@ rate is constant after a short warm-up and falls to zero over the last `--cooldo
 how long to train can be decided while training.
 
 With `--device cuda` one process trains on batches of 16 times as many tokens, made by `--makers`
-others. `--minutes` then bounds the time instead of the steps; `--cooldown` is a share of it.
+others. `--minutes` then bounds the time instead of the steps; `--cooldown` is a share of it. Time
+and rate begin anew at each start.
 """
 
 import argparse
@@ -41,6 +42,8 @@ log = logging.getLogger("demo.train")
 
 MATRICES = frozenset({"q", "k", "v", "o", "gate", "up", "down"})
 WARM_UP = 50
+COOLDOWN, FALLING = 7000, 0.6
+"""The last steps, or the last share of the minutes, in which the learning rate falls."""
 RATES = {"muon": 0.008, "small": 1e-3, "input": 6e-4, "output": 3e-4, "tags": 1.5e-3}
 
 
@@ -114,14 +117,14 @@ def _own(rows: Rows) -> list[nn.Parameter]:
     return [rows.features, rows.deltas, rows.scale]
 
 
-def from_package(seed: int) -> State:
+def from_package(seed: int, makers: int = 1) -> State:
     """The packaged weights at step 0. Raises WeightsCorrupt if they are missing or damaged.
 
     Tokens that have become frequent in the cases get rows of their own, the lexicon's further tags
     theirs, and a body that is meant to be larger gets its further layers and heads.
     """
     weights, old = unpack(packaged())
-    known = torch.cat((old, known_tokens(seed))).unique()
+    known = torch.cat((old, known_tokens(seed, makers))).unique()
     state = fresh(seed, known=known)
     state.model.load_state_dict(grown(weights, state.model.state_dict(), old, known))
     return state
@@ -206,8 +209,8 @@ class Pace:
     def rate(self, step: int) -> float:
         """The factor of the learning rates at `step`."""
         minutes, cooldown = self.options.minutes, self.options.cooldown
-        seconds = cooldown if minutes is None else 60 * minutes * cooldown
-        return float(self.options.rate * rate_at(step, self.left(step), seconds))
+        falling = cooldown if minutes is None else 60 * minutes * cooldown
+        return float(self.options.rate * rate_at(step, self.left(step), falling))
 
 
 def train(state: State, options: argparse.Namespace, rank: int = 0) -> None:
@@ -245,7 +248,7 @@ def begun(options: argparse.Namespace) -> State:
     if saved.exists():
         return restore(options.seed, saved)
     if options.packaged:
-        return from_package(options.seed)
+        return from_package(options.seed, options.makers)
     known = known_tokens(options.seed, options.makers)
     return fresh(options.seed, Shape(layers=options.layers), known)
 
@@ -292,9 +295,9 @@ def main() -> None:
     """The command line: see the module's first line."""
     parser = argparse.ArgumentParser(prog="python -m demo.train", description=__doc__)
     parser.add_argument("--steps", type=int, default=12000)
-    parser.add_argument("--cooldown", type=float, default=7000, help="steps, or a share of minutes")
+    parser.add_argument("--cooldown", type=float, help="steps (7000), or a share of minutes (0.6)")
     parser.add_argument("--minutes", type=float, help="train so long instead of by steps")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--layers", type=int, default=Shape().layers, help="of a new model")
     parser.add_argument("--makers", type=int, default=1, help="processes that make batches")
     parser.add_argument("--eager", action="store_true", help="compile nothing")
@@ -310,6 +313,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.device != "cpu":
         options.workers = 1
+    if options.cooldown is None:
+        options.cooldown = COOLDOWN if options.minutes is None else FALLING
+    if options.minutes is not None and options.workers > 1:
+        parser.error("--minutes needs --workers 1: workers have no clock in common")
+    if options.minutes is not None and options.cooldown > 1:
+        parser.error("--cooldown is a share of --minutes, 0 to 1")
     options.out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
         workers = start_processes(

@@ -57,7 +57,7 @@ class LocalBackend:
         finally:
             if not tokenizer.cancel():
                 tokenizer.exception()  # mark it as retrieved; a request with a grammar gets it
-        self._running()
+        self._running()  # raises if it was stopped meanwhile
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
         release_freed()  # what loading needed
 

@@ -53,7 +53,8 @@ def _install(repository: str, version: int) -> Path:
         with _no_warnings():
             return Path(install_kernel(repository, version=version, local_files_only=True))
     except Exception as error:  # not in the cache, or built for another torch
-        logger.info("downloading the kernels %s: %s", repository, str(error).splitlines()[0])
+        reason, *_ = str(error).splitlines() or [type(error).__name__]
+        logger.info("downloading the kernels %s: %s", repository, reason)
     return Path(install_kernel(repository, version=version))
 
 

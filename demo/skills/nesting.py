@@ -44,9 +44,7 @@ def _object(schema: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
 
 def several(draw: Draw, schema: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The name of a list and the schema of an object that holds a list of such records."""
-    name = draw.pick(
-        ("items", "records", "entries", "list", "results", draw.pick(nouns(draw.split)))
-    )
+    name = draw.pick((*_LISTS, draw.pick(nouns(draw.split))))
     array = {"type": "array", "items": schema}
     whole = {"type": "object", "properties": {name: array}, "required": [name]}
     return name, {**whole, "additionalProperties": False}

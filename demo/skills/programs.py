@@ -94,7 +94,7 @@ _CONDITIONS = (
 )
 _BEHIND = (
     (
-        "[divisible by|that {} divides|that are multiples of|which are divisible by] {}",
+        "[[divisible by|that are multiples of|which are divisible by] {}|that {} divides]",
         "n % {} == 0",
     ),
     ("[not divisible by|that are no multiples of] {}", "n % {} != 0"),
@@ -159,7 +159,7 @@ def _of_range(draw: Draw) -> Program:
         kind, code = draw.pick(_CONDITIONS)
         said = said.replace("{kind}", kind)
         conditions.append(code)
-    elif draw.chance(0.35):
+    elif "first" not in said and draw.chance(0.35):
         words, code = draw.pick(_BEHIND)
         by = draw.rng.randint(2, 9)
         said += f" {words.replace('{}', str(by))}"
@@ -210,7 +210,7 @@ def _primes(draw: Draw) -> Program:
             (f"the first {count} [Fibonacci numbers|numbers of the Fibonacci sequence]",
              f"a, b, found = 0, 1, []\nfor _ in range({count}):\n    found.append(a)\n"
              "    a, b = b, a + b\nfound"),
-            (f"the {count}th [Fibonacci number|number of the Fibonacci sequence]",
+            (f"[Fibonacci number {count}|number {count} of the Fibonacci sequence]",
              f"a, b = 0, 1\nfor _ in range({count}):\n    a, b = b, a + b\na"),
             (f"the [multiplication table|multiples] of {last} up to {count} times",
              f"[{last} * n for n in range(1, {count} + 1)]"),

@@ -31,7 +31,7 @@ JOINERS = 1
 LEASE = "body_lease"
 """The key of the body's Lease in the request's state."""
 
-WITHOUT_BODY = frozenset({"GET", "HEAD"})
+BODY_IGNORED = frozenset({"GET", "HEAD"})
 """Methods whose bodies mean nothing (RFC 9110, 9.3.1). Nobody reads them."""
 
 STREAMED = "streamed"
@@ -46,8 +46,8 @@ class Bodies:
     is the most bytes of a body, both encoded and decoded.
 
     upload_endpoints: endpoints that read forms with files themselves, within limits of their own.
-    Such forms pass unchanged. So do bodies of GET and HEAD, which can neither be used nor refused:
-    who waits for the client of a stream to leave drops them.
+    Such forms pass unchanged. So do bodies of GET and HEAD: they mean nothing, and a stream that
+    waits for its client to disconnect discards them as they arrive.
 
     `receive` raises BodyTooLarge, BodyMemoryExhausted, UnsupportedEncoding, or InvalidRequest for
     a body that cannot be decoded. After an error it returns a disconnect.
@@ -70,7 +70,7 @@ class Bodies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
-        if scope["type"] != "http" or scope.get("method") in WITHOUT_BODY:
+        if scope["type"] != "http" or scope.get("method") in BODY_IGNORED:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)

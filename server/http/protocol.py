@@ -29,8 +29,8 @@ from server.http.refusal import Refuse, encoded, refusal
 from server.http.unframed import Unframed
 from server.http.write_timeout import WriteDeadline
 
-WITHOUT_HOST = ("0.9", "1.0")
-"""HTTP versions in which `Host` is optional."""
+BEFORE_1_1 = ("0.9", "1.0")
+"""HTTP versions in which `Host` is optional, and in which clients need not know chunks."""
 
 JITTER = 0.1
 """The share by which deadlines are randomly extended, so that they do not expire together."""
@@ -215,7 +215,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
                 hosts += 1
         if size > self._limits.head_bytes:
             self._fail(self._head_too_large())
-        if hosts > 1 or (not hosts and self.parser.get_http_version() not in WITHOUT_HOST):
+        if hosts > 1 or (not hosts and self.parser.get_http_version() not in BEFORE_1_1):
             self._fail(InvalidRequest("The request must have exactly one Host header."))
 
     def on_body(self, body: bytes) -> None:
@@ -238,7 +238,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         busy = len(self.tasks) >= self._limits.requests
         if busy and cycle.scope["path"] not in HEALTH_CHECKS:
             app = cast(ASGI3Application, Refuse(_too_many_requests()))
-        if cycle.scope["http_version"] in WITHOUT_HOST:
+        if cycle.scope["http_version"] in BEFORE_1_1:
             app = cast(ASGI3Application, Unframed(cast(ASGIApp, app), cycle))
         super()._start_asgi_task(cycle, app)
 

@@ -177,3 +177,47 @@ def test_known_tokens_hold_all_short_numbers() -> None:
     known = known_tokens(0)
     assert len(known) == len(set(known.tolist())) == KNOWN
     assert {15, 16, 17} <= set(known.tolist())
+
+
+def test_no_token_is_left_out_to_align_the_candidates() -> None:
+    cut = Cut(size=4, tokens=1920, packed=True)
+    drawn = [
+        batch.candidates
+        for number in range(40)
+        for batch in pool(3, number, KNOWN_TOKENS.numpy(), cut)
+    ]
+    assert {len(candidates) % 64 for candidates in drawn} == {0}
+    highest = sum(int((one > 198_000).sum() - (one >= 199_998).sum()) for one in drawn)
+    middle = sum(int(((one > 150_000) & (one <= 151_998)).sum()) for one in drawn)
+    assert highest > middle / 2
+
+
+def test_training_ends_if_a_process_that_makes_batches_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("demo.batches._PATIENCE", 0.1)
+    broken = Cut(size=1, tokens=1)  # no case fits
+    with (
+        stream(3, (0, 0), KNOWN_TOKENS, broken) as made,
+        pytest.raises(RuntimeError, match="has ended"),
+    ):
+        next(made)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["--minutes", "1", "--workers", "2"], "needs --workers 1"),
+        (["--minutes", "1", "--workers", "1", "--cooldown", "700"], "is a share"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    given: list[str],
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["train", *given])
+    with pytest.raises(SystemExit):
+        train.main()
+    assert problem in capsys.readouterr().err

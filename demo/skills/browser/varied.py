@@ -161,11 +161,10 @@ def _named(draw: Draw, session: Session, one: Stated) -> Exchange | None:
     if not 0 < len(words) <= _MOST_WORDS:
         return None
     first = len(session.displays)
-    turns: tuple[Turn, ...] = ()
     name = one.url if draw.chance(0.4) else one.title
+    turns: tuple[Turn, ...]
     if name == one.url:
-        thought, target = thoughts.opening(one.url), name
-        turns = (steps.step(draw, thought, session.open(target)),)
+        turns = (steps.step(draw, thoughts.opening(name), session.open(name)),)
     else:
         titled = telling(one.title)
         if not titled or one.url not in session.look(titled).page.links:

@@ -167,8 +167,7 @@ def _query(draw: Draw) -> Kind:
         one = draw.pick(tables)
         said = _joined(draw, drawn)
         if draw.chance(0.1):
-            said = "* " if draw.chance(0.2) else f"[{', '.join(drawn)}]"
-            said = said if said[0] == "[" else _joined(draw, drawn)
+            said = f"[{', '.join(drawn)}]" if draw.chance(0.8) else _joined(draw, drawn)
         given: list[tuple[str, Any, str]] = [(cols, drawn, said), (table, one, one)]
         text = worded(draw, draw.pick(_QUERIES))
         text = text.replace("{cols}", f"{{{cols}}}").replace("{table}", f"{{{table}}}")
@@ -182,12 +181,12 @@ def _query(draw: Draw) -> Kind:
         if key in kept and draw.chance(0.5):
             by = draw.pick(drawn) if draw.chance(0.7) else _column(draw)
             given.append((key, by, by))
-            text_ = worded(draw, draw.pick(_SORTED)).replace("{key}", f"{{{key}}}")
+            order = worded(draw, draw.pick(_SORTED)).replace("{key}", f"{{{key}}}")
             if way in kept and draw.chance(0.7):
                 value, said = draw.pick(_ORDER)
                 given.append((way, _SHORT[value] if short else value, worded(draw, said)))
-                text_ += draw.pick((" ", ", ")) + f"{{{way}}}"
-            parts.append(text_)
+                order += draw.pick((" ", ", ")) + f"{{{way}}}"
+            parts.append(order)
         if limit in kept and draw.chance(0.5):
             n = draw.rng.randint(1, draw.pick((10, 10, 50, 500)))
             given.append((limit, n, str(n)))

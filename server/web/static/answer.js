@@ -53,8 +53,10 @@ export class Answer {
     if (event.type === "response.output_item.added") this.open(event.item);
     else if (event.type === "response.output_item.done") this.close(event.item);
     else if (event.item_id) this.views.get(event.item_id)?.event(event);
-    else if (event.type === "error") this.fail((this.problem = event.message));
-    else if (event.response) this.follow(event);
+    else if (event.type === "error") {
+      this.problem = event.message;
+      this.fail(this.problem);
+    } else if (event.response) this.follow(event);
     if (!this.first && event.type.endsWith(".delta")) {
       this.first = performance.now() - this.began;
       this.note.textContent = "";

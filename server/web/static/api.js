@@ -49,7 +49,9 @@ export async function send(path, { method, body, signal, ask = true } = {}) {
   /** @type {Record<string, string>} */
   const headers = {};
   if (body !== undefined) headers["content-type"] = "application/json";
-  if (key()) headers.authorization = `Bearer ${String.fromCharCode(...new TextEncoder().encode(key()))}`;
+  // Headers take characters up to U+00FF only: the key is sent as UTF-8.
+  const bytes = new TextEncoder().encode(key());
+  if (bytes.length) headers.authorization = `Bearer ${String.fromCharCode(...bytes)}`;
   let response;
   try {
     response = await fetch(address(path), {
