@@ -36,7 +36,7 @@ help:
 	@echo "make lint      ruff, mypy --strict, and the documentation with its links"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make docs      write the generated parts of docs/, build the pages into build/docs"
-	@echo "make demo-train  train the demo model anew, or on from build/demo (hours on 2 cores)"
+	@echo "make demo-train  train the demo model anew, or on from build/demo (most of a day on 2 cores)"
 	@echo "make demo-eval   measure the demo model (STATE=build/demo/state.pt, COUNT=24, URL=http://...)"
 	@echo "make lock      resolve pyproject.toml anew into constraints.txt"
 

@@ -57,12 +57,13 @@ _AHEAD = 64
 class Batch:
     """Rows of transcripts and what is to be learned from them.
 
-    `tokens` are the ids that occur, `rows` (b, l) index them. Those that are `forgotten` the model
-    has to understand by their tags. `at` are flat positions in rows whose
-    next token is learned, each with its weight in the loss, 1 or `HEARD`; `targets` index
-    `candidates`, the ids that the softmax runs over: some stand for many others that were not
-    drawn, and `shares` has the logarithm of how many. `starts` (int32) has the places where the
-    transcripts of a packed row begin, and its end; it is empty for rows of one transcript each.
+    `tokens` are the ids that occur, `rows` (b, l) index them. `forgotten` says which of them go
+    without rows of their own: the model has to understand them by their tags. `at` are flat
+    positions in rows whose next token is learned, each with its weight in the loss, 1 or `HEARD`;
+    `targets` index `candidates`, the ids that the softmax runs over: some stand for many others
+    that were not drawn, and `shares` has the logarithm of how many. `starts` (int32) has the places
+    where the transcripts of a packed row begin, and its end; it is empty for rows of one transcript
+    each.
     """
 
     tokens: Tensor
