@@ -56,9 +56,11 @@ $(STAMP): pyproject.toml constraints.txt
 serve: install
 	@exec $(BIN)/gpt-oss-server serve --port $(PORT)
 
-# OMP_NUM_THREADS: each test worker has a core of its own.
+# OMP_NUM_THREADS: each test worker has a core of its own. loadfile: the tests of a file share its
+# servers, so one worker runs them all.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(RERUNS) --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(RERUNS) \
+	  --cov --cov-report=term
 
 # -W default: vLLM's own imports warn. 1 GiB of cache: several engines run side by side.
 test-vllm: $(VLLM_STAMP)

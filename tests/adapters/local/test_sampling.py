@@ -85,9 +85,15 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
-    "params", [SamplingParams(top_p=0.8), SamplingParams(top_p=0.9, min_p=0.1)]
+    ("params", "draws", "tokens"),
+    [
+        (SamplingParams(top_p=0.8), 2, 100_000),
+        (SamplingParams(top_p=0.8), 4, 20_000),
+        (SamplingParams(top_p=0.9, min_p=0.1), 2, 20_000),
+        (SamplingParams(top_p=0.9, min_p=0.1), 4, 20_000),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize(("draws", "tokens"), [(2, 100_000), (4, 20_000)])
 def test_many_tokens_have_the_exact_distribution(
     shape: str, params: SamplingParams, draws: int, tokens: int
 ) -> None:
