@@ -6,9 +6,9 @@ times sigmoid(log-sum-exp - sink). No scores are written to memory: a long conte
 of its keys and values only.
 
 On CUDA one call of torch's own flash attention computes a whole batch of sequences (Ampere or
-newer, half precision). On a CPU each sequence is computed by itself; `products` replaces the kernel
-for long ones on CPUs where it is slow. Neither operator is part of torch's public interface:
-`works` compares them with plain attention before they are used.
+newer, half precision). On a CPU each sequence in prefill is computed by itself, and those in decode
+together (`decoding`). `products` replaces the kernel on CPUs where it is slow. Neither operator is
+part of torch's public interface: `works` compares them with plain attention before they are used.
 """
 
 import logging
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from transformers.modeling_utils import AttentionInterface
 
-from adapters.local import products
+from adapters.local import decoding, products
 from adapters.local.products import Part
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,8 @@ LEAST_CAPABILITY = (8, 0)
 """The minimum compute capability (major, minor) for torch's flash attention on CUDA."""
 
 _CHECKED = ((1, 0), (1, 130), (3, 0), (150, 140), (300, 70), (40, 600))
-_CHECKED_DECODE = ((1, 0), (1, 200), (1, 31))
+_CHECKED_DECODE = ((1, 0), (1, 200), (1, 31), (1, 99))
+_CHECKED_EQUAL = ((1, 150), (1, 150))
 _WINDOW = 128
 
 
@@ -149,9 +150,7 @@ def _on_cpu(
     band = None if window is None else _band(window, query.dtype)
     by_products = products.are_faster(query.dtype)
     starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
-    done: set[int] = set()
-    if by_products:
-        done = _decoded(query, key, value, starts_q, starts_k, scaling, out, lse)
+    done = _decoded(query, key, value, starts_q, starts_k, scaling, out, lse)
     parts: Iterable[Part]
     for place in range(len(starts_q) - 1):
         if place in done:
@@ -184,13 +183,14 @@ def _decoded(
     out: Tensor,
     lse: Tensor,
 ) -> set[int]:
-    """Write the results of sequences with one query to `out` and `lse`; the places of those."""
+    """Write the results of sequences in decode to `out` and `lse`; the places of those."""
+    method = products if products.are_faster(query.dtype) else decoding
     single = [place for place, count in enumerate(starts_q[1:]) if count - starts_q[place] == 1]
     spans = [(starts_k[place], starts_k[place + 1]) for place in single]
     done: set[int] = set()
-    for group in products.decoding_groups([end - start for start, end in spans]):
+    for group in method.decoding_groups([end - start for start, end in spans]):
         rows = [starts_q[single[member]] for member in group]
-        out[rows], lse[:, rows] = products.one_query(
+        out[rows], lse[:, rows] = method.one_query(
             query[rows], key, value, [spans[member] for member in group], scaling
         )
         done.update(single[member] for member in group)
@@ -301,7 +301,7 @@ def works(config: Any, dtype: torch.dtype, device: torch.device) -> bool:
     try:
         error = max(
             _error(config, dtype, device, cases, window)
-            for cases in (_CHECKED, _CHECKED_DECODE)
+            for cases in (_CHECKED, _CHECKED_DECODE, _CHECKED_EQUAL)
             for window in (None, _WINDOW)
         )
     except Exception as failure:  # operators raise errors of any type
