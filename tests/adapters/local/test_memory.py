@@ -16,23 +16,38 @@ from adapters.local.memory import (
     release_file_pages,
     release_freed,
     release_pages,
+    use_huge_pages,
 )
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="memory is released on Linux only")
 MIB = 2**20
 
 
-def resident(tensor: torch.Tensor) -> int:
-    """The bytes of the mapping with `tensor` that are in memory."""
+def resident(tensor: torch.Tensor, kind: str = "Rss") -> int:
+    """The bytes of the mapping with `tensor` that are in memory, or those of one kind."""
     here = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         name = line.split()[0]
         if "-" in name and not name.endswith(":"):
             begin, end = (int(part, 16) for part in name.split("-"))
             here = begin <= tensor.data_ptr() < end
-        elif here and name == "Rss:":
+        elif here and name == f"{kind}:":
             return int(line.split()[1]) * 1024
     raise AssertionError("the tensor has no mapping")
+
+
+@linux_only
+def test_memory_moves_to_huge_pages() -> None:
+    tensor = torch.arange(2 * MIB)
+    if not use_huge_pages(tensor.data_ptr(), tensor.nbytes):
+        pytest.skip("this system has none")
+    assert resident(tensor, "AnonHugePages") >= 14 * MIB
+    assert torch.equal(tensor, torch.arange(2 * MIB))
+
+
+def test_memory_without_a_whole_huge_page_stays() -> None:
+    tensor = torch.zeros(MIB, dtype=torch.uint8)
+    assert not use_huge_pages(tensor.data_ptr(), tensor.nbytes)
 
 
 KERNELS = """

@@ -1,6 +1,7 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,6 +53,20 @@ def test_weights_of_the_embedding_stay(dtype: torch.dtype) -> None:
     expected = model.lm_head.weight.detach().clone()
     assert pack_output_layer(model, dtype)
     assert torch.equal(model.get_input_embeddings().weight, expected)
+
+
+def test_huge_pages_are_asked_for_the_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: SimpleQueue[int] = SimpleQueue()
+    monkeypatch.setattr(output_layer, "use_huge_pages", lambda address, size: asked.put(size))
+    assert pack_output_layer(head(), torch.float32)
+    assert asked.get(timeout=60) >= 5000 * 64 * 4
+
+
+def test_weights_on_huge_pages_are_the_same() -> None:
+    packed, states = PackedLinear(torch.randn(20_000, 64)), torch.randn(1, 3, 64)
+    before = packed(states)
+    packed.use_huge_pages()
+    assert torch.equal(packed(states), before)
 
 
 def test_no_rows_have_no_logits() -> None:
