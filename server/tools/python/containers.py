@@ -7,18 +7,12 @@ A container may be used by several answers and API requests; its cells run one a
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from server.errors import (
-    BodyTooLarge,
-    InvalidRequest,
-    NotFound,
-    RateLimited,
-    Unavailable,
-)
+from server.errors import InvalidRequest, NotFound, RateLimited, Unavailable
 from server.ids import new_id
 from server.store.containers.base import (
     Container,
@@ -29,13 +23,17 @@ from server.store.containers.base import (
 )
 from server.store.files.folder import read
 from server.store.files.library import FileLibrary
+from server.tools.python.container_errors import (
+    expired,
+    file_not_found,
+    not_found,
+    translated,
+)
 from server.tools.python.container_options import MEMORY, ContainerOptions
 from server.tools.python.paths import free_path, is_listed
 from server.tools.python.sandbox import (
     MOST_LISTED,
-    FileTooLarge,
     NoSuchFile,
-    NoSuchSession,
     PythonSandbox,
     SandboxError,
     SandboxFile,
@@ -154,7 +152,7 @@ class ContainerService:
         now = self._now()
         container = self._checked(await self._store.get(owner, container_id), container_id, param)
         if not await self._store.touch(container.id, now):
-            raise _expired(container_id, param)
+            raise expired(container_id, param)
         return replace(container, last_active_at=int(now))
 
     async def find(self, owner: str, container_id: str) -> Container | None:
@@ -170,7 +168,7 @@ class ContainerService:
     async def delete(self, owner: str, container_id: str) -> None:
         """Delete the owner's container with its files, and end its session. Raises NotFound."""
         if not await self._store.delete(owner, container_id):
-            raise _not_found(container_id, "container_id")
+            raise not_found(container_id, "container_id")
         await self._close(container_id)
 
     # Files
@@ -184,7 +182,7 @@ class ContainerService:
         container = await self.get(owner, container_id)
         file = await self._store.file(container.id, file_id)
         if file is None:
-            raise _file_not_found(file_id)
+            raise file_not_found(file_id)
         return file
 
     async def add_file(
@@ -211,9 +209,9 @@ class ContainerService:
         container = await self.get(owner, container_id)
         file = await self._store.file(container.id, file_id)
         if file is None:
-            raise _file_not_found(file_id)
+            raise file_not_found(file_id)
         await self._opened_session(container)
-        with _translated():
+        with translated():
             async for piece in self.sandbox.read(container.id, file.path):
                 yield piece
 
@@ -222,9 +220,9 @@ class ContainerService:
         container = await self.get(owner, container_id)
         file = await self._store.file(container.id, file_id)
         if file is None:
-            raise _file_not_found(file_id)
+            raise file_not_found(file_id)
         await self._opened_session(container)
-        with _translated(), suppress(NoSuchFile):
+        with translated(), suppress(NoSuchFile):
             await self.sandbox.delete(container.id, file.path)
         await self._store.change_files(container.id, (), [file.id])
 
@@ -351,9 +349,9 @@ class ContainerService:
     def _checked(self, container: Container | None, container_id: str, param: str) -> Container:
         """The container. Raises NotFound if there is none, or if it has expired."""
         if container is None:
-            raise _not_found(container_id, param)
+            raise not_found(container_id, param)
         if container.is_over(self._now()):
-            raise _expired(container_id, param)
+            raise expired(container_id, param)
         return container
 
     async def _create(self, owner: str, container_id: str, options: ContainerOptions) -> Container:
@@ -384,7 +382,7 @@ class ContainerService:
         limits = replace(self.limits.sandbox, memory=MEMORY[container.memory_limit])
         # Before the call, so that a session that is made although the call fails is closed later.
         self._opened.setdefault(container.id, set())
-        with _translated():
+        with translated():
             await self.sandbox.create(container.id, limits)
 
     async def _close(self, container_id: str) -> None:
@@ -425,7 +423,7 @@ class ContainerService:
         *,
         origin: str | None = None,
     ) -> ContainerFile:
-        with _translated():
+        with translated():
             written = await self.sandbox.write(container_id, path, content)
         file = ContainerFile(
             new_id("cfile"),
@@ -453,39 +451,3 @@ class _Use:
         self.count = 0
         self.listing: list[SandboxFile] | None = None
         self.lock = asyncio.Lock()
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Turn errors of the sandbox into errors for clients. NoSuchFile may be handled outside."""
-    try:
-        yield
-    except FileTooLarge as error:
-        raise BodyTooLarge(
-            "The file, or all files of the container together, are too large.",
-            param="file",
-            code="file_too_large",
-        ) from error
-    except NoSuchFile as error:
-        raise NotFound("The container has no such file any more.", param="file_id") from error
-    except NoSuchSession as error:
-        raise NotFound(
-            "The container has lost its session.", param="container_id", code="container_expired"
-        ) from error
-    except SandboxError as error:
-        logger.warning("the sandbox failed: %s", error)
-        raise Unavailable("The sandbox for Python cannot be used now.") from error
-
-
-def _not_found(container_id: str, param: str) -> NotFound:
-    return NotFound(f"Container with id '{container_id}' not found.", param=param)
-
-
-def _expired(container_id: str, param: str) -> NotFound:
-    return NotFound(
-        f"Container with id '{container_id}' has expired.", param=param, code="container_expired"
-    )
-
-
-def _file_not_found(file_id: str) -> NotFound:
-    return NotFound(f"Container file with id '{file_id}' not found.", param="file_id")
