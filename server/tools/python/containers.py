@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from server.errors import InvalidRequest, NotFound, RateLimited, Unavailable
 from server.ids import new_id
@@ -86,6 +87,8 @@ class ContainerService:
         self._sandbox = sandbox
         self._now = now
         self._uses: dict[str, _Use] = {}
+        # Held while an owner's containers are counted and one is added.
+        self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # The containers whose sessions may be open, and the uploads that each was given.
         self._opened: dict[str, set[str]] = {}
         self._is_started = False
@@ -355,6 +358,12 @@ class ContainerService:
         return container
 
     async def _create(self, owner: str, container_id: str, options: ContainerOptions) -> Container:
+        async with self._creating.setdefault(owner, asyncio.Lock()):
+            return await self._create_next(owner, container_id, options)
+
+    async def _create_next(
+        self, owner: str, container_id: str, options: ContainerOptions
+    ) -> Container:
         now = self._now()
         if await self._store.count(owner, now) >= self.limits.containers:
             raise RateLimited(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.errors import NotFound, Unavailable
+from server.errors import NotFound, RateLimited, Unavailable
 from server.store.containers.memory import MemoryContainers
 from server.tools.python.container_options import ContainerOptions
 from server.tools.python.containers import ContainerLimits, ContainerService
@@ -66,6 +66,24 @@ async def test_a_container_is_safe_from_a_check_that_began_before_it(
     store.meanwhile = meanwhile  # type: ignore[method-assign]
     await service.sweep()
     assert made[0] in world.sandbox.sessions
+
+
+class ThoughtfulStore(MemoryContainers):
+    """Lets other tasks run while it counts, as a database does."""
+
+    async def count(self, owner: str, now: float) -> int:
+        found = await super().count(owner, now)
+        await asyncio.sleep(0)
+        return found
+
+
+async def test_containers_that_are_created_at_once_are_within_the_limit(world: World) -> None:
+    store = ThoughtfulStore()
+    service = ContainerService(store, world.library, world.sandbox, ContainerLimits(3))
+    creating = (service.create("a", OPTIONS, param="") for _ in range(9))
+    made = await asyncio.gather(*creating, return_exceptions=True)
+    assert sum(isinstance(each, RateLimited) for each in made) == 6
+    assert await store.count("a", world.time) == 3
 
 
 async def test_what_ended_elsewhere_is_ended_here(world: World) -> None:
