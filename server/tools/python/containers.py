@@ -143,6 +143,11 @@ class ContainerService:
         try:
             container = await self._create(owner, container_id, options)
             await self._copy_files(owner, container_id, options)
+        except BaseException:
+            # Nobody learns its id. If it cannot be deleted now, it expires.
+            with suppress(NotFound, Unavailable):
+                await self.delete(owner, container_id)
+            raise
         finally:
             self._unuse(container_id)
         return container
