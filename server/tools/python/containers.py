@@ -252,6 +252,16 @@ class ContainerService:
         with suppress(Unavailable):
             await self._store.touch(container_id, self._now())
 
+    @asynccontextmanager
+    async def used(self, owner: str, container_id: str) -> AsyncGenerator[None]:
+        """Keep the owner's container from expiring for the block. Raises NotFound."""
+        await self.get(owner, container_id)
+        self.use(container_id)
+        try:
+            yield
+        finally:
+            await self.release(container_id)
+
     def _unuse(self, container_id: str) -> None:
         use = self._uses[container_id]
         use.count -= 1

@@ -104,6 +104,15 @@ async def test_a_container_without_all_of_its_files_is_not_left(world: World) ->
     assert len(world.sandbox.closed) == 1
 
 
+async def test_a_container_does_not_expire_during_an_upload(world: World) -> None:
+    container_id = await created(world)
+    async with world.service.used("a", container_id):
+        for _ in range(3):
+            world.time += 19 * 60
+            await world.service.sweep()
+        await world.service.add_file("a", container_id, "x", _content(b"one"))
+
+
 async def test_what_ended_elsewhere_is_ended_here(world: World) -> None:
     container_id = await created(world)
     await world.store.delete("a", container_id)
