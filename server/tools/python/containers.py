@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from weakref import WeakValueDictionary
 
 from server.errors import InvalidRequest, NotFound, RateLimited, Unavailable
@@ -205,10 +204,10 @@ class ContainerService:
         """Copy an uploaded file of the owner. Raises NotFound, and BodyTooLarge."""
         container = await self.get(owner, container_id)
         file = await self.library.get(owner, file_id)
-        path = await self.library.content(owner, file_id)
         await self._opened_session(container)
         target = free_path(file.filename, ())
-        return await self._write(container.id, target, read(path), origin=file.id)
+        with await self.library.open(owner, file_id) as content:
+            return await self._write(container.id, target, read(content), origin=file.id)
 
     async def content(
         self, owner: str, container_id: str, file_id: str
@@ -434,10 +433,10 @@ class ContainerService:
             if file_id in copied:
                 continue
             file = await self.library.get(owner, file_id)
-            path: Path = await self.library.content(owner, file_id)
             target = free_path(file.filename, taken)
             taken.add(target)
-            await self._write(container_id, target, read(path), origin=file_id)
+            with await self.library.open(owner, file_id) as content:
+                await self._write(container_id, target, read(content), origin=file_id)
 
     async def _write(
         self,
