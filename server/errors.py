@@ -10,6 +10,7 @@ APIError
   + ClientTooSlow            408  only in a stream: the client reads too slowly
   + BodyTooLarge             413
   + UnsupportedEncoding      415
+  + RangeNotSatisfiable      416  with Content-Range
   + Misdirected              421
   + KeyReused                422
   + RateLimited              429  with Retry-After
@@ -173,6 +174,23 @@ class UnsupportedEncoding(APIError):
     def headers(self) -> dict[str, str]:
         """The supported encodings, as RFC 9110 permits for a 415."""
         return {"Accept-Encoding": ", ".join(self.accepted)}
+
+
+class RangeNotSatisfiable(APIError):
+    """The `Range` begins after the end of the file. size: that of the file, in bytes."""
+
+    status = 416
+    type = "invalid_request_error"
+    default_code = "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The range begins after the end of the file, which has {size} bytes.")
+        self.size = size
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The size, as RFC 9110 asks for."""
+        return {"Content-Range": f"bytes */{self.size}"}
 
 
 class Misdirected(APIError):

@@ -294,9 +294,12 @@ class Runs:
         journal: Journal | None = None,
         background: bool = False,
     ) -> Run:
-        """Start a run and register it until it is done."""
+        """Start a run and register it until it is done. After `cancel` it is cancelled, too."""
         run = Run(produce, journal=journal, background=background)
         self._ids[run] = request_id
+        if self.ending:
+            # Nobody else would cancel it, and the process would wait for its end.
+            run.cancel()
         if run.has_journal:
             self._any_journaled.set()
         run.when_done(partial(self._forget, run))

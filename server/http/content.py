@@ -1,20 +1,81 @@
-"""Responses with the content of files. They are always downloads, which no browser executes."""
+"""Responses with the content of files. They are always downloads, which no browser executes.
 
+Source: RFC 9110, 14 (ranges) and 13.1.5 (If-Range).
+"""
+
+import asyncio
+import os
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote
 
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.datastructures import Headers
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from server.errors import RangeNotSatisfiable
+
 MEDIA_TYPE = "application/octet-stream"
+CHUNK = 1 << 16
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII | re.IGNORECASE)
 
 
-def file_response(path: Path, filename: str) -> Response:
-    """A file of this machine. Ranges of it may be requested."""
-    return FileResponse(path, media_type=MEDIA_TYPE, filename=filename, headers=_NO_SNIFFING)
+async def file_response(content: BinaryIO, filename: str, etag: str, headers: Headers) -> Response:
+    """A file of this machine, which is closed with the response; or a range of it.
+
+    etag: of the content, with its quotes. headers: those of the request. Raises
+    RangeNotSatisfiable.
+    """
+    size = os.fstat(content.fileno()).st_size
+    try:
+        part = _requested(headers, etag, size)
+    except RangeNotSatisfiable:
+        content.close()
+        raise
+    wanted = part or range(size)
+    response = await stream_response(_read(content, wanted), filename)
+    if quote(filename) == filename:
+        # Some clients read this form alone.
+        response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
+    response.headers["Content-Length"] = str(len(wanted))
+    response.headers["Accept-Ranges"] = "bytes"
+    response.headers["ETag"] = etag
+    if part is not None:
+        response.status_code = 206
+        response.headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
+    return response
+
+
+def _requested(headers: Headers, etag: str, size: int) -> range | None:
+    """The bytes that a request asks for; None for all of them. Raises RangeNotSatisfiable.
+
+    A server may ignore a request for several ranges, and must ignore other units.
+    """
+    matched = _RANGE.fullmatch(headers.get("range", "").strip())
+    if matched is None or headers.get("if-range", etag) != etag:
+        return None
+    first, last = matched.groups()
+    if not first and not last:
+        return None
+    if first and last and int(last) < int(first):
+        return None
+    start = int(first) if first else max(size - int(last), 0)
+    stop = min(int(last) + 1, size) if first and last else size
+    if start >= size:
+        raise RangeNotSatisfiable(size)
+    return range(start, stop)
+
+
+async def _read(content: BinaryIO, part: range) -> AsyncGenerator[bytes, None]:
+    with content:
+        content.seek(part.start)
+        left = len(part)
+        while left and (piece := await asyncio.to_thread(content.read, min(left, CHUNK))):
+            left -= len(piece)
+            yield piece
 
 
 async def stream_response(content: AsyncGenerator[bytes, None], filename: str) -> Response:

@@ -22,6 +22,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.exceptions import InvalidHandshake
 from websockets.http11 import Request
+from websockets.protocol import State
 
 from server.errors import APIError, Busy, HeadersTooLarge, InvalidRequest, RequestTimeout
 from server.http.limits import Connections, Limits
@@ -382,9 +383,14 @@ class Closing(asyncio.Protocol):
 
 
 class Socket(WriteDeadline, WebSocketsSansIOProtocol):
-    """A WebSocket that the application closes when the server stops, not uvicorn."""
+    """A WebSocket that the application closes when the server stops, not uvicorn.
+
+    A client that reads nothing gets one pong, to its last ping (RFC 6455, 5.5.3): the pongs to all
+    of them could take any amount of memory.
+    """
 
     config: Config
+    _delayed_pong = b""
 
     def handle_connect(self, event: Request) -> None:
         """Start the handshake, or answer an invalid one with OpenAI's error body."""
@@ -402,6 +408,20 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         self.handshake_complete = self.close_sent = True
         self.transport.write(encoded(refusal(error), self.default_headers))
         self.transport.close()
+
+    def handle_ping(self) -> None:
+        """Answer pings; while the client does not read, the last one only, once it reads again."""
+        if self.writable.is_set() or self.conn.state is not State.OPEN:
+            super().handle_ping()
+        elif frames := self.conn.data_to_send():
+            self._delayed_pong = frames[-1]
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        super().resume_writing()
+        pong, self._delayed_pong = self._delayed_pong, b""
+        if pong and self.conn.state is State.OPEN:
+            self.transport.write(pong)
 
     def schedule_ping(self) -> None:
         """Send the next ping after the whole interval."""

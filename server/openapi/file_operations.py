@@ -51,9 +51,9 @@ FILES = (
         _FILES,
         "get",
         f"{_FILE}/content",
-        "Returns the content of a file.",
+        "Returns the content of a file, or one range of its bytes.",
         None,
-        errors=(404,),
+        errors=(404, 416),
         media_type=_BINARY,
     ),
     Operation(

@@ -25,6 +25,7 @@ WITH_IDEMPOTENCY_KEY = (422,)
 HEADERS = {
     401: ("WWW-Authenticate", "The scheme of the key."),
     415: ("Accept-Encoding", "The encodings that are known."),
+    416: ("Content-Range", "The size of the file."),
     429: ("Retry-After", "Seconds to wait."),
     503: ("Retry-After", "Seconds to wait."),
 }

@@ -71,9 +71,11 @@ async def create_container_file(request: Request, container_id: str) -> Response
         body = await json_body.parse(request, AddContainerFile)
         copied = await containers.copy_file(owner, container_id, body.file_id)
         return json_response(copied.to_api())
-    # Before the body is read, which may be long.
-    await containers.get(owner, container_id)
-    async with context_of(request).files.staging(owner) as staging:
+    # Before the body is read, which may take longer than a container may be idle.
+    async with (
+        containers.used(owner, container_id),
+        context_of(request).files.staging(owner) as staging,
+    ):
         form = await read_form(request, staging)
         file = await containers.add_file(owner, container_id, form.filename, staging.file.read())
     return json_response(file.to_api())

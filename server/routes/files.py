@@ -60,10 +60,11 @@ async def retrieve_file(request: Request, file_id: str) -> Response:
 
 @router.get("/{file_id}/content")
 async def retrieve_content(request: Request, file_id: str) -> Response:
-    """The content of a file."""
+    """The content of a file, or the range of it that the request asks for."""
     owner = authenticate(request).id
     file = await _files(request).get(owner, file_id)
-    return file_response(await _files(request).content(owner, file_id), file.filename)
+    content = await _files(request).open(owner, file_id)
+    return await file_response(content, file.filename, f'"{file.id}"', request.headers)
 
 
 @router.delete("/{file_id}")

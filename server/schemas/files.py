@@ -26,6 +26,9 @@ def read_purpose(fields: Mapping[str, str]) -> str:
 
 def read_lifetime(fields: Mapping[str, str]) -> int | None:
     """The seconds after which a file expires; None if it does not. Raises InvalidRequest."""
+    if "expires_after" in fields:
+        # JSON in one part, for instance. The file would stay longer than its client believes.
+        raise invalid("expires_after", "expected parts of the form for its fields")
     anchor = fields.get("expires_after[anchor]")
     seconds = fields.get("expires_after[seconds]")
     if anchor is None and seconds is None:

@@ -40,6 +40,11 @@ async def prune(connection: AsyncConnection, response_id: str) -> None:
     """Remove a deleted response without continuations, and then its deleted predecessors."""
     link: str | None = response_id
     while link is not None:
+        # PostgreSQL waits here for those who continue it now, so that the next statement sees what
+        # they insert. Otherwise it would delete the row, and fail at the reference to it.
+        locked = select(responses.c.id).where(responses.c.id == link, responses.c.deleted)
+        if (await connection.execute(locked.with_for_update())).first() is None:
+            return
         removed = await connection.execute(
             delete(responses)
             .where(responses.c.id == link, *_is_prunable())

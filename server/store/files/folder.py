@@ -42,6 +42,13 @@ class FileFolder:
         path = self._folder / file_id
         return path if path.is_file() else None
 
+    def open(self, file_id: str) -> BinaryIO | None:
+        """The content of a file; None if there is none. It can be read after a deletion."""
+        path = self.path(file_id)
+        with suppress(FileNotFoundError):
+            return None if path is None else path.open("rb")
+        return None
+
     def delete(self, file_id: str) -> None:
         """Delete a content, if there is one."""
         if (path := self.path(file_id)) is not None:
@@ -94,8 +101,9 @@ class StagedFile:
     async def read(self) -> AsyncIterator[bytes]:
         """The content so far, in pieces."""
         await asyncio.to_thread(self._flush)
-        async for piece in read(self.path):
-            yield piece
+        with await asyncio.to_thread(self.path.open, "rb") as file:
+            async for piece in read(file):
+                yield piece
 
     async def keep(self, file_id: str) -> None:
         """Make it the content of a file."""
@@ -128,11 +136,7 @@ class StagedFile:
             file.close()
 
 
-async def read(path: Path) -> AsyncIterator[bytes]:
-    """The content of a file, in pieces that are read on threads. Raises FileNotFoundError."""
-    file = await asyncio.to_thread(path.open, "rb")
-    try:
-        while piece := await asyncio.to_thread(file.read, CHUNK):
-            yield piece
-    finally:
-        file.close()
+async def read(file: BinaryIO) -> AsyncIterator[bytes]:
+    """The content of an open file, in pieces that are read on threads."""
+    while piece := await asyncio.to_thread(file.read, CHUNK):
+        yield piece

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from typing import BinaryIO
 from weakref import WeakValueDictionary
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
@@ -120,14 +120,17 @@ class FileLibrary:
             raise _not_found(file_id, param)
         return file
 
-    async def content(self, owner: str, file_id: str, *, param: str = "file_id") -> Path:
-        """Where the content of the owner's file is. Raises NotFound for `param`."""
+    async def open(self, owner: str, file_id: str, *, param: str = "file_id") -> BinaryIO:
+        """The content of the owner's file, which stays readable if the file is deleted meanwhile.
+
+        The caller closes it. Raises NotFound for `param`.
+        """
         file = await self.get(owner, file_id, param=param)
-        path = await asyncio.to_thread(self._folder.path, file.id)
-        if path is None:
+        content = await asyncio.to_thread(self._folder.open, file.id)
+        if content is None:
             logger.warning("the content of %s is missing in the folder of files", file.id)
             raise _not_found(file_id, param)
-        return path
+        return content
 
     async def list(self, owner: str, query: FileFilter) -> FilePage:
         """A page of the owner's files."""

@@ -248,11 +248,11 @@ class SqlStore:
     async def delete(self, owner: str, response_id: str) -> bool:
         """Mark the response as deleted; its items stay while others continue it."""
         async with self.database.writing() as connection:
-            if await self._row(connection, owner, response_id) is None:
-                return False
-            await connection.execute(
-                update(responses).where(responses.c.id == response_id).values(deleted=True)
+            marked = await connection.execute(
+                update(responses).where(_is(owner, response_id)).values(deleted=True)
             )
+            if marked.rowcount == 0:
+                return False
             await chains.prune(connection, response_id)
         await self.cancel(response_id)
         return True

@@ -7,18 +7,12 @@ A container may be used by several answers and API requests; its cells run one a
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from weakref import WeakValueDictionary
 
-from server.errors import (
-    BodyTooLarge,
-    InvalidRequest,
-    NotFound,
-    RateLimited,
-    Unavailable,
-)
+from server.errors import InvalidRequest, NotFound, RateLimited, Unavailable
 from server.ids import new_id
 from server.store.containers.base import (
     Container,
@@ -29,13 +23,17 @@ from server.store.containers.base import (
 )
 from server.store.files.folder import read
 from server.store.files.library import FileLibrary
+from server.tools.python.container_errors import (
+    expired,
+    file_not_found,
+    not_found,
+    translated,
+)
 from server.tools.python.container_options import MEMORY, ContainerOptions
 from server.tools.python.paths import free_path, is_listed
 from server.tools.python.sandbox import (
     MOST_LISTED,
-    FileTooLarge,
     NoSuchFile,
-    NoSuchSession,
     PythonSandbox,
     SandboxError,
     SandboxFile,
@@ -88,6 +86,8 @@ class ContainerService:
         self._sandbox = sandbox
         self._now = now
         self._uses: dict[str, _Use] = {}
+        # Held while an owner's containers are counted and one is added.
+        self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # The containers whose sessions may be open, and the uploads that each was given.
         self._opened: dict[str, set[str]] = {}
         self._is_started = False
@@ -142,6 +142,11 @@ class ContainerService:
         try:
             container = await self._create(owner, container_id, options)
             await self._copy_files(owner, container_id, options)
+        except BaseException:
+            # Nobody learns its id. If it cannot be deleted now, it expires.
+            with suppress(NotFound, Unavailable):
+                await self.delete(owner, container_id)
+            raise
         finally:
             self._unuse(container_id)
         return container
@@ -154,7 +159,7 @@ class ContainerService:
         now = self._now()
         container = self._checked(await self._store.get(owner, container_id), container_id, param)
         if not await self._store.touch(container.id, now):
-            raise _expired(container_id, param)
+            raise expired(container_id, param)
         return replace(container, last_active_at=int(now))
 
     async def find(self, owner: str, container_id: str) -> Container | None:
@@ -170,7 +175,7 @@ class ContainerService:
     async def delete(self, owner: str, container_id: str) -> None:
         """Delete the owner's container with its files, and end its session. Raises NotFound."""
         if not await self._store.delete(owner, container_id):
-            raise _not_found(container_id, "container_id")
+            raise not_found(container_id, "container_id")
         await self._close(container_id)
 
     # Files
@@ -184,7 +189,7 @@ class ContainerService:
         container = await self.get(owner, container_id)
         file = await self._store.file(container.id, file_id)
         if file is None:
-            raise _file_not_found(file_id)
+            raise file_not_found(file_id)
         return file
 
     async def add_file(
@@ -199,10 +204,10 @@ class ContainerService:
         """Copy an uploaded file of the owner. Raises NotFound, and BodyTooLarge."""
         container = await self.get(owner, container_id)
         file = await self.library.get(owner, file_id)
-        path = await self.library.content(owner, file_id)
         await self._opened_session(container)
         target = free_path(file.filename, ())
-        return await self._write(container.id, target, read(path), origin=file.id)
+        with await self.library.open(owner, file_id) as content:
+            return await self._write(container.id, target, read(content), origin=file.id)
 
     async def content(
         self, owner: str, container_id: str, file_id: str
@@ -211,9 +216,9 @@ class ContainerService:
         container = await self.get(owner, container_id)
         file = await self._store.file(container.id, file_id)
         if file is None:
-            raise _file_not_found(file_id)
+            raise file_not_found(file_id)
         await self._opened_session(container)
-        with _translated():
+        with translated():
             async for piece in self.sandbox.read(container.id, file.path):
                 yield piece
 
@@ -222,9 +227,9 @@ class ContainerService:
         container = await self.get(owner, container_id)
         file = await self._store.file(container.id, file_id)
         if file is None:
-            raise _file_not_found(file_id)
+            raise file_not_found(file_id)
         await self._opened_session(container)
-        with _translated(), suppress(NoSuchFile):
+        with translated(), suppress(NoSuchFile):
             await self.sandbox.delete(container.id, file.path)
         await self._store.change_files(container.id, (), [file.id])
 
@@ -245,6 +250,16 @@ class ContainerService:
         # A container in use was touched by the last check, if not now.
         with suppress(Unavailable):
             await self._store.touch(container_id, self._now())
+
+    @asynccontextmanager
+    async def used(self, owner: str, container_id: str) -> AsyncGenerator[None]:
+        """Keep the owner's container from expiring for the block. Raises NotFound."""
+        await self.get(owner, container_id)
+        self.use(container_id)
+        try:
+            yield
+        finally:
+            await self.release(container_id)
 
     def _unuse(self, container_id: str) -> None:
         use = self._uses[container_id]
@@ -351,12 +366,18 @@ class ContainerService:
     def _checked(self, container: Container | None, container_id: str, param: str) -> Container:
         """The container. Raises NotFound if there is none, or if it has expired."""
         if container is None:
-            raise _not_found(container_id, param)
+            raise not_found(container_id, param)
         if container.is_over(self._now()):
-            raise _expired(container_id, param)
+            raise expired(container_id, param)
         return container
 
     async def _create(self, owner: str, container_id: str, options: ContainerOptions) -> Container:
+        async with self._creating.setdefault(owner, asyncio.Lock()):
+            return await self._create_next(owner, container_id, options)
+
+    async def _create_next(
+        self, owner: str, container_id: str, options: ContainerOptions
+    ) -> Container:
         now = self._now()
         if await self._store.count(owner, now) >= self.limits.containers:
             raise RateLimited(
@@ -384,7 +405,7 @@ class ContainerService:
         limits = replace(self.limits.sandbox, memory=MEMORY[container.memory_limit])
         # Before the call, so that a session that is made although the call fails is closed later.
         self._opened.setdefault(container.id, set())
-        with _translated():
+        with translated():
             await self.sandbox.create(container.id, limits)
 
     async def _close(self, container_id: str) -> None:
@@ -412,10 +433,10 @@ class ContainerService:
             if file_id in copied:
                 continue
             file = await self.library.get(owner, file_id)
-            path: Path = await self.library.content(owner, file_id)
             target = free_path(file.filename, taken)
             taken.add(target)
-            await self._write(container_id, target, read(path), origin=file_id)
+            with await self.library.open(owner, file_id) as content:
+                await self._write(container_id, target, read(content), origin=file_id)
 
     async def _write(
         self,
@@ -425,7 +446,7 @@ class ContainerService:
         *,
         origin: str | None = None,
     ) -> ContainerFile:
-        with _translated():
+        with translated():
             written = await self.sandbox.write(container_id, path, content)
         file = ContainerFile(
             new_id("cfile"),
@@ -453,39 +474,3 @@ class _Use:
         self.count = 0
         self.listing: list[SandboxFile] | None = None
         self.lock = asyncio.Lock()
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Turn errors of the sandbox into errors for clients. NoSuchFile may be handled outside."""
-    try:
-        yield
-    except FileTooLarge as error:
-        raise BodyTooLarge(
-            "The file, or all files of the container together, are too large.",
-            param="file",
-            code="file_too_large",
-        ) from error
-    except NoSuchFile as error:
-        raise NotFound("The container has no such file any more.", param="file_id") from error
-    except NoSuchSession as error:
-        raise NotFound(
-            "The container has lost its session.", param="container_id", code="container_expired"
-        ) from error
-    except SandboxError as error:
-        logger.warning("the sandbox failed: %s", error)
-        raise Unavailable("The sandbox for Python cannot be used now.") from error
-
-
-def _not_found(container_id: str, param: str) -> NotFound:
-    return NotFound(f"Container with id '{container_id}' not found.", param=param)
-
-
-def _expired(container_id: str, param: str) -> NotFound:
-    return NotFound(
-        f"Container with id '{container_id}' has expired.", param=param, code="container_expired"
-    )
-
-
-def _file_not_found(file_id: str) -> NotFound:
-    return NotFound(f"Container file with id '{file_id}' not found.", param="file_id")

@@ -504,5 +504,14 @@ async def test_closing_cancels_what_runs_and_waits_for_it(background: bool) -> N
     assert [source.cancelled for source in sources] == [False, True, True]
 
 
+async def test_a_run_that_starts_after_all_were_cancelled_is_cancelled_too(source: Source) -> None:
+    runs = Runs()
+    runs.cancel()
+    run = runs.start(source, "late", background=True)
+    await settle()
+    assert run.done
+    assert await read(run) == [-1]
+
+
 async def test_closing_without_runs_returns() -> None:
     await Runs().close()

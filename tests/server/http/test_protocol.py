@@ -174,6 +174,16 @@ class Served:
             await client.close()
 
 
+class Unread:
+    """The transport of a client that reads nothing: it collects what is written."""
+
+    def __init__(self, unsent: list[bytes]) -> None:
+        self.write = unsent.append
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
 Serve = Callable[..., AbstractAsyncContextManager[Served]]
 
 
@@ -619,6 +629,29 @@ async def test_a_late_pong_does_not_shorten_the_time_to_the_next_ping() -> None:
         connection.last_ping_rtt = 19.99
         connection.schedule_ping()
         assert loop.seconds == 20
+
+
+def numbered_ping(number: int) -> bytes:
+    """A ping with four bytes of payload, masked by zeros."""
+    return b"\x89\x84" + bytes(4) + number.to_bytes(4)
+
+
+async def test_a_client_that_reads_nothing_gets_a_pong_to_its_last_ping_only() -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect(UPGRADE + KEY + b"\r\n")
+        assert (await client.read(b"\r\n\r\n")).status == 101
+        connections: Any = served.state.connections
+        (connection,) = connections
+        connection.pause_writing()  # what the transport calls when its buffer is full
+        unsent: list[bytes] = []
+        connection.transport, transport = Unread(unsent), connection.transport
+        for number in range(1000):
+            client.send(numbered_ping(number))
+        await until(lambda: connection._delayed_pong.endswith((999).to_bytes(4)))
+        assert unsent == []
+        connection.transport = transport
+        connection.resume_writing()
+        assert await client.read_exactly(6) == b"\x8a\x04" + (999).to_bytes(4)
 
 
 async def test_another_upgrade_is_not_made(caplog: pytest.LogCaptureFixture) -> None:

@@ -110,6 +110,23 @@ async def test_a_file_is_uploaded_read_and_deleted(site: Site) -> None:
     assert site.contents == []
 
 
+async def test_a_range_of_a_file_is_read(site: Site) -> None:
+    file = await site.one.files.create(file=("x", b"0123456789"), purpose="user_data")
+    path = f"/v1/files/{file.id}/content"
+    answer = await site.raw.get(path, headers={"range": "bytes=2-4"})
+    assert (answer.status_code, answer.content) == (206, b"234")
+    assert answer.headers["content-range"] == "bytes 2-4/10"
+
+
+async def test_a_range_after_the_end_of_a_file_is_a_416(site: Site) -> None:
+    file = await site.one.files.create(file=("x", b"0123456789"), purpose="user_data")
+    path = f"/v1/files/{file.id}/content"
+    answer = await site.raw.get(path, headers={"range": "bytes=10-"})
+    assert answer.status_code == 416
+    assert answer.headers["content-range"] == "bytes */10"
+    assert answer.json()["error"]["code"] == "range_not_satisfiable"
+
+
 async def test_files_are_listed_page_by_page(site: Site) -> None:
     for name, purpose in (("a", "assistants"), ("b", "vision"), ("c", "user_data")):
         await site.one.files.create(file=(name, b"x"), purpose=purpose)  # type: ignore[arg-type]
@@ -254,7 +271,7 @@ async def test_without_a_folder_files_end_with_the_process(open_app: OpenApp) ->
     async with open_app() as app:
         form = {"files": {"file": ("a", b"one")}, "data": {"purpose": "user_data"}}
         name = (await app.client.post("/v1/files", **form)).json()["id"]
-        path = await app.app.state.context.files.content("anyone", name)
+        path = app.app.state.context.files._folder.path(name)
         assert (await app.client.get(f"/v1/files/{name}/content")).content == b"one"
         assert path.exists()
     assert not path.parent.exists()

@@ -64,6 +64,20 @@ async def add(
         return await library.add(staging, info)
 
 
+async def whole(library: FileLibrary, file: StoredFile) -> bytes:
+    with await library.open(file.owner, file.id) as content:
+        return content.read()
+
+
+async def test_a_content_that_is_open_can_be_read_after_the_file_is_deleted(folder: Path) -> None:
+    library = Library(folder)
+    file = await add(library, b"abc")
+    with await library.open("a", file.id) as content:
+        await library.delete("a", file.id)
+        assert names(folder) == []
+        assert content.read() == b"abc"
+
+
 async def test_a_file_of_several_pieces_is_read_as_it_was_written(folder: Path) -> None:
     library = Library(folder)
     content = os.urandom(2 * CHUNK + 1)
@@ -73,7 +87,8 @@ async def test_a_file_of_several_pieces_is_read_as_it_was_written(folder: Path) 
         assert b"".join([piece async for piece in staging.file.read()]) == content
         file = await library.add(staging, INFO)
     assert file.size == len(content)
-    pieces = [piece async for piece in read(await library.content("a", file.id))]
+    with await library.open("a", file.id) as opened:
+        pieces = [piece async for piece in read(opened)]
     assert b"".join(pieces) == content
     assert max(map(len, pieces)) <= CHUNK
 
@@ -296,7 +311,8 @@ async def test_a_temporary_folder_ends_with_the_library() -> None:
     await library.sweep(1)
     assert library.folder.path("file-1") is None
     file = await add(library, b"x")
-    path = await library.content("a", file.id)
+    path = library.folder.path(file.id)
+    assert path is not None
     assert mode(path.parent) == 0o700
     library.close()
     library.close()
@@ -308,4 +324,4 @@ async def test_concurrent_uploads_do_not_mix(folder: Path) -> None:
     contents = [bytes([number]) * 300_000 for number in range(8)]
     files = await asyncio.gather(*(add(library, content) for content in contents))
     for file, content in zip(files, contents, strict=True):
-        assert (await library.content("a", file.id)).read_bytes() == content
+        assert await whole(library, file) == content

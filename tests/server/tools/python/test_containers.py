@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from server.errors import NotFound, Unavailable
+from server.errors import BodyTooLarge, NotFound, RateLimited, Unavailable
 from server.store.containers.memory import MemoryContainers
 from server.tools.python.container_options import ContainerOptions
 from server.tools.python.containers import ContainerLimits, ContainerService
-from server.tools.python.sandbox import SandboxFile, SandboxLimits, SandboxUnavailable
+from server.tools.python.sandbox import (
+    FileTooLarge,
+    SandboxFile,
+    SandboxLimits,
+    SandboxUnavailable,
+)
 from tests.containers import World, new_world
 from tests.sandboxes import BareSandbox
 
@@ -66,6 +71,46 @@ async def test_a_container_is_safe_from_a_check_that_began_before_it(
     store.meanwhile = meanwhile  # type: ignore[method-assign]
     await service.sweep()
     assert made[0] in world.sandbox.sessions
+
+
+class ThoughtfulStore(MemoryContainers):
+    """Lets other tasks run while it counts, as a database does."""
+
+    async def count(self, owner: str, now: float) -> int:
+        found = await super().count(owner, now)
+        await asyncio.sleep(0)
+        return found
+
+
+async def test_containers_that_are_created_at_once_are_within_the_limit(world: World) -> None:
+    store = ThoughtfulStore()
+    service = ContainerService(store, world.library, world.sandbox, ContainerLimits(3))
+    creating = (service.create("a", OPTIONS, param="") for _ in range(9))
+    made = await asyncio.gather(*creating, return_exceptions=True)
+    assert sum(isinstance(each, RateLimited) for each in made) == 6
+    assert await store.count("a", world.time) == 3
+
+
+async def test_a_container_without_all_of_its_files_is_not_left(world: World) -> None:
+    file_id = await world.upload(b"one")
+
+    async def write(session: str, path: str, content: AsyncIterator[bytes]) -> SandboxFile:
+        raise FileTooLarge(path)
+
+    world.sandbox.write = write  # type: ignore[method-assign]
+    with pytest.raises(BodyTooLarge):
+        await world.service.create("a", ContainerOptions("x", file_ids=(file_id,)), param="")
+    assert await world.store.count("a", world.time) == 0
+    assert len(world.sandbox.closed) == 1
+
+
+async def test_a_container_does_not_expire_during_an_upload(world: World) -> None:
+    container_id = await created(world)
+    async with world.service.used("a", container_id):
+        for _ in range(3):
+            world.time += 19 * 60
+            await world.service.sweep()
+        await world.service.add_file("a", container_id, "x", _content(b"one"))
 
 
 async def test_what_ended_elsewhere_is_ended_here(world: World) -> None:

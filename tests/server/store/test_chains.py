@@ -1,0 +1,60 @@
+"""Chains of responses that several gateways continue and delete at the same time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from server.store.responses.sql import SqlStore
+from tests.postgres import Postgres
+from tests.server.store.conftest import Database
+from tests.server.store.test_contract import running, turn
+
+WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+
+
+@pytest.fixture
+async def on_postgres(postgres: Postgres) -> AsyncIterator[Database]:
+    made = Database(await asyncio.to_thread(postgres.new_database), [])
+    yield made
+    for store in made.opened:
+        await store.stop()
+
+
+async def until_blocked(store: SqlStore, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
+    """Start `work`, and return when it waits for a lock of PostgreSQL."""
+    task = asyncio.create_task(work)
+    waiting = 0
+    while not waiting and not task.done():
+        async with store.database.reading() as connection:
+            waiting = (await connection.execute(WAITING)).scalar_one()
+    return task
+
+
+@pytest.mark.parametrize("deleted", ["one", "two"])
+async def test_a_response_that_is_being_continued_can_be_deleted(
+    on_postgres: Database, deleted: str
+) -> None:
+    store, other = await on_postgres.open(), await on_postgres.open()
+    one = turn("one")
+    two = turn("two", previous=one)
+    three = running("three", previous=one if deleted == "one" else two)
+    for each in (one, two) if deleted == "two" else (one,):
+        await store.put(each)
+    async with other.database.writing() as connection:
+        await other._insert(connection, three, [])
+        deleting = await until_blocked(store, store.delete("a", deleted))
+    assert await deleting
+    assert await store.get("a", deleted) is None
+    continued = await store.get("a", "three")
+    assert continued is not None
+    assert continued.history == three.history
+
+
+async def test_of_two_who_delete_a_response_at_once_one_finds_it(database: Database) -> None:
+    store, other = await database.open(), await database.open()
+    await store.put(turn("one"))
+    found = await asyncio.gather(*(each.delete("a", "one") for each in (store, other)))
+    assert sorted(found) == [False, True]
