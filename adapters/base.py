@@ -10,6 +10,11 @@ from typing import Any, Literal, Protocol
 
 FinishReason = Literal["stop", "length"]
 
+CONTEXT_LENGTH = 131_072
+"""The tokens of gpt-oss's context, where no engine reports its own."""
+VOCAB_SIZE = 201_088
+"""The number of logits of all gpt-oss models, for engines that do not report it."""
+
 _SEED_LIMIT = 1 << 63
 
 
