@@ -166,11 +166,6 @@ def reasoned_grammar(spec: GrammarSpec) -> str | None:
     return turn_grammar(replace(spec, reasoning=False)) if spec.reasoning else None
 
 
-def answer_only(spec: GrammarSpec) -> GrammarSpec:
-    """The final message of `spec` alone: no reasoning, no preambles and no calls."""
-    return GrammarSpec(answer=spec.answer, reasoning=False, preambles=False)
-
-
 @cache
 def final_headers() -> tuple[tuple[int, ...], ...]:
     """The headers of final messages, as ids after `<|start|>assistant`."""
