@@ -83,6 +83,11 @@ class APIError(Exception):
         }
 
 
+def _retry_after(seconds: float) -> dict[str, str]:
+    """The header `Retry-After`, which has whole seconds, at least one."""
+    return {"Retry-After": str(max(1, math.ceil(seconds)))}
+
+
 def _truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
@@ -204,8 +209,8 @@ class RateLimited(APIError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Whole seconds, at least one."""
-        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+        """When to come again."""
+        return _retry_after(self.retry_after)
 
 
 class HeadersTooLarge(APIError):
@@ -238,7 +243,7 @@ class Unavailable(APIError):
     @property
     def headers(self) -> dict[str, str]:
         """One second, because such states are short."""
-        return {"Retry-After": "1"}
+        return _retry_after(1)
 
 
 class Busy(Unavailable):
@@ -267,8 +272,8 @@ class EngineDown(Unavailable):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Whole seconds, at least one."""
-        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+        """When to come again."""
+        return _retry_after(self.retry_after)
 
 
 def engine_down(error: BackendFailed) -> EngineDown:
