@@ -18,6 +18,11 @@ SearchType = Literal[
 ]
 SearchContextSize = Literal["low", "medium", "high"]
 
+OUTPUTS = "code_interpreter_call.outputs"
+"""The value of `include` that shows what the code of a call printed and displayed."""
+SOURCES, RESULTS = "web_search_call.action.sources", "web_search_call.results"
+"""The values of `include` that show the sources of a search, and its results."""
+
 
 @described
 class DisabledNetwork(TypedDict):

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from harmony.tools import BROWSER
 from server import threads
+from server.schemas.hosted_tools import SOURCES
 from server.tools.base import (
     Citation,
     ToolCall,
@@ -40,8 +41,6 @@ from server.tools.browser.search.base import SearchError, SearchQuery, SearchRes
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.stack import Entry, NoSuchPage, PageStack
 
-SOURCES = "web_search_call.action.sources"
-"""The value of `include` that adds the URLs of all results to a search's action."""
 _CALLS = callable_tools()
 _SMALL = 1 << 16
 _MOST_VIEWS = 4

@@ -15,6 +15,7 @@ from harmony.tools import PYTHON
 from server.errors import APIError, InvalidRequest
 from server.ids import new_id
 from server.schemas.fields import invalid, label
+from server.schemas.hosted_tools import OUTPUTS
 from server.tools.base import (
     Citation,
     CreatedFile,
@@ -34,8 +35,6 @@ logger = logging.getLogger(__name__)
 
 NAME = "python"
 TYPE = "code_interpreter"
-OUTPUTS = "code_interpreter_call.outputs"
-"""The value of `include` for an item's outputs."""
 
 PROGRESS_SECONDS = 0.5
 """The least time between two reports of a running cell's output."""

@@ -13,11 +13,12 @@ from harmony.grammar import CallableTool, FreeText
 from harmony.messages import Channel
 from harmony.tools import PYTHON
 from server.errors import InvalidRequest, NotFound
+from server.schemas.hosted_tools import OUTPUTS
 from server.tools.base import HostedTool, ToolCall, ToolContext, ToolProgress, ToolResult
 from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.output import NO_OUTPUT
 from server.tools.python.sandbox import SandboxUnavailable
-from server.tools.python.tool import CONTAINERS, OUTPUTS, PythonSession, PythonTool, open_python
+from server.tools.python.tool import CONTAINERS, PythonSession, PythonTool, open_python
 from tests.containers import World, new_world
 from tests.sandboxes import BareSandbox
 
