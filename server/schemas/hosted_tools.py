@@ -4,7 +4,7 @@ Only what every server reads is described. The tools themselves check their entr
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
 """
 
-from typing import Literal, NotRequired
+from typing import Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
 
@@ -16,6 +16,7 @@ SearchType = Literal[
     "web_search_preview",
     "web_search_preview_2025_03_11",
 ]
+SEARCH_TYPES: frozenset[str] = frozenset(get_args(SearchType))
 SearchContextSize = Literal["low", "medium", "high"]
 
 OUTPUTS = "code_interpreter_call.outputs"
