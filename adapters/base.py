@@ -10,6 +10,17 @@ from typing import Any, Literal, Protocol
 
 FinishReason = Literal["stop", "length"]
 
+CONTEXT_LENGTH = 131_072
+"""The tokens of gpt-oss's context, where no engine reports its own."""
+VOCAB_SIZE = 201_088
+"""The number of logits of all gpt-oss models, for engines that do not report it."""
+
+LEAST_LOGPROB = -9999.0
+"""Replaces lower logprobs, and -inf, which JSON does not have. vLLM's servers use this value."""
+
+Progress = Callable[[str, float], None]
+"""Gets the name of a stage, and the completed fraction of it in [0, 1]."""
+
 _SEED_LIMIT = 1 << 63
 
 
@@ -197,7 +208,7 @@ class BackendConfig:
     decode: converts ids to text with the names of control tokens.
     mask_tokenizer: returns the shared llguidance LLTokenizer for grammars, and builds it first if
     necessary.
-    progress: called while loading, with the name of a stage and the completed fraction in [0, 1].
+    progress: called while loading.
     """
 
     model: str | None
@@ -205,7 +216,7 @@ class BackendConfig:
     encode: Callable[[str], list[int]]
     decode: Callable[[list[int]], str]
     mask_tokenizer: Callable[[], Any]
-    progress: Callable[[str, float], None] = lambda stage, fraction: None
+    progress: Progress = lambda stage, fraction: None
 
 
 class Backend(Protocol):

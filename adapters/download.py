@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from adapters.base import Progress
 from adapters.errors import BackendFailed
 
 logger = logging.getLogger(__name__)
-
-Progress = Callable[[str, float], None]
 
 ENGINE_FILES = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt")
 """What engines read of a repository."""

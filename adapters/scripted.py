@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from adapters.base import (
+    CONTEXT_LENGTH,
     FEATURES,
+    VOCAB_SIZE,
     BackendConfig,
     BackendInfo,
     FinishReason,
@@ -29,8 +31,6 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong
 
-CONTEXT_LENGTH = 131_072
-VOCAB_SIZE = 201_088
 QUOTED_PROMPT_CHARACTERS = 200
 
 Alternatives = tuple[tuple[int, float], ...]

@@ -175,6 +175,7 @@ def run(part: Part, quick: bool) -> Figures:
 
 
 def shown(part: Part) -> str:
+    """The command that measures the part, as a reader types it."""
     return f"python -m benchmarks.{part.module} {part.arguments}".strip()
 
 
@@ -194,11 +195,8 @@ def rows(part: Part, found: Figures) -> list[str]:
         for goal in part.goals
         if goal.figure in found
     ]
-    command = shlex.join(
-        ["python", "-m", f"benchmarks.{part.module}", *shlex.split(part.arguments)]
-    )
     return [
-        f"**{part.title}** (`{command}`)",
+        f"**{part.title}** (`{shown(part)}`)",
         "",
         "| figure | measured | to reach | reached |",
         "|---|---|---|---|",

@@ -147,7 +147,7 @@ def pool(seed: int, number: int, known: np.ndarray, cut: Cut) -> list[Batch]:
     lengths = [length for length in LENGTHS if length <= cut.tokens]
     fitting = [s for s in made if len(s.ids) <= lengths[-1]]
     if cut.packed:
-        return [_packed(members, cut.tokens, known, rng) for members in _filled(fitting, cut)]
+        return [_packed(members, cut.tokens, known, rng) for members in _full_rows(fitting, cut)]
     fitting.sort(key=lambda s: len(s.ids), reverse=True)
     batches = []
     while fitting:
@@ -159,7 +159,7 @@ def pool(seed: int, number: int, known: np.ndarray, cut: Cut) -> list[Batch]:
     return batches
 
 
-def _filled(sequences: list[Sequence], cut: Cut) -> Iterator[list[Sequence]]:
+def _full_rows(sequences: list[Sequence], cut: Cut) -> Iterator[list[Sequence]]:
     """The sequences that fit in one row after another, without the last row, which is not full."""
     members: list[Sequence] = []
     room = cut.tokens

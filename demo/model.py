@@ -15,8 +15,6 @@ from torch.nn import functional as F
 
 from demo.attention import Kernels, Packed, attention, packed_attention
 
-VOCAB_SIZE = 201_088
-
 _ONEDNN = torch.backends.mkldnn.is_available()
 _SLOW_BFLOAT16 = _ONEDNN and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
 PRODUCTS = torch.float32 if _SLOW_BFLOAT16 else torch.bfloat16

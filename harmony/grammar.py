@@ -19,11 +19,11 @@ from functools import cache
 from typing import Any
 
 from harmony.messages import Channel
-from harmony.parser import ASSISTANT
+from harmony.parser import ASSISTANT, NEXT_MESSAGE
 from harmony.schemas import for_llguidance
 from harmony.tokenizer import encode_header_part, encode_with_control
 from harmony.tools import FUNCTIONS
-from harmony.vocab import CALL, CHANNEL, END, MESSAGE, RETURN
+from harmony.vocab import CALL, CHANNEL, MESSAGE, RETURN
 
 
 class InvalidConstraint(ValueError):
@@ -125,13 +125,13 @@ def turn_grammar(spec: GrammarSpec) -> str:
     ]
     if spec.preambles:
         rules += [
-            f"preamble: {_ids(_header(Channel.COMMENTARY))} text {_ids(_NEXT_MESSAGE)}",
+            f"preamble: {_ids(_header(Channel.COMMENTARY))} text {_ids(NEXT_MESSAGE)}",
             "text: /(.|\\n)*/",
         ]
     if reasons:
         limit = f"[max_tokens={spec.reasoning_budget}]" if bounded else ""
         rules += [
-            f"reasoning: {_ids(_header(Channel.ANALYSIS))} thought {_ids(_NEXT_MESSAGE)}",
+            f"reasoning: {_ids(_header(Channel.ANALYSIS))} thought {_ids(NEXT_MESSAGE)}",
             f"thought{limit}: /(.|\\n)*/",
         ]
     if not spec.call_required:
@@ -164,11 +164,6 @@ def after_hosted_call(spec: GrammarSpec, reasoned: int = 0) -> GrammarSpec:
 def reasoned_grammar(spec: GrammarSpec) -> str | None:
     """The grammar of `spec` once reasoning has ended, None where it permits none."""
     return turn_grammar(replace(spec, reasoning=False)) if spec.reasoning else None
-
-
-def answer_only(spec: GrammarSpec) -> GrammarSpec:
-    """The final message of `spec` alone: no reasoning, no preambles and no calls."""
-    return GrammarSpec(answer=spec.answer, reasoning=False, preambles=False)
 
 
 @cache
@@ -338,9 +333,6 @@ def _balanced(rules: str) -> bool:
         if depth < 0:
             return False
     return depth == 0
-
-
-_NEXT_MESSAGE = (END, *ASSISTANT)
 
 
 def _header(channel: Channel) -> Sequence[int]:

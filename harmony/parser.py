@@ -36,6 +36,8 @@ from harmony.vocab import (
 
 ASSISTANT = (START, 173781)
 """`<|start|>assistant`, with which every prompt for a sampling ends."""
+NEXT_MESSAGE = (END, *ASSISTANT)
+"""`<|end|><|start|>assistant`, which stands between two messages of one turn."""
 
 _ENDS = STOP_TOKENS | {END}
 _OPENS = frozenset({START, CHANNEL, CONSTRAIN, MESSAGE})

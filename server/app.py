@@ -1,7 +1,7 @@
 """Creates the ASGI application from the settings, a backend and a store."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -9,25 +9,20 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from adapters.base import Backend
 from server.context import Context
-from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
 from server.generation.summary_model import EngineModel
 from server.http.access import Access
-from server.http.answers import CLIENT_CLOSED_REQUEST, error_response, json_response
 from server.http.bodies import Bodies
 from server.http.budget import Budget
+from server.http.exception_handlers import EXCEPTION_HANDLERS
 from server.http.idempotency import Idempotency
 from server.http.middleware import RequestId
 from server.http.origins import Origins
@@ -294,46 +289,3 @@ def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
         ),
         Middleware(Idempotency),
     ]
-
-
-async def _api_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, APIError)
-    return error_response(error)
-
-
-async def _client_disconnect(_: Request, __: Exception) -> Response:
-    """The client disconnected before the end of its request."""
-    return Response(status_code=CLIENT_CLOSED_REQUEST)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    message = f"Invalid URL ({request.method} {request.url.path})"
-    body = {
-        "message": message if error.status_code in (404, 405) else error.detail,
-        "type": "invalid_request_error",
-        "param": None,
-        "code": "unknown_url" if error.status_code == 404 else None,
-    }
-    response = json_response({"error": body}, error.status_code)
-    response.headers.update(error.headers or {})
-    if error.status_code == 405:
-        response.headers["Allow"] = ", ".join(sorted(set(_allowed_methods(request))))
-    return response
-
-
-def _allowed_methods(request: Request) -> Iterator[str]:
-    """The methods of all routes that match the path; the router lists only those of the first."""
-    for route in request.app.routes:
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
-            yield from route.methods or ()
-
-
-EXCEPTION_HANDLERS: dict[
-    int | type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, Response]]
-]
-EXCEPTION_HANDLERS = {
-    APIError: _api_error,
-    HTTPException: _http_error,
-    ClientDisconnect: _client_disconnect,
-}

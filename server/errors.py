@@ -84,6 +84,11 @@ class APIError(Exception):
         }
 
 
+def _retry_after(seconds: float) -> dict[str, str]:
+    """The header `Retry-After`, which has whole seconds, at least one."""
+    return {"Retry-After": str(max(1, math.ceil(seconds)))}
+
+
 def _truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
@@ -222,8 +227,8 @@ class RateLimited(APIError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Whole seconds, at least one."""
-        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+        """When to come again."""
+        return _retry_after(self.retry_after)
 
 
 class HeadersTooLarge(APIError):
@@ -256,7 +261,7 @@ class Unavailable(APIError):
     @property
     def headers(self) -> dict[str, str]:
         """One second, because such states are short."""
-        return {"Retry-After": "1"}
+        return _retry_after(1)
 
 
 class Busy(Unavailable):
@@ -285,8 +290,8 @@ class EngineDown(Unavailable):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Whole seconds, at least one."""
-        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
+        """When to come again."""
+        return _retry_after(self.retry_after)
 
 
 def engine_down(error: BackendFailed) -> EngineDown:

@@ -1,7 +1,7 @@
 """The factories of the HTTP backends. Each makes a pool of engines of one kind."""
 
-from adapters.base import Backend, BackendConfig
-from adapters.http.engine import VOCAB_SIZE, HTTPEngine
+from adapters.base import VOCAB_SIZE, Backend, BackendConfig
+from adapters.http.engine import HTTPEngine
 from adapters.http.grammar_guard import GrammarGuard
 from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options, parse_options

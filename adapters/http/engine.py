@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import orjson
 
-from adapters.base import BackendInfo, GenerationChunk, GenerationRequest
+from adapters.base import VOCAB_SIZE, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.bounds import bounded
 from adapters.errors import (
     BackendError,
@@ -26,8 +26,6 @@ from adapters.phases import split_by_phase
 
 logger = logging.getLogger(__name__)
 
-# The number of logits of all gpt-oss models. No server reports it.
-VOCAB_SIZE = 201_088
 _QUOTED_BYTES = 500
 # Most of it is for the test completion of llama.cpp.
 _DESCRIBE_SECONDS = 30.0

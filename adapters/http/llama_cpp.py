@@ -33,7 +33,7 @@ from contextlib import suppress
 
 import httpx
 
-from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
+from adapters.base import LEAST_LOGPROB, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendFailed
 from adapters.http.engine import error_of_event
 from adapters.http.wire import BAD_REQUEST, JSON, LastChunk, Reader, ServerInfo, error_of_status
@@ -46,7 +46,6 @@ _FEATURES = frozenset(
 _UNLIKELY = 1
 _GRAMMAR = f"%llguidance {{}}\nstart: <[{_UNLIKELY}]>"
 _SEEDS = (1 << 32) - 1  # the next 32-bit number means no seed
-_LOWEST_LOGPROB = -9999.0  # replaces missing and lower logprobs, as in vLLM
 _FINISH = {"eos": "stop", "limit": "length"}
 # llama.cpp makes these ordinary tokens when it loads a gpt-oss model.
 _SPELLED = ("<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>")
@@ -199,18 +198,18 @@ class LlamaCppReader:
     def _logprobs(
         self, event: JSON, token_ids: tuple[int, ...]
     ) -> tuple[TokenLogprobs, ...] | None:
-        """The logprobs of `token_ids`; omitted ids have `_LOWEST_LOGPROB`."""
+        """The logprobs of `token_ids`; omitted ids have `LEAST_LOGPROB`."""
         count = self._request.logprobs
         if count is None:
             return None
         (entry,) = event["completion_probabilities"]
         top = tuple((one["id"], _bounded(one["logprob"])) for one in entry["top_logprobs"][:count])
-        unknown = tuple(TokenLogprobs(token_id, _LOWEST_LOGPROB) for token_id in token_ids[:-1])
+        unknown = tuple(TokenLogprobs(token_id, LEAST_LOGPROB) for token_id in token_ids[:-1])
         return (*unknown, TokenLogprobs(token_ids[-1], _bounded(entry["logprob"]), top))
 
 
 def _bounded(logprob: float) -> float:
-    return max(logprob, _LOWEST_LOGPROB)
+    return max(logprob, LEAST_LOGPROB)
 
 
 def _missing_tokens() -> BackendFailed:

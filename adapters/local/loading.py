@@ -13,6 +13,7 @@ from transformers.models.auto.modeling_auto import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_kernels_available
 
+from adapters.base import Progress
 from adapters.errors import BackendFailed
 from adapters.local import attention, weights
 from adapters.local.device import current, describe, pick_device
@@ -25,8 +26,6 @@ from adapters.local.output_layer import pack_output_layer
 from adapters.local.precision import compute_in_float32
 
 logger = logging.getLogger(__name__)
-
-Progress = Callable[[str, float], None]
 
 _HOPPER = (9, 0)
 _HALF = (torch.bfloat16, torch.float16)

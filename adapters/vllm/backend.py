@@ -21,15 +21,17 @@ from vllm.v1.outputs import LogprobsLists
 
 from adapters.base import (
     FEATURES,
+    LEAST_LOGPROB,
     BackendConfig,
     BackendInfo,
     GenerationChunk,
     GenerationRequest,
+    Progress,
     TokenLogprobs,
 )
 from adapters.bounds import bounded
 from adapters.daemon_thread import run_in_daemon_thread
-from adapters.download import Progress, download
+from adapters.download import download
 from adapters.errors import (
     BackendError,
     BackendFailed,
@@ -55,8 +57,6 @@ _STOP_SECONDS = 30.0
 # grammar, as it has to after a rejected draft. Budgets of reasoning make such a rule.
 _LIMITED_RULE = re.compile(r"^[\w.]+\[[^\]\n]*\b(?:max_tokens|stop)\s*=", re.MULTILINE)
 _LIMITS = "reasoning.max_tokens"
-# Replaces -inf, which JSON does not have; the same value as in vLLM's servers.
-_LEAST_LOGPROB = -9999.0
 
 
 class VLLMBackend:
@@ -240,7 +240,7 @@ def _chunk(outputs: list[EngineCoreOutput], request: GenerationRequest) -> Gener
 def _logprobs(lists: LogprobsLists, count: int) -> Iterator[TokenLogprobs]:
     """The logprobs of each token. vLLM lists the sampled token first, whatever its rank."""
     for row_ids, row in zip(lists.logprob_token_ids, lists.logprobs, strict=True):
-        values = [max(value, _LEAST_LOGPROB) for value in row[: count + 1].tolist()]
+        values = [max(value, LEAST_LOGPROB) for value in row[: count + 1].tolist()]
         by_id = dict(zip(row_ids[: count + 1].tolist(), values, strict=True))
         top = sorted(by_id.items(), key=lambda pair: -pair[1])[:count]
         yield TokenLogprobs(int(row_ids[0]), values[0], tuple(top))

@@ -7,10 +7,10 @@ from statistics import median
 import torch
 
 from demo import strange, transcript
+from demo.choices import choices
 from demo.decode import Decoder
 from demo.evaluate.play import LONGEST_TURN, SEED, Play, cases, greedy, in_batches, play
 from demo.evaluate.table import ARGUMENTS, CHOICE, EFFORT, ENDS, TOOL, VALID, Row, row
-from demo.routes import routed
 from demo.scoring import SampledTurn, expected, fits, parse
 from demo.skills import SKILLS, draw_case
 from demo.skills.words import Split
@@ -72,12 +72,12 @@ def choice(decoder: Decoder, count: int) -> Row:
     prompts: list[list[int]] = []
     begun: dict[tuple[int, ...], list[int]] = {}
     right: list[tuple[int, ...]] = []
-    for case in routed(SEED, 2 * count, Split.HELD_OUT, "everyday"):
+    for case in choices(SEED, 2 * count, Split.HELD_OUT, "everyday"):
         if len(case.names) > 1 and len(prompts) < count:
-            prompts.append(case.ids[: case.routes[0].at + 1])
+            prompts.append(case.ids[: case.at + 1])
             names = [_begun(case.ids[start:stop]) for start, stop in case.names]
             begun[tuple(prompts[-1])] = [*chain(*names)]
-            right.append(names[case.routes[0].right])
+            right.append(names[case.right])
 
     def proceed(chosen: list[list[int]]) -> list[list[int]]:
         best = decoder.among(chosen, [begun[tuple(ids)] for ids in chosen])

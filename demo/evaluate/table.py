@@ -1,6 +1,6 @@
 """The lines of the evaluation's table: what each is called, and what it has to reach."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 46
@@ -52,9 +52,6 @@ class Row:
 def row(name: str, truths: Sequence[bool], note: str = "") -> Row:
     """The line with the share of what is true."""
     return Row(name, sum(truths) / max(1, len(truths)), len(truths), note)
-
-
-Format = Callable[[Row], str]
 
 
 def plain(line: Row) -> str:

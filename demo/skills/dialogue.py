@@ -142,7 +142,7 @@ def _conversation(draw: Draw, count: int) -> tuple[list[FunctionTool], list[Exch
         if roll < 0.55 and last.changeable():
             last = _changed(draw, last)
         elif roll < 0.65:
-            last = _worded(last, _wording(draw, _REPEATED, corrections.REPEATED))
+            last = _with_request(last, _wording(draw, _REPEATED, corrections.REPEATED))
         elif roll < 0.85:
             both = draw.rng.sample(asked, 2)
             exchanges.append(_both(draw, both))
@@ -178,7 +178,7 @@ def _labelled(asked: Asked, label: str) -> Asked:
     return replace(asked, task=replace(asked.task, tool=tool))
 
 
-def _worded(asked: Asked, text: str) -> Asked:
+def _with_request(asked: Asked, text: str) -> Asked:
     return replace(asked, task=replace(asked.task, request=text))
 
 

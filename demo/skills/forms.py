@@ -154,7 +154,7 @@ def fill(draw: Draw, field: Field) -> Filled:
             return Filled(field, choice, choice)
         case "array":
             texts = [_text(draw) for _ in range(rng.randint(1, 3))]
-            return Filled(field, texts, _joined(texts))
+            return Filled(field, texts, _enumerated(texts))
         case _ if draw.split is Split.TRAIN and draw.chance(_PASSAGES):
             text = spans.passage(draw)
             return Filled(field, text, spans.quoted(draw, text))
@@ -220,12 +220,12 @@ def mention(draw: Draw, filled: Sequence[Filled]) -> str:
     if style == 1:
         return ", " + ", ".join(f"{f.field.words}: {f.text}" for f in ordered)
     if style == 2:
-        return " with " + _joined([f"{f.field.words} {f.text}" for f in ordered])
+        return " with " + _enumerated([f"{f.field.words} {f.text}" for f in ordered])
     if style == 3:
         return ". " + " ".join(f"The {f.field.words} is {f.text}." for f in ordered)
     if style == 4:
         return " with " + ", ".join(f"{f.field.name} = {f.text}" for f in ordered)
-    return " where " + _joined([f"the {f.field.words} is {f.text}" for f in ordered])
+    return " where " + _enumerated([f"the {f.field.words} is {f.text}" for f in ordered])
 
 
 def _natural(draw: Draw, filled: Sequence[Filled]) -> str:
@@ -265,7 +265,8 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _enumerated(parts: Sequence[str]) -> str:
+    """The parts as a sentence lists them: `a, b and c`."""
     if len(parts) == 1:
         return parts[0]
     return ", ".join(parts[:-1]) + " and " + parts[-1]

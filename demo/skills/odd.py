@@ -81,8 +81,8 @@ def message(draw: Draw) -> str:
     if roll < 0.42:
         return flood(draw)
     if roll < 0.62:
-        return _filled(draw, draw.pick(_ENDLESS))
-    text = _filled(draw, draw.pick(_FRAMES))
+        return _from_frame(draw, draw.pick(_ENDLESS))
+    text = _from_frame(draw, draw.pick(_FRAMES))
     return "\n".join([text] * draw.pick((1, 1, 1, 1, 2, 4)))
 
 
@@ -114,13 +114,13 @@ def past(draw: Draw, reply: str) -> tuple[Message, ...]:
     """Earlier odd messages, with a reply to each, or with an answer that makes no sense."""
     found: list[Message] = []
     for _ in range(draw.pick((0, 0, 0, 0, 1, 1, 2, 4))):
-        asked = draw.pick((_filled(draw, draw.pick(_FRAMES)), blank(draw)))
-        nonsense = _filled(draw, draw.pick(_FRAMES))
+        asked = draw.pick((_from_frame(draw, draw.pick(_FRAMES)), blank(draw)))
+        nonsense = _from_frame(draw, draw.pick(_FRAMES))
         found += (user(asked), final(nonsense if draw.chance(0.3) else reply))
     return tuple(found)
 
 
-def _filled(draw: Draw, frame: str) -> str:
+def _from_frame(draw: Draw, frame: str) -> str:
     """A frame with words in place of `{}` and `{0}`, names for `{N}` and numbers for `{n}`."""
     while "{N}" in frame:
         frame = frame.replace("{N}", draw.pick(names(Split.TRAIN)), 1)

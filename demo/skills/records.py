@@ -105,7 +105,7 @@ def request(draw: Draw, said: str) -> str:
 
 def _composed_request(draw: Draw, said: str) -> str:
     """The text among other sentences, in quotes or below a line that says what it is."""
-    ending = _filled(draw, draw.pick(_COMPOSED)) if draw.chance(0.8) else ""
+    ending = _with_noun(draw, draw.pick(_COMPOSED)) if draw.chance(0.8) else ""
     ending = ending[:1].upper() + ending[1:] if draw.chance(0.8) else ending
     if draw.chance(_QUOTED):
         quote = draw.pick(('"', "'", '"""', "```"))
@@ -114,13 +114,14 @@ def _composed_request(draw: Draw, said: str) -> str:
         said += "."
     parts = [said]
     if draw.chance(_ASIDE):
-        aside = _filled(draw, draw.pick(_ASIDES))
+        aside = _with_noun(draw, draw.pick(_ASIDES))
         parts.insert(draw.pick((0, 0, 1)), aside)
     if ending:
         parts.insert(0 if ending.endswith(":") or draw.chance(0.4) else len(parts), ending)
     return draw.pick((" ", " ", " ", "\n", "\n\n")).join(parts)
 
 
-def _filled(draw: Draw, pattern: str) -> str:
+def _with_noun(draw: Draw, pattern: str) -> str:
+    """One of the wordings of a pattern, with a noun for `{noun}`."""
     text = worded(draw, pattern)
     return text.replace("{noun}", draw.pick(nouns(draw.split))) if "{noun}" in text else text

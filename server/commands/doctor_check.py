@@ -50,6 +50,13 @@ class Plan:
     needs_gpu: bool
     weights: int | None
 
+    @property
+    def without_gpu(self) -> Status:
+        """The status of a check that finds no GPU, or not what computing on one takes."""
+        if self.needs_gpu:
+            return "failed"
+        return "warning" if self.wants_gpu else "ok"
+
 
 def plan(settings: Settings, vllm: str | None = None) -> Plan:
     """What the settings would run. vllm: its installed version; a CPU build's ends in +cpu."""

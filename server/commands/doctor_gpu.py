@@ -19,9 +19,7 @@ _VLLM = "0.32."
 def check_driver(answer: tuple[int | None, str], torch: Torch, plan: Plan) -> Check:
     """answer: `run` of nvidia-smi, one line of name, driver and memory for each GPU."""
     status, text = answer
-    missing: Status = "failed" if plan.needs_gpu else "warning" if plan.wants_gpu else "ok"
-    if torch.cuda is None and not plan.needs_gpu:
-        missing = "ok"
+    missing = plan.without_gpu if torch.cuda is not None or plan.needs_gpu else "ok"
     if status is None:
         advice = f"install NVIDIA's driver, or start a container with --gpus all{_or_cpu(plan)}"
         return Check("driver", missing, "nvidia-smi is not there or does not answer", advice)
@@ -60,8 +58,7 @@ def check_torch(torch: Torch, plan: Plan) -> Check:
     fact = f"{torch.version} for CUDA {torch.cuda}"
     if torch.error:
         advice = f"see the driver above, CUDA_VISIBLE_DEVICES and --gpus{_or_cpu(plan)}"
-        status = "failed" if plan.needs_gpu else "warning" if plan.wants_gpu else "ok"
-        return Check("torch", status, f"{fact}: {torch.error}", advice)
+        return Check("torch", plan.without_gpu, f"{fact}: {torch.error}", advice)
     return Check("torch", "ok", f"{fact}, {len(torch.devices)} GPU(s)")
 
 

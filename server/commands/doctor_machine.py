@@ -26,8 +26,7 @@ def check_compiler(plan: Plan) -> Check:
     found = next((path for name in names if (path := shutil.which(name))), None)
     if found:
         return Check("C compiler", "ok", found)
-    status: Status = "failed" if plan.needs_gpu else "warning" if plan.wants_gpu else "ok"
-    return Check("C compiler", status, "none", "install gcc (apt install gcc libc6-dev)")
+    return Check("C compiler", plan.without_gpu, "none", "install gcc (apt install gcc libc6-dev)")
 
 
 def check_headers(plan: Plan) -> Check:
@@ -35,9 +34,9 @@ def check_headers(plan: Plan) -> Check:
     header = Path(sysconfig.get_path("include")) / "Python.h"
     if header.is_file():
         return Check("Python headers", "ok", str(header))
-    status: Status = "failed" if plan.needs_gpu else "warning" if plan.wants_gpu else "ok"
     package = f"python{sysconfig.get_python_version()}-dev"
-    return Check("Python headers", status, f"no {header}", f"install them (apt install {package})")
+    advice = f"install them (apt install {package})"
+    return Check("Python headers", plan.without_gpu, f"no {header}", advice)
 
 
 def check_memory(plan: Plan, available: int, *, on_gpu: bool) -> Check:

@@ -5,12 +5,12 @@ import logging
 import socket
 import sys
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 import httpx
 import uvicorn
 
 from server.commands.chat import DEFAULT_URL
+from server.schemas.option_values import is_loopback
 from server.web.site import create_site
 
 CLOSE_SECONDS = 1
@@ -42,7 +42,7 @@ def show_playground(options: PlaygroundOptions) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     _check_base_url(options.base_url)
-    if not (options.allow_anonymous or _is_loopback(options.host)):
+    if not (options.allow_anonymous or is_loopback(options.host)):
         raise CannotShow(
             f"anybody who reaches {options.host} could use the server at {options.base_url}: listen"
             " on 127.0.0.1 (--host), or allow it with --allow-anonymous true"
@@ -92,10 +92,3 @@ def _check_base_url(base_url: str) -> None:
         raise CannotShow(
             "--base-url: expected no user name, query or fragment; keys go in the page"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -6,11 +6,11 @@ import os
 import socket
 import sys
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
 
+from server.schemas.option_values import is_loopback
 from server.tools.python.opening import default_folder
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.service import create_service
@@ -41,7 +41,7 @@ def run_service(options: ServiceOptions) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     key = options.key or os.environ.get(KEY) or None
-    if key is None and not _is_local(options.host):
+    if key is None and not is_loopback(options.host):
         raise CannotRun(f"set --key or {KEY}: other machines can reach {options.host}")
     asyncio.run(_serve(options, key))
 
@@ -76,10 +76,3 @@ class _Server(uvicorn.Server):
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             logger.info("Python sessions at http://%s:%d", host, port)
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

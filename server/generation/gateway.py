@@ -168,7 +168,7 @@ class Gateway:
             plan.summary,
             protected_texts(plan),
             patience=self._summary_patience,
-            counts=self.summaries,
+            all_counts=self.summaries,
             name=request_id,
         )
         return SummaryEvents(writer)

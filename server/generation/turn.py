@@ -25,7 +25,7 @@ from adapters.errors import BackendError, ContextTooLong, Unsupported
 from harmony.events import Repair
 from harmony.grammar import final_headers
 from harmony.messages import DeveloperContent
-from harmony.parser import ASSISTANT, Parser
+from harmony.parser import ASSISTANT, NEXT_MESSAGE, Parser
 from harmony.render import length, render
 from harmony.vocab import CALL, END, MESSAGE, RETURN, START, STOP_TOKENS
 from server import threads
@@ -41,7 +41,6 @@ LEAST_ROOM = 8
 """A truncated prompt leaves at least one part of the context in `LEAST_ROOM` for the answer."""
 
 _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
-_NEXT_MESSAGE = (END, *ASSISTANT)
 _OTHER_ENDS = STOP_TOKENS - {CALL} | {END}
 
 
@@ -153,17 +152,17 @@ class Turn:
         """
         first, plan = self._first, self.plan
         grammar = plan.reasoned_grammar if isinstance(plan, TurnPlan) else None
-        tokens = (*self._tokens, *_NEXT_MESSAGE)
-        room = self._backend.info.context_length - len(first.prompt_token_ids) - len(tokens)
+        tokens = (*self._tokens, *NEXT_MESSAGE)
+        room = self.room(len(first.prompt_token_ids) + len(tokens))
         max_tokens = min(first.max_tokens - len(self._tokens) + self._inserted, room)
         if self.ended or max_tokens < 1 or (first.grammar is not None and grammar is None):
             return []
         self.resumes = True
         self.request = replace(first.after(tokens, max_tokens=max_tokens), grammar=grammar)
-        self._tokens += _NEXT_MESSAGE
-        self._inserted += len(_NEXT_MESSAGE)
+        self._tokens += NEXT_MESSAGE
+        self._inserted += len(NEXT_MESSAGE)
         guard.closed(len(self._tokens))
-        return self._reader.insert(_NEXT_MESSAGE, Repair.REPETITION)
+        return self._reader.insert(NEXT_MESSAGE, Repair.REPETITION)
 
     def finish(self) -> list[TurnEvent]:
         """The events that the turn's end completes; `TurnFinished` is the last."""

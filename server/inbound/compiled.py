@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
+from adapters.base import CONTEXT_LENGTH
 from server.generation.plan import TurnPlan
 from server.inbound import hosted
 from server.inbound.grammar import Masking
@@ -17,9 +18,6 @@ from server.replay.sealing import SealedInput, Sealer
 from server.replay.tool_states import RecalledStates
 from server.store.responses.base import Item, Store, StoredResponse, ToolState
 from server.tools.base import HostedTool, ToolSession
-
-MODEL_CONTEXT = 131_072
-"""The tokens of gpt-oss's context, where no engine says how many it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class CompileContext:
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
     summaries: SummariesWhen = "never"
     reads_approvals: bool = True
-    context_length: int = MODEL_CONTEXT
+    context_length: int = CONTEXT_LENGTH
 
     def sealed_input(self) -> SealedInput:
         """Opens the seals of one request."""

@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from server.errors import InvalidRequest
 from server.inbound.tools import OpenedTool
 from server.schemas.fields import array, declaration, invalid, mapping, string
 from server.schemas.limits import MAX_TOOLS
 from server.tools.base import HostedTool, ToolContext, ToolSession
 from server.tools.mcp.limits import check_definitions, check_servers
 from server.tools.mcp.servers import BUILT_IN_LABELS
+from server.tools.registry import unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -156,12 +156,8 @@ def _check(entries: Iterable[HostedEntry]) -> None:
     labels: list[Any] = []
     for entry in entries:
         tool = entry.tool
-        if (problem := tool.problem) is not None:
-            raise InvalidRequest(
-                f"The tool '{tool.name}' cannot be used on this server: {problem}",
-                param=entry.param,
-                code="tool_unavailable",
-            )
+        if tool.problem is not None:
+            raise unavailable(tool, entry.param)
         # MCP servers are entries of one tool.
         if tool.name in seen and not _is_mcp(entry):
             raise invalid(entry.param, f"the tool '{tool.name}' is named twice", "duplicate_tool")

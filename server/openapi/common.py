@@ -9,7 +9,6 @@ from server.outbound.previews import PREVIEW_FIELD
 from server.schemas.descriptions import described
 
 Metadata = dict[str, str]
-ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
 @described

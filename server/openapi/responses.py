@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
-from server.openapi.common import ItemStatus, Metadata, Page, Preview, TokenLogprob
+from server.openapi.common import Metadata, Page, Preview, TokenLogprob
 from server.openapi.record import SamplingRecord
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.descriptions import described
 from server.schemas.hosted_tools import EchoedHostedTool
-from server.schemas.items import InputItem
+from server.schemas.items import InputItem, ItemStatus
 from server.schemas.responses import RECORD, ConversationId
 from server.schemas.tools import (
     CustomTool,

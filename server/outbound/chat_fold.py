@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from server.generation.runs import WireEvent
-from server.outbound.deltas import TEXT_TYPE, reasoning_detail
-from server.schemas.chat import ALIAS
+from server.outbound.deltas import reasoning_detail
+from server.schemas.chat import ALIAS, TEXT_DETAIL
 
 _LAST_CHUNK_FIELDS = ("finish_reason", "token_ids")
 
@@ -47,7 +47,7 @@ class _Choice:
             self._alias = ALIAS in delta
         for detail in delta.get("reasoning_details", ()):
             # The text of the reasoning is one entry; all other entries are whole.
-            if detail["type"] == TEXT_TYPE:
+            if detail["type"] == TEXT_DETAIL:
                 self._shows_text = True
             else:
                 self._details.append(detail)

@@ -11,14 +11,9 @@ from server.ids import new_id
 from server.outbound.citations import CitationRewriter, CitedText, url_fields
 from server.outbound.summary_parts import QUOTED_FIELD
 from server.replay.joining import BETWEEN_MESSAGES
-from server.schemas.chat import ALIAS, SEAL_FORMAT
+from server.schemas.chat import ALIAS, SEAL_DETAIL, SEAL_FORMAT, SUMMARY_DETAIL, TEXT_DETAIL
 
 Delta = dict[str, Any]
-
-TEXT_TYPE = "reasoning.text"
-"""The type of raw reasoning in `reasoning_details`."""
-SUMMARY_TYPE = "reasoning.summary"
-"""The type of a summary in `reasoning_details`."""
 
 
 class Field(Protocol):
@@ -165,7 +160,7 @@ class LegacyCall:
 def reasoning_detail(text: str) -> dict[str, Any]:
     """OpenRouter's entry for raw reasoning without a signature."""
     return {
-        "type": TEXT_TYPE,
+        "type": TEXT_DETAIL,
         "text": text,
         "signature": None,
         "id": None,
@@ -177,7 +172,7 @@ def reasoning_detail(text: str) -> dict[str, Any]:
 def summary_detail(part: SummaryWritten, index: int) -> dict[str, Any]:
     """OpenRouter's entry for a part of a summary. index: its position in `reasoning_details`."""
     detail = {
-        "type": SUMMARY_TYPE,
+        "type": SUMMARY_DETAIL,
         "summary": part.text,
         "id": new_id("rs"),
         "format": "unknown",
@@ -189,7 +184,7 @@ def summary_detail(part: SummaryWritten, index: int) -> dict[str, Any]:
 def seal_detail(seal: str, index: int) -> dict[str, Any]:
     """OpenRouter's entry for sealed reasoning. index: its position in `reasoning_details`."""
     return {
-        "type": "reasoning.encrypted",
+        "type": SEAL_DETAIL,
         "data": seal,
         "id": new_id("rs"),
         "format": SEAL_FORMAT,

@@ -6,7 +6,7 @@ have events of their own between the first and the last of these.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from adapters.base import TokenLogprobs
 from harmony.events import Header
@@ -19,9 +19,8 @@ from server.outbound.citations import CitationRewriter, CitedText, url_fields
 from server.outbound.file_citations import file_citations
 from server.outbound.logprobs import logprob_entries
 from server.outbound.summary_parts import SummaryParts
+from server.schemas.items import ItemStatus
 from server.tools.base import CreatedFile
-
-Status = Literal["in_progress", "completed", "incomplete"]
 
 
 class OutputItem(Protocol):
@@ -40,7 +39,7 @@ class OutputItem(Protocol):
         """The events that add text."""
         ...
 
-    def close(self, status: Status) -> list[WireEvent]:
+    def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events that end the item; `response.output_item.done` has the whole item."""
         ...
 
@@ -79,7 +78,7 @@ class TextItem:
             }
         ]
 
-    def close(self, status: Status) -> list[WireEvent]:
+    def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events with the citations of files, and those with the whole text, part and
         message."""
         annotations = file_citations("".join(self._text), self._files)
@@ -103,7 +102,7 @@ class TextItem:
             "logprobs": list(self._logprobs),
         }
 
-    def _item(self, status: Status, content: list[dict[str, Any]]) -> dict[str, Any]:
+    def _item(self, status: ItemStatus, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "type": "message",
             "id": self.id,
@@ -134,7 +133,7 @@ class CitedTextItem(TextItem):
         self._withheld += logprobs
         return self._cited(self._citations.push(text))
 
-    def close(self, status: Status) -> list[WireEvent]:
+    def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events with withheld text, then those of any message."""
         events = self._cited(self._citations.finish())
         if self._withheld:
@@ -181,7 +180,7 @@ class ReasoningItem:
         events.append({"type": "response.reasoning_text.delta", **self._position, "delta": text})
         return events
 
-    def close(self, status: Status) -> list[WireEvent]:
+    def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events with the whole text, part and item."""
         part = {"type": "reasoning_text", "text": "".join(self._text)}
         return closing_events(self._index, self._item(status, [part] if self._text else []))
@@ -190,7 +189,7 @@ class ReasoningItem:
         """The events of a part of the summary."""
         return self._summary.add(part, self.id, self._index)
 
-    def _item(self, status: Status, content: list[dict[str, Any]]) -> dict[str, Any]:
+    def _item(self, status: ItemStatus, content: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "type": "reasoning",
             "id": self.id,
@@ -232,11 +231,11 @@ class CallItem:
         self._text.append(text)
         return [{"type": f"{self._event}.delta", **self._position, "delta": text}]
 
-    def close(self, status: Status) -> list[WireEvent]:
+    def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events with the whole arguments and call."""
         return closing_events(self._index, self._item(status))
 
-    def _item(self, status: Status) -> dict[str, Any]:
+    def _item(self, status: ItemStatus) -> dict[str, Any]:
         item = {
             "type": self._kind,
             "id": self.id,

@@ -10,15 +10,13 @@ from typing import Any
 from server.generation.runs import WireEvent
 from server.outbound.summary_parts import QUOTED_FIELD
 from server.replay.joining import join_texts
-from server.schemas.chat import ALIAS
+from server.schemas.chat import ALIAS, SEAL_DETAIL, SUMMARY_DETAIL
 from server.schemas.responses import RECORD
 
 _COMPLETION_FIELDS = frozenset({"prompt_token_ids"})
 _CHOICE_FIELDS = frozenset({"token_ids"})
 _RESPONSE_FIELDS = _COMPLETION_FIELDS | _CHOICE_FIELDS | {RECORD}
 _MESSAGE_FIELDS = frozenset({"reasoning", "reasoning_details", ALIAS})
-_SEALED_TYPE = "reasoning.encrypted"
-_SUMMARY_TYPE = "reasoning.summary"
 
 
 def redacted_item(item: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +77,7 @@ def redacted_message(message: dict[str, Any]) -> dict[str, Any]:
 def _may_be_shown(entry: dict[str, Any]) -> bool:
     """Whether an entry of `reasoning_details` is sealed, or a summary that was screened."""
     kind = entry.get("type")
-    return kind == _SEALED_TYPE or (kind == _SUMMARY_TYPE and not entry.get(QUOTED_FIELD))
+    return kind == SEAL_DETAIL or (kind == SUMMARY_DETAIL and not entry.get(QUOTED_FIELD))
 
 
 def _summary_fields(message: dict[str, Any], kept: list[dict[str, Any]]) -> dict[str, Any]:

@@ -31,9 +31,10 @@ from server.outbound.hosted.item import HostedItem, Include
 from server.outbound.hosted.kinds import hosted_item
 from server.outbound.hosted.mcp import UnapprovedItem, approval_events, opening_events
 from server.outbound.hosted.usage import CallCounter
-from server.outbound.items import OutputItem, ReasoningItem, Status, output_item
+from server.outbound.items import OutputItem, ReasoningItem, output_item
 from server.outbound.record import record_fields
 from server.outbound.usage import summary_usage
+from server.schemas.items import ItemStatus
 from server.schemas.responses import RECORD
 from server.tools.base import ApprovalRequested, CreatedFile, ToolCall, ToolProgress
 
@@ -244,7 +245,7 @@ class ResponsesOutbound:
             events[-1]["item"]["encrypted_content"] = self._seal(event.message)
         return events
 
-    def _close_item(self, status: Status) -> list[WireEvent]:
+    def _close_item(self, status: ItemStatus) -> list[WireEvent]:
         if self._open_item is None:
             return []
         return self._done(self._open_item.close(status))

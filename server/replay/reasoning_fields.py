@@ -9,7 +9,7 @@ from typing import Any
 from harmony.messages import Author, Channel, Message, Role
 from server.replay.joining import join_texts
 from server.replay.sealed_items import Unseal
-from server.schemas.chat import ALIAS, SEAL_FORMAT
+from server.schemas.chat import ALIAS, SEAL_DETAIL, SEAL_FORMAT, SUMMARY_DETAIL, TEXT_DETAIL
 from server.schemas.fields import array, mapping, optional_string, string
 
 
@@ -39,7 +39,7 @@ def _seals(details: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, str]:
     return {
         string(detail.get("data"), f"{param}.data"): f"{param}.data"
         for param, detail in details
-        if detail.get("type") == "reasoning.encrypted" and detail.get("format") == SEAL_FORMAT
+        if detail.get("type") == SEAL_DETAIL and detail.get("format") == SEAL_FORMAT
     }
 
 
@@ -52,7 +52,7 @@ def _text(
 ) -> str:
     """The raw reasoning: the text of the first field that has any."""
     types = {detail.get("type") for _, detail in details if isinstance(detail.get("type"), str)}
-    is_summary = text_is_summary or ("reasoning.summary" in types and "reasoning.text" not in types)
+    is_summary = text_is_summary or (SUMMARY_DETAIL in types and TEXT_DETAIL not in types)
     for field in ("reasoning", ALIAS):
         text = optional_string(message.get(field), f"{where}.{field}")
         if text and not is_summary:
@@ -60,5 +60,5 @@ def _text(
     return "".join(
         optional_string(detail.get("text"), f"{param}.text") or ""
         for param, detail in details
-        if detail.get("type") == "reasoning.text"
+        if detail.get("type") == TEXT_DETAIL
     )

@@ -4,7 +4,7 @@ Only what every server reads is described. The tools themselves check their entr
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
 """
 
-from typing import Literal, NotRequired
+from typing import Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
 
@@ -16,7 +16,13 @@ SearchType = Literal[
     "web_search_preview",
     "web_search_preview_2025_03_11",
 ]
+SEARCH_TYPES: frozenset[str] = frozenset(get_args(SearchType))
 SearchContextSize = Literal["low", "medium", "high"]
+
+OUTPUTS = "code_interpreter_call.outputs"
+"""The value of `include` that shows what the code of a call printed and displayed."""
+SOURCES, RESULTS = "web_search_call.action.sources", "web_search_call.results"
+"""The values of `include` that show the sources of a search, and its results."""
 
 
 @described

@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from server.schemas.content import Content
 from server.schemas.descriptions import described
 
-Status = Literal["in_progress", "completed", "incomplete"]
+ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
 @described
@@ -19,7 +19,7 @@ class MessageParam(TypedDict):
 
     type: NotRequired[Literal["message"] | None]
     id: NotRequired[str | None]
-    status: NotRequired[Status | None]
+    status: NotRequired[ItemStatus | None]
     role: Literal["user", "assistant", "system", "developer"]
     content: Content
     phase: NotRequired[Literal["commentary", "final_answer"] | None]
@@ -38,7 +38,7 @@ class ReasoningParam(TypedDict):
 
     type: Literal["reasoning"]
     id: NotRequired[str | None]
-    status: NotRequired[Status | None]
+    status: NotRequired[ItemStatus | None]
     content: NotRequired[Content | None]
     encrypted_content: NotRequired[str | None]
     """The seal that the answer had, unchanged."""
@@ -50,7 +50,7 @@ class FunctionCallParam(TypedDict):
 
     type: Literal["function_call"]
     id: NotRequired[str | None]
-    status: NotRequired[Status | None]
+    status: NotRequired[ItemStatus | None]
     call_id: str
     name: str
     namespace: NotRequired[str | None]
@@ -64,7 +64,7 @@ class FunctionCallOutputParam(TypedDict):
 
     type: Literal["function_call_output"]
     id: NotRequired[str | None]
-    status: NotRequired[Status | None]
+    status: NotRequired[ItemStatus | None]
     call_id: str
     output: Content
 
@@ -75,7 +75,7 @@ class CustomToolCallParam(TypedDict):
 
     type: Literal["custom_tool_call"]
     id: NotRequired[str | None]
-    status: NotRequired[Status | None]
+    status: NotRequired[ItemStatus | None]
     call_id: str
     name: str
     namespace: NotRequired[str | None]
@@ -88,7 +88,7 @@ class CustomToolCallOutputParam(TypedDict):
 
     type: Literal["custom_tool_call_output"]
     id: NotRequired[str | None]
-    status: NotRequired[Status | None]
+    status: NotRequired[ItemStatus | None]
     call_id: str
     output: Content
 
@@ -99,7 +99,7 @@ class CompactionParam(TypedDict):
 
     type: Literal["compaction"]
     id: NotRequired[str | None]
-    status: NotRequired[Status | None]
+    status: NotRequired[ItemStatus | None]
     encrypted_content: str
 
 

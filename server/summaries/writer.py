@@ -56,8 +56,9 @@ class SummaryWriter:
     when it ends. Call `close` when the answer ends.
 
     sources: the texts that no part may quote. patience: seconds that the answer waits for parts, in
-    all. counts: the parts by how they ended, which the writer adds to: `written`, `withheld`,
-    `skipped` (no capacity), `failed` and `late`. name: that of the answer, for the log.
+    all. all_counts: the parts of all answers by how they ended, which the writer adds to:
+    `written`, `withheld`, `skipped` (no capacity), `failed` and `late`. name: that of the answer,
+    for the log.
     """
 
     def __init__(
@@ -67,20 +68,20 @@ class SummaryWriter:
         sources: Sources,
         *,
         patience: float,
-        counts: Counter[str],
+        all_counts: Counter[str],
         name: str = "",
     ) -> None:
         self.usage = SummaryUsage()
         """The tokens of all parts."""
         self.counts = Counter[str]()
-        """The parts of this answer, as in the parameter."""
+        """The parts of this answer by how they ended, as in `all_counts`."""
         self.sources = sources
         self.quotes = summariser.quotes
         """Whether parts are sentences of the reasoning."""
         self._summariser = summariser
         self._detail = detail
         self._patience = patience
-        self._all_counts = counts
+        self._all_counts = all_counts
         self._name = name
         self._earlier: list[str] = []
         self._writing: list[_Writing] = []

@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from server.errors import APIError, InvalidRequest
+from server.schemas.hosted_tools import SEARCH_TYPES
 from server.store.responses.base import Store
 from server.tools.base import HostedTool, ToolContext, ToolSession
 
@@ -26,14 +27,7 @@ _BUILT_IN = (
 
 _TYPES = {
     "python": frozenset({"code_interpreter"}),
-    "browser": frozenset(
-        {
-            "web_search",
-            "web_search_2025_08_26",
-            "web_search_preview",
-            "web_search_preview_2025_03_11",
-        }
-    ),
+    "browser": SEARCH_TYPES,
     "mcp": frozenset({"mcp"}),
 }
 """The request types of built-in tools, for those that cannot be imported."""

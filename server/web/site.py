@@ -11,12 +11,12 @@ from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from server.errors import APIError
-from server.http.answers import CLIENT_CLOSED_REQUEST, error_response, json_response
+from server.http.answers import json_response
+from server.http.exception_handlers import EXCEPTION_HANDLERS
 from server.http.json_text import load, validate
 from server.http.origins import Origins
 from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
@@ -76,11 +76,7 @@ def create_site(
             Route("/{path:path}", Proxy(base_url, client)),
         ],
         middleware=[Middleware(Origins, cors_origin=(), allowed_host=tuple(allowed_host))],
-        exception_handlers={
-            APIError: _api_error,
-            HTTPException: _http_error,
-            ClientDisconnect: _client_disconnect,
-        },
+        exception_handlers=EXCEPTION_HANDLERS,
     )
 
 
@@ -104,24 +100,3 @@ async def _asset(request: Request) -> Response:
 async def _helper(schema: type[BaseModel], answer: Answer, request: Request) -> Response:
     body = await read_within(request.stream(), MAX_BODY_BYTES)
     return json_response(await answer(validate(load(body), schema)))
-
-
-async def _api_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, APIError)
-    return error_response(error)
-
-
-async def _client_disconnect(_: Request, __: Exception) -> Response:
-    """The client disconnected before the end of its request."""
-    return Response(status_code=CLIENT_CLOSED_REQUEST)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    body = {
-        "message": f"Invalid URL ({request.method} {request.url.path})",
-        "type": "invalid_request_error",
-        "param": None,
-        "code": "unknown_url" if error.status_code == 404 else None,
-    }
-    return json_response({"error": body}, error.status_code)

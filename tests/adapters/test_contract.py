@@ -25,7 +25,7 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar
 from adapters.registry import create
-from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_only, turn_grammar
+from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_grammar, turn_grammar
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CHANNEL, MESSAGE, RETURN, STOP_TOKENS
@@ -298,7 +298,7 @@ async def test_a_grammar_forces_a_hosted_call_whose_result_the_next_turn_reads(
         max_tokens=100,
         spec=spec,
         grammar=turn_grammar(spec),
-        answer_grammar=turn_grammar(answer_only(spec)),
+        answer_grammar=answer_grammar(spec),
     )
     recorder, session = Recorder(), Session()
     # A second call is refused, and the turn after it has the answer.
@@ -352,7 +352,7 @@ async def test_grammars_force_the_browser_to_search_open_and_find(
             max_tokens=100,
             spec=spec,
             grammar=turn_grammar(spec),
-            answer_grammar=turn_grammar(answer_only(spec)),
+            answer_grammar=answer_grammar(spec),
         )
         recorder = Recorder()
         gateway = Gateway(sampler, Admission(1, 1), tool_limits=ToolLimits(rounds=1))

@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from adapters.base import BackendConfig, GenerationChunk, GenerationRequest, TokenLogprobs
+from adapters.base import (
+    CONTEXT_LENGTH,
+    BackendConfig,
+    GenerationChunk,
+    GenerationRequest,
+    TokenLogprobs,
+)
 from adapters.errors import BackendFailed, ContextTooLong
-from adapters.scripted import CONTEXT_LENGTH, ScriptedBackend
+from adapters.scripted import ScriptedBackend
 
 STOP = ord("$")
 

@@ -37,7 +37,7 @@ def programs(install: Install) -> Path:
 
 def start(processes: Processes, command: list[str], port: int, path: str, **env: str) -> Server:
     processes.start(command, port, {"PORT": str(port), **env})
-    return Server("s", url=f"http://127.0.0.1:{port}/{path}", allow_private=True, configured=True)
+    return Server("s", url=f"http://127.0.0.1:{port}/{path}", allow_private=True)
 
 
 def behind_http(processes: Processes, programs: Path, *command: str, **env: str) -> Server:
@@ -69,7 +69,7 @@ async def called(server: Server, name: str, arguments: dict[str, Any]) -> str:
 async def test_everything(transport: str, path: str, programs: Path, processes: Processes) -> None:
     command = [str(programs / "mcp-server-everything"), transport]
     if transport == "stdio":
-        server = Server("s", command=tuple(command), configured=True)
+        server = Server("s", command=tuple(command))
     else:
         server = start(processes, command, free_port(), path)
 
@@ -85,7 +85,7 @@ async def test_filesystem(programs: Path, processes: Processes, tmp_path: Path) 
     command = (str(programs / "mcp-server-filesystem"), str(tmp_path))
     http = behind_http(processes, programs, *command)
 
-    for server in (http, Server("s", command=command, configured=True)):
+    for server in (http, Server("s", command=command)):
         text = await called(server, "read_text_file", {"path": str(tmp_path / "a.txt")})
         assert "inside" in text
 

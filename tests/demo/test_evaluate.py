@@ -9,10 +9,10 @@ import httpx
 import pytest
 import torch
 
+from demo.choices import choices
 from demo.decode import sampled as draw_ids
 from demo.evaluate import measures, over_http, table
 from demo.evaluate.play import SEED, cases, in_batches, play
-from demo.routes import routed
 from demo.scoring import expected
 from demo.skills import SKILLS, draw_case
 from demo.skills.case import Case
@@ -39,8 +39,8 @@ class Perfect:
         return [self.known.get(tuple(ids), [vocab.RETURN]) for ids in prompts]
 
     def among(self, prompts: Sequence[list[int]], candidates: Sequence[Sequence[int]]) -> list[int]:
-        routes = routed(SEED, 200, Split.HELD_OUT, "everyday")
-        next_ids = {tuple(c.ids[: c.routes[0].at + 1]): c.ids[c.routes[0].at + 1] for c in routes}
+        right = choices(SEED, 200, Split.HELD_OUT, "everyday")
+        next_ids = {tuple(one.ids[: one.at + 1]): one.ids[one.at + 1] for one in right}
         return [next_ids[tuple(ids)] for ids in prompts]
 
     def sample(self, prompts: Sequence[list[int]], most: int, generator: object) -> list[list[int]]:

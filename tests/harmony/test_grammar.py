@@ -16,7 +16,6 @@ from harmony.grammar import (
     SchemaJson,
     after_hosted_call,
     answer_grammar,
-    answer_only,
     final_headers,
     turn_grammar,
 )
@@ -245,8 +244,8 @@ def test_after_a_hosted_call_the_budget_is_what_is_left(
 
 
 def test_the_answer_alone_is_the_final_message_in_its_form() -> None:
-    spec = GrammarSpec(TOOLS, call_required=True, answer=ChoiceText(("yes",)))
-    grammar = turn_grammar(answer_only(spec))
+    spec = GrammarSpec(answer=ChoiceText(("yes",)), reasoning=False, preambles=False)
+    grammar = turn_grammar(spec)
     assert refused_at(grammar, "<|channel|>final<|message|>yes<|return|>") is None
     assert refused_at(grammar, "<|channel|>final<|message|>no<|return|>") == "no"
     assert refused_at(grammar, "<|channel|>analysis") == "analysis"

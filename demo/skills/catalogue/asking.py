@@ -11,7 +11,7 @@ from demo.skills.case import Draw
 from demo.skills.catalogue import invented, linked, related, renaming
 from demo.skills.catalogue.kinds import PLACEHOLDER, Kind, Parameter, Request
 from demo.skills.catalogue.values import draw_value, json_type, schema
-from demo.skills.catalogue.wording import chatty, reworded, with_slip, worded
+from demo.skills.catalogue.wording import as_written, chatty, reworded, with_slip
 from demo.skills.forms import Field, Filled
 from demo.skills.words import Split
 from harmony.messages import FunctionTool
@@ -314,7 +314,7 @@ def draw_request(draw: Draw, declared: Declared) -> tuple[str, tuple[Filled, ...
     if draw.split is Split.TRAIN and request.language == "en" and not request.fixed:
         template = reworded(draw, template)
     template = with_slip(draw, template) if draw.chance(_SLIP) else template
-    template = worded(draw, template, request.language)
+    template = as_written(draw, template, request.language)
     if draw.split is Split.TRAIN:
         template = chatty(draw, template, request.language)
     return fill_in(draw, declared, request, template)

@@ -145,7 +145,7 @@ def extended(draw: Draw, kind: Kind) -> Kind:
 
 def _longer(draw: Draw, request: Request, aspect: _Aspect) -> Request:
     mention = _mention(draw, aspect, alike=True)
-    joined = _joined(draw, request.text.rstrip(".?!"), mention.text)
+    joined = _with_mention(draw, request.text.rstrip(".?!"), mention.text)
     return Request(joined, "en", (*request.fixed, *mention.fixed))
 
 
@@ -315,7 +315,7 @@ def _request(draw: Draw, deed: _Deed, theme: _Theme, aspects: Sequence[_Aspect])
         if mention.text.startswith(":") or mention.text[0] == '"':
             text, last = text + last, f" {mention.text}".replace(" :", ":")
         else:
-            text = _joined(draw, text, mention.text)
+            text = _with_mention(draw, text, mention.text)
     return Request(text + last, "en", tuple(fixed))
 
 
@@ -332,7 +332,8 @@ def _sort(parameter: Parameter) -> str:
     return parameter.type if parameter.type in ("date", "time", "enum", "bool") else "text"
 
 
-def _joined(draw: Draw, text: str, mention: str) -> str:
+def _with_mention(draw: Draw, text: str, mention: str) -> str:
+    """A request that also mentions an argument, before or after the rest."""
     if "..." in mention:
         before = mention.replace(" ...", "")
         start = before + ("" if before[-1] in ".:,;" else ",")

@@ -232,12 +232,12 @@ def word(draw: Draw) -> str:
 
 def phrase(draw: Draw) -> str:
     """One to five words, at times with an article that belongs to them."""
-    return _filled(draw, draw.pick(_PHRASES))
+    return _expanded(draw, draw.pick(_PHRASES))
 
 
 def title(draw: Draw) -> str:
     """A name as books, bands and places have."""
-    return _filled(draw, draw.pick(_TITLES))
+    return _expanded(draw, draw.pick(_TITLES))
 
 
 def passage(draw: Draw) -> str:
@@ -265,7 +265,7 @@ def sentence(draw: Draw) -> str:
     if draw.chance(0.35):
         text = draw.pick(values(draw.pick(_NATURAL), Split.TRAIN))
     else:
-        text = _filled(draw, worded(draw, draw.pick(_SENTENCES)))
+        text = _expanded(draw, worded(draw, draw.pick(_SENTENCES)))
     if draw.chance(0.8):
         text = text[0].upper() + text[1:]
     return text + draw.pick(_ENDS) if text[-1].isalnum() else text
@@ -311,14 +311,14 @@ def _marked(draw: Draw, form: str) -> str:
     def made(match: re.Match[str]) -> str:
         return makers[match[0]](draw)
 
-    return _filled(draw, re.sub(r"\{[pstc]\}", made, form))
+    return _expanded(draw, re.sub(r"\{[pstc]\}", made, form))
 
 
 def _code(draw: Draw) -> str:
-    return _filled(draw, draw.pick(_CODE))
+    return _expanded(draw, draw.pick(_CODE))
 
 
-def _filled(draw: Draw, form: str) -> str:
+def _expanded(draw: Draw, form: str) -> str:
     """The form with words for `{w}`, with a capital for `{W}`, names and numbers."""
 
     def one(match: re.Match[str]) -> str:

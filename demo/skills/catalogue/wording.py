@@ -166,7 +166,7 @@ def with_slip(draw: Draw, template: str) -> str:
     return template[:at] + slip + template[at + (1 if doubled else 2) :]
 
 
-def worded(draw: Draw, request: str, language: str = "en") -> str:
+def as_written(draw: Draw, request: str, language: str = "en") -> str:
     """The request, its placeholders still in it, as one person or another would write it."""
     text = request
     if language == "en" and text.split(" ")[0].lower() in _COMMANDS and draw.chance(0.4):

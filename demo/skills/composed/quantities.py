@@ -44,13 +44,14 @@ def quantity(draw: Draw) -> Trait:
     first = draw.pick(plain[:2])
     type_ = draw.pick(("int", "int", "number"))
     parameter = Parameter((first, *(name for name in plain if name != first)), type_)
-    return Trait(parameter, _worded(_VERBS, words), _worded(_ADJUNCTS, words))
+    return Trait(parameter, _with_words(_VERBS, words), _with_words(_ADJUNCTS, words))
 
 
-def _worded(ways: tuple[str, ...], words: dict[str, str]) -> tuple[str, ...]:
-    worded = []
+def _with_words(ways: tuple[str, ...], words: dict[str, str]) -> tuple[str, ...]:
+    """The ways with each key of `words` replaced; `{}` stays for the number."""
+    replaced = []
     for way in ways:
         for key, word in words.items():
             way = way.replace(f"{{{key}}}", word)
-        worded.append(way)
-    return tuple(worded)
+        replaced.append(way)
+    return tuple(replaced)

@@ -4,9 +4,7 @@ from typing import Any
 
 from server.generation.runs import WireEvent
 from server.outbound.hosted.item import HostedItem, HostedStatus
-
-OUTPUTS = "code_interpreter_call.outputs"
-"""The `include` value that shows what the code printed and displayed."""
+from server.schemas.hosted_tools import OUTPUTS
 
 
 class CodeInterpreterItem(HostedItem):

@@ -4,10 +4,7 @@ from typing import Any
 
 from server.generation.runs import WireEvent
 from server.outbound.hosted.item import HostedItem, HostedStatus
-
-SOURCES = "web_search_call.action.sources"
-RESULTS = "web_search_call.results"
-"""The `include` values that show the sources of a search, and its results."""
+from server.schemas.hosted_tools import RESULTS, SOURCES
 
 _UNKNOWN_ACTION = {"type": "search"}
 

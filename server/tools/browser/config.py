@@ -10,14 +10,6 @@ from typing import Any
 from server.errors import InvalidRequest
 from server.tools.browser.search.base import Location
 
-TYPES = frozenset(
-    {
-        "web_search",
-        "web_search_2025_08_26",
-        "web_search_preview",
-        "web_search_preview_2025_03_11",
-    }
-)
 MOST_DOMAINS = 100
 MOST_RESULTS = 25
 _MOST_DOMAIN = 253

@@ -85,12 +85,6 @@ def plain(html: str) -> str:
     return one_line(text, len(text) + 1)
 
 
-def title_of(html: str) -> str:
-    """The title of an HTML text, "" if it has none."""
-    title = LexborHTMLParser(html).css_first("head > title", None, strict=False)
-    return one_line(title.text()) if title is not None else ""
-
-
 def _text(body: LexborNode, source: str, links: Links) -> str:
     html = normal_html(body, source)
     layout = _layout_tables(body) if _may_have_layout(html) else frozenset[int]()

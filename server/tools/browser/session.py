@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from harmony.tools import BROWSER
 from server import threads
+from server.schemas.hosted_tools import SOURCES
 from server.tools.base import (
     Citation,
     ToolCall,
@@ -40,8 +41,6 @@ from server.tools.browser.search.base import SearchError, SearchQuery, SearchRes
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.stack import Entry, NoSuchPage, PageStack
 
-SOURCES = "web_search_call.action.sources"
-"""The value of `include` that adds the URLs of all results to a search's action."""
 _CALLS = callable_tools()
 _SMALL = 1 << 16
 _MOST_VIEWS = 4
@@ -179,21 +178,19 @@ class BrowserSession:
 
     def _opening(self, opening: Open) -> Step:
         if opening.url is not None:
-            url = _with_scheme(opening.url)
-            line = max(opening.line, 0)
-            return self._loading(opening, url, line)
+            return self._loading(opening, _with_scheme(opening.url))
         cursor, entry = self._stack.get(opening.cursor)
         if opening.link < 0:
             url = self._source(entry).page.url
             if opening.source:
-                return self._loading(opening, url, max(opening.line, 0))
+                return self._loading(opening, url)
             action = {"type": "open_page", "url": url or None}
             return Step(action, lambda: self._scroll(opening, cursor, action))
         if opening.link >= len(entry.page.links):
             raise UsageError(f"Invalid link id `{opening.link}`.")
         url = entry.page.links[opening.link]
         if entry.kind != "find":
-            return self._loading(opening, url, max(opening.line, 0))
+            return self._loading(opening, url)
         line = opening.line
         if line < 0:
             line = max(0, entry.lines[opening.link] - MATCH_LINES)
@@ -205,12 +202,13 @@ class BrowserSession:
         """The entry of the page itself, for a page of find results."""
         return self._stack.get(entry.source)[1] if entry.kind == "find" else entry
 
-    def _loading(self, opening: Open, url: str, line: int) -> Step:
+    def _loading(self, opening: Open, url: str) -> Step:
         action = {"type": "open_page", "url": url or None}
 
         async def work() -> Outcome:
             page = await self._load(url, source=opening.source)
-            return Outcome(await self._show(Entry(page, "page"), line, opening.lines), action)
+            text = await self._show(Entry(page, "page"), max(opening.line, 0), opening.lines)
+            return Outcome(text, action)
 
         return Step(action, work)
 

@@ -9,10 +9,11 @@ from typing import Any
 from platformdirs import user_data_path
 
 from harmony.tokenizer import encode
+from server.schemas.hosted_tools import SEARCH_TYPES
 from server.tools.base import ToolContext
 from server.tools.browser.cache import PageCache
 from server.tools.browser.calls import NAME
-from server.tools.browser.config import TYPES, read_config
+from server.tools.browser.config import read_config
 from server.tools.browser.loading import PageLoader
 from server.tools.browser.search import registry
 from server.tools.browser.search.chain import SearchChain
@@ -57,7 +58,7 @@ class BrowserTool:
     """
 
     name = NAME
-    types = TYPES
+    types = SEARCH_TYPES
 
     def __init__(
         self, options: BrowserOptions, environment: Mapping[str, str] = os.environ

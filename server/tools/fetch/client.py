@@ -91,9 +91,10 @@ class FetchedPage:
 class FetchClient:
     """Fetches pages. One for each process; it has no state of any owner.
 
-    resolver: the addresses of host names. proxy: the URL of a proxy that makes all connections and
-    resolves all names; the addresses that names have are then its concern. obeys_robots: whether
-    robots.txt is read and followed.
+    policy: what may be fetched. resolver: the addresses of host names; None for those of the
+    operating system. proxy: the URL of a proxy that makes all connections and resolves all names;
+    the addresses that names have are then its concern. obeys_robots: whether robots.txt is read and
+    followed. tls: how certificates are verified; None for the public authorities.
     """
 
     def __init__(
@@ -109,15 +110,15 @@ class FetchClient:
         self._policy = policy
         self._limits = limits
         self._obeys_robots = obeys_robots
-        self._resolver = None if resolver is not None else SystemResolver()
+        self._own_resolver: SystemResolver | None = None
+        if resolver is None:
+            resolver = self._own_resolver = SystemResolver()
         pool = httpx.Limits(max_connections=limits.connections, max_keepalive_connections=16)
         transport = httpx.AsyncHTTPTransport(
             limits=pool, trust_env=False, proxy=proxy, verify=True if tls is None else tls
         )
         if proxy is None:
-            guard_transport(
-                transport, Guard(policy, resolver or self._resolver or SystemResolver())
-            )
+            guard_transport(transport, Guard(policy, resolver))
         self._client = httpx.AsyncClient(
             transport=transport,
             trust_env=False,
@@ -135,8 +136,8 @@ class FetchClient:
     async def close(self) -> None:
         """Close all connections. Safe to call twice."""
         await self._client.aclose()
-        if self._resolver is not None:
-            self._resolver.close()
+        if self._own_resolver is not None:
+            self._own_resolver.close()
 
     async def fetch(self, url: str) -> FetchedPage:
         """The page at the URL. Raises FetchError."""

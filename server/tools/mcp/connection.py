@@ -99,9 +99,7 @@ class Connection:
             mode=mode,
             prior_discover=discovered,
             cache=None,
-            client_info=types.Implementation(
-                name="gpt-oss-server", version=version("gpt-oss-server")
-            ),
+            client_info=types.Implementation(name=_NAME, version=version(_NAME)),
         )
         self._task = asyncio.create_task(self._own(client))
 

@@ -71,7 +71,7 @@ class _Flattener:
             target = self.schema(pointers.resolve(reference, self._root), depth + 1, open_refs)
             beside = {key: inner for key, inner in value.items() if key != "$ref"}
             own = self.schema(beside, depth + 1, open_refs)
-            return _joined(target, own)
+            return _with_siblings(target, own)
         return self._keywords(value, depth, open_refs)
 
     def _add_text(self, cost: int) -> None:
@@ -180,7 +180,7 @@ def _without_simple_union(flat: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **_types(list(dict.fromkeys(types)))}
 
 
-def _joined(target: Any, own: Any) -> Any:
+def _with_siblings(target: Any, own: Any) -> Any:
     """The target of a reference and what stands beside the reference."""
     if not isinstance(target, dict) or not isinstance(own, dict) or not own:
         return target

@@ -5,7 +5,7 @@ who need it wait for the same fetch.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +72,7 @@ class Listings:
 
     def __init__(
         self,
-        connect: Callable[[Server], Any],
+        connect: Callable[[Server], Awaitable[Connection]],
         release: Callable[[Server, Connection], None],
         background: Callable[[asyncio.Task[Any]], None],
     ) -> None:
@@ -116,7 +116,7 @@ class Listings:
             del self._fetches[key]
 
     async def _list(self, server: Server) -> Listing:
-        connection: Connection = await self._connect(server)
+        connection = await self._connect(server)
         try:
             tools = await _all_tools(connection)
             listed = await run(lambda: tuple(_listed(server, tools)), small=_is_small(tools))

@@ -68,7 +68,6 @@ class Server:
     allowed: the tools that may be used. approvals: a call needs approval if any of these rules says
     so. timeout: the most seconds for one call, None for the default. allow_private: permits `http`
     and addresses that are not public. description: what the client tells the model of the server.
-    configured: whether the operator's file describes the server.
     """
 
     label: str
@@ -81,7 +80,6 @@ class Server:
     timeout: float | None = None
     allow_private: bool = False
     description: str | None = None
-    configured: bool = False
 
     @property
     def identity(self) -> str:
@@ -241,7 +239,6 @@ class _Table(BaseModel):
             approvals=() if rule is None else (read_approval(rule),),
             timeout=self.timeout,
             allow_private=self.allow_private,
-            configured=True,
         )
 
 

@@ -7,7 +7,7 @@ import asyncio
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from server.errors import InvalidRequest
 from server.tools.base import ToolContext
@@ -17,6 +17,7 @@ from server.tools.fetch.urls import FetchPolicy
 from server.tools.mcp.approvals import Approvals
 from server.tools.mcp.entry import read_server
 from server.tools.mcp.servers import Server, load_servers
+from server.tools.registry import ToolSetup
 
 if TYPE_CHECKING:
     from server.tools.mcp.http import GuardTransport
@@ -35,16 +36,7 @@ _STOPPED = "it is not running"
 _MISSING = "the extra 'mcp' is not installed (pip install 'gpt-oss-server[mcp]')"
 
 
-class Setup(Protocol):
-    """What a tool is made from."""
-
-    @property
-    def parts(self) -> Mapping[str, Any]:
-        """Parts of the server, by name."""
-        ...
-
-
-def open_mcp(setup: Setup) -> "McpTool":
+def open_mcp(setup: ToolSetup) -> "McpTool":
     """The tool with the operator's servers: the factory of the registry of tools.
 
     Raises ValueError for a file that cannot be read.
@@ -66,8 +58,7 @@ class McpTool:
     """Implements `HostedTool`.
 
     servers: those of the operator's file, by label. guard: limits the addresses of HTTP
-    connections. approvals: makes and checks requests for
-    approval.
+    connections. approvals: makes and checks requests for approval.
     """
 
     def __init__(

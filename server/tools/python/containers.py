@@ -30,15 +30,15 @@ from server.tools.python.container_errors import (
     translated,
 )
 from server.tools.python.container_options import MEMORY, ContainerOptions
-from server.tools.python.paths import free_path, is_listed
+from server.tools.python.paths import free_path
 from server.tools.python.sandbox import (
-    MOST_LISTED,
     NoSuchFile,
     PythonSandbox,
     SandboxError,
     SandboxFile,
     SandboxLimits,
 )
+from server.tools.python.written_files import changes
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +46,6 @@ SWEEP_SECONDS = 20.0
 """The interval of checks for idle containers; less than the shortest life, a minute."""
 EXPIRED_SECONDS = 86_400.0
 """How long an expired container is known as such."""
-MOST_FILES = 1000
-"""Files of a container that the API shows."""
 RETRY_SECONDS = 60.0
 
 
@@ -186,11 +184,7 @@ class ContainerService:
 
     async def file(self, owner: str, container_id: str, file_id: str) -> ContainerFile:
         """A file of the owner's container. Raises NotFound."""
-        container = await self.get(owner, container_id)
-        file = await self._store.file(container.id, file_id)
-        if file is None:
-            raise file_not_found(file_id)
-        return file
+        return (await self._container_and_file(owner, container_id, file_id))[1]
 
     async def add_file(
         self, owner: str, container_id: str, filename: str, content: AsyncIterator[bytes]
@@ -213,10 +207,7 @@ class ContainerService:
         self, owner: str, container_id: str, file_id: str
     ) -> AsyncGenerator[bytes, None]:
         """The content of a file, in pieces. Raises NotFound before the first one."""
-        container = await self.get(owner, container_id)
-        file = await self._store.file(container.id, file_id)
-        if file is None:
-            raise file_not_found(file_id)
+        container, file = await self._container_and_file(owner, container_id, file_id)
         await self._opened_session(container)
         with translated():
             async for piece in self.sandbox.read(container.id, file.path):
@@ -224,14 +215,20 @@ class ContainerService:
 
     async def delete_file(self, owner: str, container_id: str, file_id: str) -> None:
         """Delete a file of the owner's container. Raises NotFound."""
-        container = await self.get(owner, container_id)
-        file = await self._store.file(container.id, file_id)
-        if file is None:
-            raise file_not_found(file_id)
+        container, file = await self._container_and_file(owner, container_id, file_id)
         await self._opened_session(container)
         with translated(), suppress(NoSuchFile):
             await self.sandbox.delete(container.id, file.path)
         await self._store.change_files(container.id, (), [file.id])
+
+    async def _container_and_file(
+        self, owner: str, container_id: str, file_id: str
+    ) -> tuple[Container, ContainerFile]:
+        container = await self.get(owner, container_id)
+        file = await self._store.file(container.id, file_id)
+        if file is None:
+            raise file_not_found(file_id)
+        return container, file
 
     async def check_files(self, owner: str, options: ContainerOptions, *, param: str) -> None:
         """Raise NotFound if the owner lacks one of the files to copy."""
@@ -297,41 +294,15 @@ class ContainerService:
         listing = await self.sandbox.files(container_id)
         if listing == use.listing:
             return ()
-        found = {file.path: file for file in listing}
-        known = {file.path: file for file in await self._store.files(container_id)}
+        known = await self._store.files(container_id)
         if known and not listing:
             # The sandbox has been restarted, as a rule: its folder gets the uploads again.
             self._opened[container_id] = set()
-        # A list that was cut does not tell what is gone.
-        is_whole = len(listing) < MOST_LISTED
-        removed = [file.id for path, file in known.items() if is_whole and path not in found]
-        room = MOST_FILES - len(known) + len(removed)
-        now = int(self._now())
-        changed: list[ContainerFile] = []
-        for path, file in found.items():
-            old = known.get(path)
-            if old is not None:
-                if (old.size, old.modified) != (file.size, file.modified):
-                    changed.append(
-                        replace(old, size=file.size, modified=file.modified, source="assistant")
-                    )
-            elif room > 0 and is_listed(path):
-                room -= 1
-                changed.append(
-                    ContainerFile(
-                        new_id("cfile"),
-                        container_id,
-                        path,
-                        file.size,
-                        "assistant",
-                        now,
-                        file.modified,
-                    )
-                )
-        if changed or removed:
-            await self._store.change_files(container_id, changed, removed)
+        found = changes(container_id, known, listing, int(self._now()))
+        if found.written or found.removed:
+            await self._store.change_files(container_id, found.written, found.removed)
         use.listing = listing
-        return tuple(changed)
+        return found.written
 
     # Expiry
 

@@ -1,7 +1,6 @@
 """The sandbox `process`: sessions are confined processes of this machine."""
 
 import asyncio
-import fcntl
 import importlib.util
 import itertools
 import logging
@@ -10,8 +9,8 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,9 +20,8 @@ from server.tools.python.confinement.command import (
     Folders,
     Layers,
     Process,
-    readable,
 )
-from server.tools.python.confinement.probe import SOME_USER, make_folders, probe
+from server.tools.python.confinement.probe import SOME_USER, probe
 from server.tools.python.live import LiveProcess, completed
 from server.tools.python.process_limits import environment, kernel_limits, usable_cores
 from server.tools.python.sandbox import (
@@ -34,6 +32,7 @@ from server.tools.python.sandbox import (
     SandboxLimits,
     SandboxUnavailable,
 )
+from server.tools.python.session_folders import SessionFolders
 from server.tools.python.usage import measure
 
 logger = logging.getLogger(__name__)
@@ -41,7 +40,6 @@ logger = logging.getLogger(__name__)
 WORKER = Path(__file__).with_name("worker.py")
 RESTARTED = "The session was restarted: its variables are lost, its files are there.\n"
 
-_FOLDER = re.compile(r"[0-9a-f]{24}")
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _WATCH_SECONDS = 0.25
 _IDLE_TICKS = 8
@@ -86,7 +84,7 @@ class ProcessSandbox:
     """
 
     def __init__(self, root: Path, *, most: int = 64, layers: Layers | None = None) -> None:
-        self._root = root.absolute()
+        self._folders = SessionFolders(root)
         self._most = most
         self._given = layers
         self._layers = layers or Layers()
@@ -129,7 +127,7 @@ class ProcessSandbox:
         if importlib.util.find_spec("IPython") is None:
             self._problem = "IPython is not installed: pip install 'gpt-oss-server[python-tools]'"
         if self._problem is None:
-            self._problem = await asyncio.to_thread(self._prepare_root)
+            self._problem = await asyncio.to_thread(self._folders.prepare, self._layers)
         if self._problem is None:
             try:
                 self._warm = await self._start_warm()
@@ -229,11 +227,11 @@ class ProcessSandbox:
             return
         record = self._sessions.pop(session, None)
         if record is None:
-            if not self._name(session).is_symlink():
+            if not self._folders.has(session):
                 return
             record = self._find(session, SandboxLimits())
         record.closed = True
-        self._name(session).unlink(missing_ok=True)
+        self._folders.forget(session)
         async with record.moving:
             await self._discard(record)
 
@@ -324,64 +322,27 @@ class ProcessSandbox:
             if name is None or record.uploads:
                 self._warm = warm
                 return False
-            await asyncio.to_thread(_move, record, warm, self._name(name))
+            await asyncio.to_thread(_move, record, warm, self._folders, name)
             warm.held.close()
             record.folder, record.user, record.live = warm.folder, warm.user, warm.live
         return True
 
     # Folders
 
-    def _prepare_root(self) -> str | None:
-        """Make the folder of all folders. Returns why sessions could not run in it."""
-        for path in readable():
-            if self._root.resolve().is_relative_to(Path(path).resolve()):
-                return f"every session could read {self._root}: it is below {path}"
-        try:
-            (self._root / "names").mkdir(mode=0o711, parents=True, exist_ok=True)
-            self._root.chmod(0o711)
-            self._remove_abandoned()
-        except OSError as error:
-            return f"the folder of its files cannot be made: {error}"
-        if self._layers.user and not self._layers.bubblewrap:
-            for parent in self._root.parents:
-                if not parent.stat().st_mode & 0o001:
-                    return f"sessions' users cannot enter {parent}, where their folders are"
-        return None
-
-    def _remove_abandoned(self) -> None:
-        """Delete the folders of processes that waited for a session when their server died."""
-        used = {os.path.basename(os.readlink(name)) for name in (self._root / "names").iterdir()}
-        for folder in self._root.iterdir():
-            if folder.name in used or not _FOLDER.fullmatch(folder.name):
-                continue
-            # The servers that use them hold their locks.
-            with suppress(OSError), _locked(folder):
-                files_of.remove(folder)
-
-    def _name(self, session: str) -> Path:
-        """The link to the session's folder."""
-        return self._root / "names" / session
-
     def _find(self, session: str, limits: SandboxLimits) -> _Session:
-        """The session's folder of before, or a new one."""
-        name = self._name(session)
-        folder = self._root / os.path.basename(os.readlink(name)) if name.is_symlink() else None
-        if folder is None or not Folders.below(folder).data.is_dir():
+        """The session with its folder of before, or with a new one."""
+        folder = self._folders.find(session)
+        if folder is None:
             record = self._new(limits)
-            _link(name, record.folder)
+            self._folders.give(session, record.folder)
             record.held.close()
             return record
         user = Folders.below(folder).data.stat().st_uid if self._layers.user else None
         return _Session(limits, folder, user, ran=True, lost=True)
 
     def _new(self, limits: SandboxLimits) -> _Session:
-        folder = self._root / secrets.token_hex(12)
-        folder.mkdir(mode=0o711)
-        # Until a session has it, another server must not take it for an abandoned one.
-        held = ExitStack()
-        held.enter_context(_locked(folder))
         user = SOME_USER + secrets.randbelow(SOME_USER) if self._layers.user else None
-        make_folders(folder, user)
+        folder, held = self._folders.make(user)
         return _Session(limits, folder, user, held=held)
 
     def _upload(self, record: _Session, path: str) -> files_of.Upload:
@@ -460,30 +421,13 @@ def _empty_folders(record: _Session) -> Folders:
     return folders
 
 
-def _move(record: _Session, warm: _Session, name: Path) -> None:
-    """Move a session's uploaded files into the folder of the process that it gets."""
-    for folder, folders, files in os.walk(record.data):
+def _move(record: _Session, warm: _Session, folders: SessionFolders, session: str) -> None:
+    """Give a session the folder of the process that it gets, with its uploaded files."""
+    for folder, below, files in os.walk(record.data):
         if warm.user is not None:
-            for each in (*folders, *files):
+            for each in (*below, *files):
                 os.chown(Path(folder, each), warm.user, warm.user, follow_symlinks=False)
     for each in os.listdir(record.data):
         os.rename(record.data / each, warm.data / each)
-    _link(name, warm.folder)
+    folders.give(session, warm.folder)
     files_of.remove(record.folder)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, which ends with this process. Raises OSError if another has it."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(opened)
-
-
-def _link(name: Path, folder: Path) -> None:
-    temporary = name.with_name(f".{folder.name}")
-    temporary.symlink_to(Path("..", folder.name))
-    temporary.replace(name)

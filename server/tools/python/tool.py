@@ -8,13 +8,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any
 
 from harmony.grammar import CallableTool, FreeText
 from harmony.tools import PYTHON
 from server.errors import APIError, InvalidRequest
 from server.ids import new_id
 from server.schemas.fields import invalid, label
+from server.schemas.hosted_tools import OUTPUTS
 from server.tools.base import (
     Citation,
     CreatedFile,
@@ -29,13 +30,12 @@ from server.tools.python.container_options import ContainerOptions, read_options
 from server.tools.python.containers import ContainerService
 from server.tools.python.output import CellOutput
 from server.tools.python.sandbox import CellEnd, SandboxError
+from server.tools.registry import ToolSetup
 
 logger = logging.getLogger(__name__)
 
 NAME = "python"
 TYPE = "code_interpreter"
-OUTPUTS = "code_interpreter_call.outputs"
-"""The value of `include` for an item's outputs."""
 
 PROGRESS_SECONDS = 0.5
 """The least time between two reports of a running cell's output."""
@@ -47,16 +47,7 @@ CONTAINERS = "containers"
 """The name of the part of the server that the tool needs: its ContainerService."""
 
 
-class Setup(Protocol):
-    """What a tool is made from."""
-
-    @property
-    def parts(self) -> Mapping[str, Any]:
-        """Parts of the server, by name."""
-        ...
-
-
-def open_python(setup: Setup) -> "PythonTool":
+def open_python(setup: ToolSetup) -> "PythonTool":
     """The tool on the server's containers: the factory of the registry of tools."""
     return PythonTool(setup.parts[CONTAINERS])
 

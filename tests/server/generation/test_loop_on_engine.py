@@ -7,7 +7,7 @@ from pathlib import Path
 from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
 from adapters.local.backend import LocalBackend
 from benchmarks.constrained import write_model
-from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_only, turn_grammar
+from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_grammar, turn_grammar
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from server.commands.backends import mask_tokenizer
@@ -50,7 +50,7 @@ async def test_ten_calls_find_their_prompts_in_the_cache(tmp_path: Path) -> None
         max_tokens=400,
         spec=SPEC,
         grammar=turn_grammar(SPEC),
-        answer_grammar=turn_grammar(answer_only(SPEC)),
+        answer_grammar=answer_grammar(SPEC),
     )
     recorder, session = Recorder(), Session()
     await engine.start()

@@ -3,8 +3,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from adapters.base import BackendConfig
-from adapters.scripted import CONTEXT_LENGTH, ScriptedBackend
+from adapters.base import CONTEXT_LENGTH, BackendConfig
+from adapters.scripted import ScriptedBackend
 from server.app import create_app
 from server.settings import Settings
 

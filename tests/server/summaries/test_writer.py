@@ -58,7 +58,7 @@ class Ready(Held):
 
 def writer(summariser: Held, *, patience: float = SECONDS) -> SummaryWriter:
     made = SummaryWriter(
-        summariser, "auto", Sources(), patience=patience, counts=Counter(), name="r"
+        summariser, "auto", Sources(), patience=patience, all_counts=Counter(), name="r"
     )
     made.begin()
     return made

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from server.tools.browser import pdf
 from server.tools.browser.documents import text_page, to_page
@@ -96,6 +97,15 @@ class Hit:
     summary: str
 
 
+class _Indexed(NamedTuple):
+    """The row of an indexed file. modified: Unix nanoseconds. size: bytes. hash: SHA-256."""
+
+    id: int
+    modified: int
+    size: int
+    hash: bytes
+
+
 class FolderIndex:
     """The index of one folder. Each thread that uses it needs an instance of its own.
 
@@ -152,25 +162,21 @@ class FolderIndex:
 
     def _follow(self, reader: "_DocumentReader", is_stopped: Callable[[], bool]) -> None:
         """Index what changed in the folder. Raises _Stopped."""
-        known = {
-            path: (number, modified, size, digest)
-            for number, path, modified, size, digest in self._database.execute(
-                "SELECT id, path, modified, size, hash FROM files"
-            )
-        }
+        rows = self._database.execute("SELECT path, id, modified, size, hash FROM files")
+        known = {path: _Indexed(*columns) for path, *columns in rows}
         committed = time.monotonic()
         for path, status in _documents(self._folder):
             if is_stopped():
                 raise _Stopped
             old = known.pop(path, None)
-            if old is not None and old[1:3] == (status.st_mtime_ns, status.st_size):
+            if old and (old.modified, old.size) == (status.st_mtime_ns, status.st_size):
                 continue
             self._renew(reader, path, status, old)
             if time.monotonic() - committed > _COMMIT_SECONDS:  # others may write, too
                 self._database.commit()
                 committed = time.monotonic()
-        for number, *_ in known.values():
-            self._remove(number)
+        for gone in known.values():
+            self._remove(gone.id)
         if not self.is_complete:
             self._database.execute(f"PRAGMA application_id = {_COMPLETE}")
 
@@ -179,25 +185,26 @@ class FolderIndex:
         reader: "_DocumentReader",
         path: str,
         status: os.stat_result,
-        old: tuple[int, int, int, bytes] | None,
+        old: _Indexed | None,
     ) -> None:
+        """Index a document that is new, or whose time or size changed. old: its row."""
         content = _content(self._folder / path)
         if content is None:
             return
         digest = hashlib.sha256(content).digest()
-        times = (status.st_mtime_ns, status.st_size, digest)
-        if old is not None and old[3] == digest:
+        columns = (status.st_mtime_ns, status.st_size, digest)
+        if old is not None and old.hash == digest:
             self._database.execute(
-                "UPDATE files SET modified = ?, size = ?, hash = ? WHERE id = ?", (*times, old[0])
+                "UPDATE files SET modified = ?, size = ?, hash = ? WHERE id = ?", (*columns, old.id)
             )
             return
         document = reader.read(path, content)
         if old is not None:
-            self._remove(old[0])
+            self._remove(old.id)
         row = self._database.execute(
             "INSERT INTO files (path, modified, size, hash) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (path) DO NOTHING RETURNING id",
-            (path, *times),
+            (path, *columns),
         ).fetchone()
         if row is not None:  # another process may have indexed the file meanwhile
             first = row[0] << _SECTION_BITS
@@ -209,13 +216,13 @@ class FolderIndex:
                 ),
             )
 
-    def _remove(self, number: int) -> None:
-        first = number << _SECTION_BITS
+    def _remove(self, file_id: int) -> None:
+        first = file_id << _SECTION_BITS
         self._database.execute(
             "DELETE FROM sections WHERE rowid BETWEEN ? AND ?",
             (first, first + (1 << _SECTION_BITS) - 1),
         )
-        self._database.execute("DELETE FROM files WHERE id = ?", (number,))
+        self._database.execute("DELETE FROM files WHERE id = ?", (file_id,))
 
 
 def _documents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:

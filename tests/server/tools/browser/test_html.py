@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from server.tools.browser.html import html_page, plain, title_of
+from server.tools.browser.html import html_page, plain
 
 URL = "https://site.example/dir/page?x=1"
 
@@ -259,11 +259,6 @@ def test_an_empty_page_has_its_url() -> None:
 def test_fragments_become_plain_text() -> None:
     assert plain("a <strong>b</strong> &amp; 【c】\n d") == "a b & 〖c〗 d"
     assert plain("just text") == "just text"
-
-
-def test_the_title_of_a_text_is_found() -> None:
-    assert title_of("<title>T</title>") == "T"
-    assert title_of("<p>T") == ""
 
 
 NAMES = """

@@ -10,13 +10,14 @@ import pytest
 
 from harmony.messages import Channel
 from server.errors import InvalidRequest
+from server.schemas.hosted_tools import SOURCES
 from server.tools.base import Citation, ToolCall, ToolContext, ToolProgress, ToolResult
 from server.tools.browser.cache import PageCache
 from server.tools.browser.config import read_config
 from server.tools.browser.loading import PageLoader
 from server.tools.browser.search.base import SearchError, SearchQuery, SearchResult
 from server.tools.browser.search.chain import SearchChain
-from server.tools.browser.session import SOURCES, BrowserSession
+from server.tools.browser.session import BrowserSession
 from server.tools.browser.stack import MOST_STORED
 from server.tools.fetch.addresses import AddressPolicy
 from server.tools.fetch.client import FetchClient, FetchedPage

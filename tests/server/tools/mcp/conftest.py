@@ -197,7 +197,7 @@ def hostile(processes: Processes) -> Callable[[str], Server]:
     processes.start([sys.executable, str(SERVERS / "hostile.py"), str(port)], port)
 
     def at(path: str, **changes: Any) -> Server:
-        given = {"allow_private": True, "configured": True, "approvals": (NEVER,), **changes}
+        given = {"allow_private": True, "approvals": (NEVER,), **changes}
         return Server("h", url=f"http://127.0.0.1:{port}{path}", **given)
 
     return at

@@ -43,7 +43,7 @@ def prompt(declaration: ToolDeclaration) -> list[Message]:
 async def test_a_server_is_rendered_as_the_library_renders_it(
     http_url: str, make_tool: MakeTool, library: Library
 ) -> None:
-    tool = await make_tool(Server("t", url=http_url, allow_private=True, configured=True))
+    tool = await make_tool(Server("t", url=http_url, allow_private=True))
     entry = {**ENTRY, "allowed_tools": ["add", "count", "slow", "hang"]}
 
     messages = prompt((await tool.open(entry, context())).declaration)
@@ -67,7 +67,7 @@ async def test_an_injected_description_stays_a_comment(
 
 
 async def test_the_grammar_of_the_tools_compiles(http_url: str, make_tool: MakeTool) -> None:
-    tool = await make_tool(Server("t", url=http_url, allow_private=True, configured=True))
+    tool = await make_tool(Server("t", url=http_url, allow_private=True))
 
     declaration = (await tool.open(ENTRY, context())).declaration
 

@@ -12,8 +12,8 @@ from server.tools.mcp.servers import Server
 URL = "https://mcp.example.com/mcp"
 ENTRY = {"type": "mcp", "server_label": "docs", "server_url": URL}
 CONFIGURED = {
-    "docs": Server("docs", url=URL, headers={"authorization": "Bearer own"}, configured=True),
-    "files": Server("files", command=("files",), configured=True),
+    "docs": Server("docs", url=URL, headers={"authorization": "Bearer own"}),
+    "files": Server("files", command=("files",)),
 }
 
 
@@ -121,7 +121,7 @@ def test_a_program_takes_no_headers() -> None:
 
 
 def test_rules_of_the_operator_and_of_the_request_hold_together() -> None:
-    own = Server("docs", url=URL, approvals=(NEVER,), configured=True)
+    own = Server("docs", url=URL, approvals=(NEVER,))
     rule = {"always": {"tool_names": ["write"]}, "never": {"read_only": True}}
 
     server = read({**ENTRY, "require_approval": rule}, {"docs": own})

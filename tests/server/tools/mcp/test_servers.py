@@ -36,7 +36,7 @@ def test_each_table_is_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     docs, files = servers["docs"], servers["files"]
     assert docs.headers == {"authorization": "Bearer secret"}
-    assert (docs.timeout, docs.allow_private, docs.configured) == (5.0, True, True)
+    assert (docs.timeout, docs.allow_private) == (5.0, True)
     assert docs.allows("search", read_only=False)
     assert not docs.allows("other", read_only=True)
     assert not docs.needs_approval("search", read_only=True)

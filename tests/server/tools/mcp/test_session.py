@@ -25,15 +25,15 @@ def server(request: pytest.FixtureRequest) -> Server:
     """The SDK's server, over each transport."""
     if request.param == "stdio":
         command = request.getfixturevalue("program")
-        return Server("t", command=command, env={"TOKEN": "hunter2222"}, configured=True)
+        return Server("t", command=command, env={"TOKEN": "hunter2222"})
     url = request.getfixturevalue(f"{request.param}_url")
-    return Server("t", url=url, allow_private=True, configured=True)
+    return Server("t", url=url, allow_private=True)
 
 
 @pytest.fixture
 def over_http(http_url: str) -> Server:
     """The SDK's server, over streamable HTTP."""
-    return Server("t", url=http_url, allow_private=True, configured=True)
+    return Server("t", url=http_url, allow_private=True)
 
 
 async def test_tools_become_functions(server: Server, make_tool: MakeTool) -> None:
@@ -124,7 +124,7 @@ async def test_arguments_are_repeated_in_headers_where_the_server_demands_it(
 async def test_a_program_that_dies_is_started_again(
     program: tuple[str, ...], make_tool: MakeTool
 ) -> None:
-    tool = await make_tool(Server("t", command=program, configured=True))
+    tool = await make_tool(Server("t", command=program))
     session = await tool.open(NEVER_ASK, context())
 
     died = await result(session, call("t__die"))
@@ -137,7 +137,7 @@ async def test_a_program_that_dies_is_started_again(
 async def test_a_program_is_shared_by_all_answers(
     program: tuple[str, ...], make_tool: MakeTool
 ) -> None:
-    tool = await make_tool(Server("t", command=program, configured=True))
+    tool = await make_tool(Server("t", command=program))
     sessions = [await tool.open(NEVER_ASK, context(owner=name)) for name in ("a", "b", "c")]
 
     await asyncio.gather(*(result(each, call("t__add", '{"a": 1}')) for each in sessions))
@@ -146,7 +146,7 @@ async def test_a_program_is_shared_by_all_answers(
 
 
 async def test_a_program_that_is_missing_gives_an_error(make_tool: MakeTool) -> None:
-    tool = await make_tool(Server("t", command=("/nowhere/program",), configured=True))
+    tool = await make_tool(Server("t", command=("/nowhere/program",)))
 
     session = await tool.open(NEVER_ASK, context())
 
@@ -155,7 +155,7 @@ async def test_a_program_that_is_missing_gives_an_error(make_tool: MakeTool) -> 
 
 async def test_a_server_that_is_down_gives_an_error(make_tool: MakeTool) -> None:
     url = "http://127.0.0.1:9/mcp"
-    tool = await make_tool(Server("t", url=url, allow_private=True, configured=True))
+    tool = await make_tool(Server("t", url=url, allow_private=True))
 
     session = await tool.open(NEVER_ASK, context())
 
@@ -165,7 +165,7 @@ async def test_a_server_that_is_down_gives_an_error(make_tool: MakeTool) -> None
 async def test_the_environment_of_a_program_is_redacted(
     program: tuple[str, ...], make_tool: MakeTool
 ) -> None:
-    server = Server("t", command=program, env={"TOKEN": "hunter2222"}, configured=True)
+    server = Server("t", command=program, env={"TOKEN": "hunter2222"})
     tool = await make_tool(server)
     session = await tool.open(NEVER_ASK, context())
 
@@ -297,7 +297,7 @@ async def test_an_operator_requires_approval_whatever_a_request_says(
     from server.tools.mcp.rules import ALWAYS
 
     rules = (ALWAYS,)
-    server = Server("t", url=http_url, allow_private=True, approvals=rules, configured=True)
+    server = Server("t", url=http_url, allow_private=True, approvals=rules)
     tool = await make_tool(server)
 
     session = await tool.open(NEVER_ASK, context())
@@ -309,7 +309,7 @@ async def test_an_operator_may_permit_calls_of_requests_that_say_nothing(
     http_url: str, make_tool: MakeTool
 ) -> None:
     rules = (NEVER,)
-    server = Server("t", url=http_url, allow_private=True, approvals=rules, configured=True)
+    server = Server("t", url=http_url, allow_private=True, approvals=rules)
     tool = await make_tool(server)
 
     session = await tool.open(ASK, context())
@@ -418,7 +418,7 @@ async def test_requests_for_approval_without_an_answer_are_limited(
 
 
 async def test_an_operator_limits_the_time_of_calls(http_url: str, make_tool: MakeTool) -> None:
-    server = Server("t", url=http_url, allow_private=True, timeout=0.2, configured=True)
+    server = Server("t", url=http_url, allow_private=True, timeout=0.2)
     tool = await make_tool(server)
     session = await tool.open(NEVER_ASK, context(timeout=1000.0))
 
@@ -428,7 +428,7 @@ async def test_an_operator_limits_the_time_of_calls(http_url: str, make_tool: Ma
 
 async def test_the_echo_has_no_secrets(http_url: str, make_tool: MakeTool) -> None:
     url = f"{http_url}?key=hunter2222"
-    tool = await make_tool(Server("t", url=url, allow_private=True, configured=True))
+    tool = await make_tool(Server("t", url=url, allow_private=True))
     entry = {**NEVER_ASK, "server_url": url, "authorization": "token22", "headers": {"x-a": "b"}}
 
     echo = (await tool.open(entry, context())).declaration.echo

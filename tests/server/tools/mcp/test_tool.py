@@ -95,7 +95,7 @@ async def test_a_tool_that_was_stopped_opens_nothing(approvals: Approvals) -> No
 async def test_stopping_ends_calls_of_programs(
     program: tuple[str, ...], approvals: Approvals
 ) -> None:
-    tool = McpTool({"t": Server("t", command=program, configured=True)}, guard, approvals)
+    tool = McpTool({"t": Server("t", command=program)}, guard, approvals)
     await tool.start()
     session = await tool.open({**ENTRY, "server_label": "t"}, context())
     running = session.run(call("t__slow", '{"steps": 100000}'))
@@ -113,10 +113,10 @@ async def test_nothing_is_left_after_a_stop(
     transport: str, approvals: Approvals, request: pytest.FixtureRequest
 ) -> None:
     if transport == "stdio":
-        server = Server("t", command=request.getfixturevalue("program"), configured=True)
+        server = Server("t", command=request.getfixturevalue("program"))
     else:
         url = request.getfixturevalue(f"{transport}_url")
-        server = Server("t", url=url, allow_private=True, configured=True)
+        server = Server("t", url=url, allow_private=True)
     before = asyncio.all_tasks()
     tool = McpTool({"t": server}, guard, approvals)
     await tool.start()
@@ -137,9 +137,7 @@ async def test_a_server_that_hangs_delays_no_other(
     """100 answers over four servers: all calls of three of them end while the fourth hangs."""
     paths = {"one": "/one", "two": "/two", "three": "/three", "hung": "/hang"}
     servers = {
-        label: Server(
-            label, url=hostile(path).url, allow_private=True, approvals=(NEVER,), configured=True
-        )
+        label: Server(label, url=hostile(path).url, allow_private=True, approvals=(NEVER,))
         for label, path in paths.items()
     }
     tool = await make_tool(*servers.values())

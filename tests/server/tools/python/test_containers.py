@@ -180,38 +180,6 @@ async def test_a_failed_check_is_not_the_last(
     assert "the check for idle containers failed" in caplog.text
 
 
-async def test_no_more_than_so_many_files_of_code_are_shown(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("server.tools.python.containers.MOST_FILES", 2)
-    container_id = await created(world)
-    for name in "abc":
-        await world.sandbox.write(container_id, name, _content(b""))
-    world.service.use(container_id)
-    files = await world.service.written_files(container_id)
-    assert [file.path for file in files] == ["a", "b"]
-
-
-async def test_a_list_that_was_cut_removes_no_file(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    container_id = await created(world)
-    file = await world.service.add_file("a", container_id, "z", _content(b"one"))
-    for name in "ab":
-        await world.sandbox.write(container_id, name, _content(b""))
-    plain = world.sandbox.files
-
-    async def files(session: str) -> list[SandboxFile]:
-        return (await plain(session))[:2]
-
-    monkeypatch.setattr("server.tools.python.containers.MOST_LISTED", 2)
-    monkeypatch.setattr(world.sandbox, "files", files)
-    world.service.use(container_id)
-    written = await world.service.written_files(container_id)
-    assert [each.path for each in written] == ["a", "b"]
-    assert await world.service.file("a", container_id, file.id) == file
-
-
 async def test_an_upload_that_a_cell_deleted_is_not_copied_again(world: World) -> None:
     options = ContainerOptions(file_ids=(await world.upload(b"one"),))
     container_id = (await world.service.create("a", options, param="")).id

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +12,14 @@ from harmony.grammar import CallableTool, FreeText
 from harmony.messages import Channel
 from harmony.tools import PYTHON
 from server.errors import InvalidRequest, NotFound
+from server.schemas.hosted_tools import OUTPUTS
+from server.store.responses.memory import MemoryStore
 from server.tools.base import HostedTool, ToolCall, ToolContext, ToolProgress, ToolResult
 from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.output import NO_OUTPUT
 from server.tools.python.sandbox import SandboxUnavailable
-from server.tools.python.tool import CONTAINERS, OUTPUTS, PythonSession, PythonTool, open_python
+from server.tools.python.tool import CONTAINERS, PythonSession, PythonTool, open_python
+from server.tools.registry import ToolSetup
 from tests.containers import World, new_world
 from tests.sandboxes import BareSandbox
 
@@ -62,7 +64,7 @@ async def test_it_is_a_hosted_tool(world: World) -> None:
 
 
 async def test_the_factory_takes_the_containers_of_the_server(world: World) -> None:
-    tool = open_python(SimpleNamespace(parts={CONTAINERS: world.service}))
+    tool = open_python(ToolSetup(MemoryStore(), parts={CONTAINERS: world.service}))
     assert tool.problem is None
 
 

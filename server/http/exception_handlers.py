@@ -1,0 +1,55 @@
+"""Turns the exceptions of requests into responses, in OpenAI's body."""
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+
+from server.errors import APIError
+from server.http.answers import CLIENT_CLOSED_REQUEST, error_response, json_response
+
+
+async def _api_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, APIError)
+    return error_response(error)
+
+
+async def _client_disconnect(_: Request, __: Exception) -> Response:
+    """The client disconnected before the end of its request."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"Invalid URL ({request.method} {request.url.path})"
+    body = {
+        "message": message if error.status_code in (404, 405) else error.detail,
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "unknown_url" if error.status_code == 404 else None,
+    }
+    response = json_response({"error": body}, error.status_code)
+    response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["Allow"] = ", ".join(sorted(set(_allowed_methods(request))))
+    return response
+
+
+def _allowed_methods(request: Request) -> Iterator[str]:
+    """The methods of all routes that match the path; the router lists only those of the first."""
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            yield from route.methods or ()
+
+
+EXCEPTION_HANDLERS: dict[
+    int | type[Exception], Callable[[Request, Exception], Coroutine[Any, Any, Response]]
+] = {
+    APIError: _api_error,
+    HTTPException: _http_error,
+    ClientDisconnect: _client_disconnect,
+}
+"""For the applications of this server: the API, and the playground as a site of its own."""
