@@ -17,12 +17,7 @@ from harmony.messages import Channel
 from server.errors import engine_down
 from server.generation.admission import Admission
 from server.generation.answer import Answer, Cancellation, to_api_error
-from server.generation.hosted_calls import (
-    DEFAULT_LIMITS,
-    HostedCalls,
-    ToolLimits,
-    close_sessions,
-)
+from server.generation.hosted_calls import DEFAULT_LIMITS, HostedCalls, ToolLimits
 from server.generation.loop import LastEvents, Loop
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
@@ -35,6 +30,7 @@ from server.generation.turn_events import TurnFinished, Usage
 from server.summaries.base import Summariser
 from server.summaries.writer import SummaryWriter
 from server.tools.base import AnsweredCall, ToolSession
+from server.tools.closing import close_sessions
 
 logger = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from server.tools.base import (
     ToolResult,
     ToolSession,
 )
+from server.tools.closing import STOP_SECONDS, close_sessions
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +30,6 @@ DEFAULT_TIMEOUT = 60.0
 
 GRACE_SECONDS = 5.0
 """How much longer than its time limit a tool may take to return a result."""
-
-STOP_SECONDS = 1.0
-"""How long a tool may take to end a call, or to close a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,22 +158,6 @@ class HostedCalls:
         await self.settled()
         await close_sessions(self._sessions, self._request_id)
         self.is_closed = True
-
-
-async def close_sessions(sessions: Sequence[ToolSession], request_id: str) -> None:
-    """Close sessions, each within `STOP_SECONDS`. Errors are logged."""
-    if not sessions:
-        return
-    closing = {asyncio.ensure_future(session.close()): session for session in sessions}
-    done, late = await asyncio.wait(closing, timeout=STOP_SECONDS)
-    for task in late:
-        task.cancel()
-        name = closing[task].declaration.name
-        logger.error("request %s: the session of %s does not close", request_id, name)
-    for task in done:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            name, kind = closing[task].declaration.name, type(error).__name__
-            logger.error("request %s: closing %s failed with %s", request_id, name, kind)
 
 
 class _RunningCall:

@@ -12,13 +12,13 @@ from typing import NoReturn
 from server.errors import APIError
 from server.generation.answer import Reason, stopped
 from server.generation.gateway import Gateway
-from server.generation.hosted_calls import close_sessions
 from server.generation.loop import LastEvents
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, WireEvent
 from server.schemas.fields import invalid
 from server.tools.base import ToolSession
+from server.tools.closing import close_sessions
 
 Followers = list[AsyncGenerator[Sequence[WireEvent], None]]
 

@@ -6,7 +6,6 @@ from itertools import chain
 
 from adapters.base import CONTEXT_LENGTH
 from server.generation.plan import TurnPlan
-from server.inbound import hosted
 from server.inbound.grammar import Masking
 from server.inbound.hosted import AnswerContext
 from server.inbound.options import SummariesWhen
@@ -18,6 +17,7 @@ from server.replay.sealing import SealedInput, Sealer
 from server.replay.tool_states import RecalledStates
 from server.store.responses.base import Item, Store, StoredResponse, ToolState
 from server.tools.base import HostedTool, ToolSession
+from server.tools.closing import close_sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,6 @@ class CompiledRequest:
     tools: Tools
     sessions: tuple[tuple[ToolSession, ...], ...] = field(default=(), kw_only=True)
 
-    async def close(self) -> None:
-        """Close all sessions: the plans are not going to run."""
-        await hosted.close(chain.from_iterable(self.sessions))
+    async def close(self, request_id: str) -> None:
+        """Close all sessions: the plans are not going to run. request_id: for the log."""
+        await close_sessions(chain.from_iterable(self.sessions), request_id)

@@ -5,21 +5,20 @@ forms (`server.inbound.hosted_chat`). Each answer of a request has sessions of i
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from server.inbound.tools import OpenedTool
 from server.schemas.fields import array, declaration, invalid, mapping, string
 from server.schemas.limits import MAX_TOOLS
 from server.tools.base import HostedTool, ToolContext, ToolSession
+from server.tools.closing import close_sessions
 from server.tools.mcp.limits import check_definitions, check_servers
 from server.tools.mcp.servers import BUILT_IN_LABELS
 from server.tools.registry import unavailable
-
-logger = logging.getLogger(__name__)
 
 TIMEOUT = 60.0
 """Seconds for one call of a tool that has no limit of its own."""
@@ -129,18 +128,8 @@ async def opened(
         _check_definitions(entries, sessions[0])
         yield sessions
     except BaseException:
-        await close(session for answer in sessions for session in answer)
+        await close_sessions(chain.from_iterable(sessions), context.answer_id)
         raise
-
-
-async def close(sessions: Iterable[ToolSession]) -> None:
-    """Close all sessions. Errors are logged, without their text, which may have content."""
-    results = await asyncio.gather(
-        *(session.close() for session in sessions), return_exceptions=True
-    )
-    for result in results:
-        if isinstance(result, BaseException):
-            logger.error("a hosted tool failed to close: %s", type(result).__name__)
 
 
 def opened_tools(entries: Iterable[HostedEntry], sessions: Sessions) -> tuple[OpenedTool, ...]:
@@ -193,10 +182,10 @@ async def _open(
                 for index, entry in enumerate(entries):
                     tasks.create_task(open_one(answer, index, entry))
     except BaseExceptionGroup as group:
-        await close(done.values())
+        await close_sessions(done.values(), context.answer_id)
         raise group.exceptions[0] from None
     except BaseException:
-        await close(done.values())
+        await close_sessions(done.values(), context.answer_id)
         raise
     return tuple(
         tuple(done[answer, index] for index in range(len(entries))) for answer in range(answers)

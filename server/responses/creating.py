@@ -112,7 +112,7 @@ async def create(
             recorder=Recorder() if _is_recorded(request) else None,
         )
     else:
-        await compiled.close()
+        await compiled.close(response["id"])
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
     return StartedResponse(response, run, started, ended)
 

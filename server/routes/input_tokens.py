@@ -34,6 +34,6 @@ async def count_input_tokens(request: Request) -> Response:
     note_unknown(body, "Responses")
     context.model(body.model)
     compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
-    await compiled.close()
+    await compiled.close(request.state.request_id)
     tokens = await asyncio.to_thread(prompt_length, compiled.plan)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})

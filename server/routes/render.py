@@ -39,7 +39,7 @@ async def render_chat_completion(request: Request) -> Response:
     context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A rendered prompt")
     compiled = await chat.compile(body, context.compiling(owner, new_id("chatcmpl")))
-    await compiled.close()
+    await compiled.close(request.state.request_id)
     return json_response(await _prompt(request, compiled.plans[0]))
 
 
@@ -52,7 +52,7 @@ async def render_response(request: Request) -> Response:
     context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A rendered prompt")
     compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
-    await compiled.close()
+    await compiled.close(request.state.request_id)
     return json_response(await _prompt(request, compiled.plan))
 
 

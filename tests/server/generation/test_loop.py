@@ -36,6 +36,7 @@ from server.generation.turn_events import (
     CallStarted,
     TextDelta,
 )
+from server.tools import closing
 from server.tools.base import AnsweredCall, ApprovalRequested, ToolCall, ToolProgress
 from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import (
@@ -640,7 +641,7 @@ async def test_a_session_that_cannot_be_closed_is_logged(
         async def close(self) -> None:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(hosted_calls, "STOP_SECONDS", 0.01)
+    monkeypatch.setattr(closing, "STOP_SECONDS", 0.01)
     gate = gateway(await start_engine(answer()))
     run, recorder = await start(gate, [Broken(), Stuck(SEARCH)])
     await run.wait()

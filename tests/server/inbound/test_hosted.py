@@ -29,6 +29,7 @@ from server.schemas.responses import CreateResponse
 from server.store.conversations.base import Conversation
 from server.store.responses.base import StoredResponse
 from server.store.responses.memory import MemoryStore
+from server.tools import closing
 from tests.server.tools.sample_tools import (
     QUERY,
     Calculator,
@@ -271,10 +272,22 @@ async def test_a_session_that_fails_to_close_is_logged(
     assert "secret" not in caplog.text
 
 
+async def test_a_session_that_does_not_close_does_not_keep_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def stick(self: SampleSession) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(closing, "STOP_SECONDS", 0.01)
+    monkeypatch.setattr(SampleSession, "close", stick)
+    error = await asyncio.wait_for(refused(Calculator(), tools=[CODE], temperature=9), 60)
+    assert error.param == "temperature"
+
+
 async def test_a_request_that_does_not_run_closes_its_sessions() -> None:
     tool = Calculator()
     request = await compiled(tool, tools=[CODE])
-    await request.close()
+    await request.close("resp_1")
     assert [session.closed for session in tool.opened] == [1]
 
 
