@@ -5,7 +5,7 @@ import logging
 import sqlite3
 import threading
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -357,10 +357,10 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"server.store.postgres_listener.{name}", 0.0)
 
 
-async def until_adopted(look: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
+async def until_adopted(look: Callable[[], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
     """What `look` finds first. PostgreSQL notices the end of a connection a moment later."""
     async with asyncio.timeout(60):
-        while not (found := await look()):
+        while not (found := await look()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return found
 
@@ -390,7 +390,7 @@ async def test_who_cannot_look_for_locks_adopts_nothing(postgres: Postgres) -> N
     await first.begin(running("one"))
     await first.stop()
 
-    async def look_twice() -> list[list[Any]]:
+    async def look_twice() -> Sequence[Sequence[Any]]:
         # The connection takes one statement at a time, and refuses the second.
         looks = await asyncio.gather(*(second.take_over_from_ended() for _ in range(2)))
         return looks if any(looks) else []
