@@ -16,7 +16,7 @@ VOCAB_SIZE = 201_088
 """The number of logits of all gpt-oss models, for engines that do not report it."""
 
 LEAST_LOGPROB = -9999.0
-"""Replaces lower logprobs, and -inf, which JSON does not have. vLLM's servers use this value."""
+"""Replaces missing and lower logprobs, and -inf, which JSON does not have; as in vLLM's servers."""
 
 Progress = Callable[[str, float], None]
 """Gets the name of a stage, and the completed fraction of it in [0, 1]."""

@@ -11,10 +11,11 @@ interval.
 import asyncio
 import contextvars
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 T = TypeVar("T")
 
@@ -45,6 +46,18 @@ async def run_alone(work: Callable[[], T]) -> T:
     context = contextvars.copy_context()
     job = partial(context.run, _with_short_interval, work)
     return await asyncio.get_running_loop().run_in_executor(_one_at_a_time, job)
+
+
+@contextmanager
+def closed_on_a_thread(content: BinaryIO) -> Iterator[BinaryIO]:
+    """Close a file after the block, without waiting for it.
+
+    The caller may be cancelled while a thread reads. To close the file waits for that read.
+    """
+    try:
+        yield content
+    finally:
+        asyncio.get_running_loop().run_in_executor(None, content.close)
 
 
 def _with_short_interval(work: Callable[[], T]) -> T:

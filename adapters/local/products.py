@@ -94,7 +94,7 @@ def one_query(
     at = torch.arange(_width(spans))
     hidden = torch.zeros(len(query), 1, len(at), dtype=query.dtype)
     hidden.masked_fill_((starts[:, None] + at >= ends[:, None]).unsqueeze(1), -torch.inf)
-    keys, values = (_padded(states.flatten(1), spans, at) for states in (key, value))
+    keys, values = (_padded(states.flatten(1), spans, starts, ends, at) for states in (key, value))
     keys = keys.transpose(1, 2)
     rows = _spread(query * scaling, key.shape[1])
     reference = torch.baddbmm(hidden, rows, keys).amax(2, keepdim=True)
@@ -115,17 +115,19 @@ def _width(spans: Sequence[tuple[int, int]]) -> int:
     return longest if len(spans) == 1 and longest > _LONG else -(-longest // _STEP) * _STEP
 
 
-def _padded(states: Tensor, spans: Sequence[tuple[int, int]], at: Tensor) -> Tensor:
-    """[sequences, len(at), width] of the sequences' `spans` in [keys, width]; `at`: from zero.
+def _padded(
+    states: Tensor, spans: Sequence[tuple[int, int]], starts: Tensor, ends: Tensor, at: Tensor
+) -> Tensor:
+    """[sequences, len(at), width] of the sequences' `spans` in [keys, width].
 
-    Padding is the sequence's own last key, so that no other sequence can affect it.
+    starts, ends: those of the spans. at: from zero. Padding is the sequence's own last key, so that
+    no other sequence can affect it.
     """
     if len(spans) == 1:
         own = states[slice(*spans[0])]
         missing = len(at) - len(own)
         return (functional.pad(own, (0, 0, 0, missing)) if missing else own).unsqueeze(0)
-    starts, ends = torch.tensor(spans).unsqueeze(2).unbind(1)
-    places = torch.minimum(starts + at, ends - 1)
+    places = torch.minimum(starts[:, None] + at, ends[:, None] - 1)
     return states.index_select(0, places.flatten()).view(*places.shape, -1)
 
 

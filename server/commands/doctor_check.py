@@ -52,7 +52,7 @@ class Plan:
 
     @property
     def without_gpu(self) -> Status:
-        """The status of a check that finds no GPU, or not what computing on one takes."""
+        """The status of a check that finds no GPU, or lacks what a GPU needs."""
         if self.needs_gpu:
             return "failed"
         return "warning" if self.wants_gpu else "ok"

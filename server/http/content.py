@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from server.errors import RangeNotSatisfiable
+from server.threads import closed_on_a_thread
 
 MEDIA_TYPE = "application/octet-stream"
 CHUNK = 1 << 16
@@ -70,7 +71,7 @@ def _requested(headers: Headers, etag: str, size: int) -> range | None:
 
 
 async def _read(content: BinaryIO, part: range) -> AsyncGenerator[bytes, None]:
-    with content:
+    with closed_on_a_thread(content):
         content.seek(part.start)
         left = len(part)
         while left and (piece := await asyncio.to_thread(content.read, min(left, CHUNK))):

@@ -27,9 +27,12 @@ from server.schemas.tools import (
 
 ALIAS = "reasoning_content"
 """Another name of the field `reasoning`, which some clients use."""
-TEXT_DETAIL, SUMMARY_DETAIL = "reasoning.text", "reasoning.summary"
+TEXT_DETAIL = "reasoning.text"
+"""The type of an entry of `reasoning_details` with raw reasoning."""
+SUMMARY_DETAIL = "reasoning.summary"
+"""The type of one with a summary."""
 SEAL_DETAIL = "reasoning.encrypted"
-"""The types of the entries of `reasoning_details`: raw reasoning, a summary, sealed reasoning."""
+"""The type of one with sealed reasoning."""
 SEAL_FORMAT = "openai-responses-v1"
 """The format of sealed reasoning, as in the field `encrypted_content` of the Responses API."""
 

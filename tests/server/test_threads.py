@@ -2,11 +2,19 @@ import asyncio
 import contextvars
 import sys
 import threading
+from io import BytesIO
 from typing import Any
 
 import pytest
 
-from server.threads import MOST_SMALL, SWITCH_SECONDS, is_small, run, run_alone
+from server.threads import (
+    MOST_SMALL,
+    SWITCH_SECONDS,
+    closed_on_a_thread,
+    is_small,
+    run,
+    run_alone,
+)
 
 
 @pytest.mark.parametrize("small", [True, False])
@@ -131,3 +139,25 @@ def test_no_more_is_looked_at_than_is_small() -> None:
 def test_small_is_what_the_caller_calls_so() -> None:
     assert is_small("x" * 100, 116)
     assert not is_small("x" * 101, 116)
+
+
+class SlowToClose(BytesIO):
+    """Waits until it may be closed, as a file does for a read on another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_close, self.is_closed = threading.Event(), threading.Event()
+
+    def close(self) -> None:
+        self.may_close.wait()
+        super().close()
+        self.is_closed.set()
+
+
+async def test_the_event_loop_does_not_wait_until_a_file_is_closed() -> None:
+    file = SlowToClose()
+    with closed_on_a_thread(file):
+        pass
+    assert not file.is_closed.is_set()
+    file.may_close.set()
+    assert await asyncio.to_thread(file.is_closed.wait, 60)

@@ -23,6 +23,7 @@ from server.store.containers.base import (
 )
 from server.store.files.folder import read
 from server.store.files.library import FileLibrary
+from server.threads import closed_on_a_thread
 from server.tools.python.container_errors import (
     expired,
     file_not_found,
@@ -84,7 +85,8 @@ class ContainerService:
         self._sandbox = sandbox
         self._now = now
         self._uses: dict[str, _Use] = {}
-        # Held while an owner's containers are counted and one is added.
+        # Held while an owner's containers are counted and one is added. Gateways that share the
+        # store do not wait for each other.
         self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # The containers whose sessions may be open, and the uploads that each was given.
         self._opened: dict[str, set[str]] = {}
@@ -139,12 +141,13 @@ class ContainerService:
         self.use(container_id)
         try:
             container = await self._create(owner, container_id, options)
-            await self._copy_files(owner, container_id, options)
-        except BaseException:
-            # Nobody learns its id. If it cannot be deleted now, it expires.
-            with suppress(NotFound, Unavailable):
-                await self.delete(owner, container_id)
-            raise
+            try:
+                await self._copy_files(owner, container_id, options)
+            except BaseException:
+                # Nobody learns its id. If it cannot be deleted now, it expires.
+                with suppress(NotFound, Unavailable, OSError):
+                    await self.delete(owner, container_id)
+                raise
         finally:
             self._unuse(container_id)
         return container
@@ -200,7 +203,7 @@ class ContainerService:
         file = await self.library.get(owner, file_id)
         await self._opened_session(container)
         target = free_path(file.filename, ())
-        with await self.library.open(owner, file_id) as content:
+        with closed_on_a_thread(await self.library.open(owner, file_id)) as content:
             return await self._write(container.id, target, read(content), origin=file.id)
 
     async def content(
@@ -343,19 +346,8 @@ class ContainerService:
         return container
 
     async def _create(self, owner: str, container_id: str, options: ContainerOptions) -> Container:
-        async with self._creating.setdefault(owner, asyncio.Lock()):
-            return await self._create_next(owner, container_id, options)
-
-    async def _create_next(
-        self, owner: str, container_id: str, options: ContainerOptions
-    ) -> Container:
         now = self._now()
-        if await self._store.count(owner, now) >= self.limits.containers:
-            raise RateLimited(
-                f"You have {self.limits.containers} containers, which is the limit. Delete some, or"
-                " wait until some have expired.",
-                RETRY_SECONDS,
-            )
+        await self._check_count(owner, now)
         container = Container(
             owner,
             container_id,
@@ -368,8 +360,21 @@ class ContainerService:
         await self._opened_session(container)
         # One that was deleted meanwhile may have had the same id.
         self._opened[container_id] = set()
-        await self._store.create(container)
+        async with self._creating.setdefault(owner, asyncio.Lock()):
+            # Others may have been created while the session was opened. If this one is refused, a
+            # later check ends the session.
+            await self._check_count(owner, now)
+            await self._store.create(container)
         return container
+
+    async def _check_count(self, owner: str, now: float) -> None:
+        """Raises RateLimited if the owner has as many containers as the limit allows."""
+        if await self._store.count(owner, now) >= self.limits.containers:
+            raise RateLimited(
+                f"You have {self.limits.containers} containers, which is the limit. Delete some, or"
+                " wait until some have expired.",
+                RETRY_SECONDS,
+            )
 
     async def _opened_session(self, container: Container) -> None:
         """Make sure that the sandbox has the session: it may have been restarted."""
@@ -406,7 +411,7 @@ class ContainerService:
             file = await self.library.get(owner, file_id)
             target = free_path(file.filename, taken)
             taken.add(target)
-            with await self.library.open(owner, file_id) as content:
+            with closed_on_a_thread(await self.library.open(owner, file_id)) as content:
                 await self._write(container_id, target, read(content), origin=file_id)
 
     async def _write(

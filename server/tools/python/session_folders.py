@@ -48,12 +48,22 @@ class SessionFolders:
         return None
 
     def _remove_abandoned(self) -> None:
-        used = {os.path.basename(os.readlink(link)) for link in self._names.iterdir()}
+        used = self._used()
         for folder in self._root.iterdir():
             if folder.name in used or not _FOLDER.fullmatch(folder.name):
                 continue
             with suppress(OSError), _locked(folder):
-                remove(folder)
+                # Another server may have given it to a session before it released the lock.
+                if folder.name not in self._used():
+                    remove(folder)
+
+    def _used(self) -> set[str]:
+        """The names of the folders of sessions."""
+        names = set()
+        for link in self._names.iterdir():
+            with suppress(FileNotFoundError):  # another server's session ended
+                names.add(os.path.basename(os.readlink(link)))
+        return names
 
     def make(self, user: int | None) -> tuple[Path, ExitStack]:
         """A new folder, and the lock on it: to be closed once a session has the folder.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from adapters.local import attention
+from adapters.local import attention, products
 from adapters.local.attention import attend, paged_attention, plain, works
 
 CPU = torch.device("cpu")
@@ -59,6 +59,9 @@ def run(tensors: dict[str, Tensor], window: int | None) -> Tensor:
         ([(300, 0)], None),
         ([(300, 500)], None),
         ([(1, 90), (40, 0), (200, 333), (1, 5)], None),
+        ([(1, 300)] * 4, None),
+        ([(1, 9), (1, 70), (1, 70), (4, 70), (1, 70), (1, 70), (1, 70), (1, 0)], None),
+        ([(3, 127), (1, 127), (1, 127), (1, 127), (1, 50)], 128),
         ([(1, 0)], 128),
         ([(1, 127)], 128),
         ([(127, 0), (128, 0), (129, 0), (500, 0)], 128),
@@ -74,6 +77,30 @@ def test_attention_follows_its_definition(
     tensors = case(sequences)
     expected = plain(**tensors, scaling=SCALING, window=window)
     torch.testing.assert_close(run(tensors, window), expected, atol=2e-6, rtol=0)
+
+
+def test_one_call_computes_neighbours_in_decode_with_as_many_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
+    computed: list[int] = []
+    one_query = attention._one_query
+
+    def noted(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+        computed.append(len(query))
+        return one_query(query, *arguments)
+
+    monkeypatch.setattr(attention, "_one_query", noted)
+    run(case([(1, 99), (1, 99), (5, 99), (1, 99), (1, 99), (1, 99), (1, 3)]), None)
+    assert computed == [2, 3, 1]
+
+
+def test_a_sequence_that_is_not_numbers_affects_no_neighbour() -> None:
+    tensors = case([(1, 20)] * 3)
+    tensors["key"][21:42] = tensors["value"][21:42] = torch.nan
+    found = run(tensors, None)
+    assert found[1].isnan().all()
+    assert found[[0, 2]].isfinite().all()
 
 
 def test_a_sink_takes_its_share() -> None:

@@ -163,6 +163,17 @@ def test_products_of_similar_lengths_have_one_shape(
     assert found == widths
 
 
+def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
+    counts = [3, 9, 4]
+    cases = [case(1, count - 1, 2, 2, 8) for count in counts]
+    tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
+    tensors["key"][3:12] = tensors["value"][3:12] = torch.nan
+    out, lse = products.one_query(*tensors.values(), [(0, 3), (3, 12), (12, 16)], SCALING)
+    assert out[1].isnan().all()
+    assert out[[0, 2]].isfinite().all()
+    assert lse[:, [0, 2]].isfinite().all()
+
+
 @pytest.mark.parametrize(("scale", "error"), [(1.0, 0.02), (8.0, 0.05), (20.0, 0.05)])
 def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, error: float) -> None:
     tensors = {name: one.bfloat16() for name, one in case(1, 1700, 4, 2, 64, scale).items()}

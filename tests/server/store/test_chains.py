@@ -5,14 +5,18 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from server.store.responses.sql import SqlStore
+from server.store.tables import responses
 from tests.postgres import Postgres
 from tests.server.store.conftest import Database
 from tests.server.store.test_contract import running, turn
 
-WAITING = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+WAITING = text(
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
 
 
 @pytest.fixture
@@ -23,13 +27,16 @@ async def on_postgres(postgres: Postgres) -> AsyncIterator[Database]:
         await store.stop()
 
 
-async def until_blocked(store: SqlStore, work: Coroutine[Any, Any, bool]) -> asyncio.Task[bool]:
-    """Start `work`, and return when it waits for a lock of PostgreSQL."""
+async def until_blocked(
+    store: SqlStore, work: Coroutine[Any, Any, bool], count: int = 1
+) -> asyncio.Task[bool]:
+    """Start `work`, and return when `count` connections wait for a lock of PostgreSQL."""
     task = asyncio.create_task(work)
     waiting = 0
-    while not waiting and not task.done():
-        async with store.database.reading() as connection:
-            waiting = (await connection.execute(WAITING)).scalar_one()
+    async with asyncio.timeout(60):
+        while waiting < count and not task.done():
+            async with store.database.reading() as connection:
+                waiting = (await connection.execute(WAITING)).scalar_one()
     return task
 
 
@@ -53,8 +60,11 @@ async def test_a_response_that_is_being_continued_can_be_deleted(
     assert continued.history == three.history
 
 
-async def test_of_two_who_delete_a_response_at_once_one_finds_it(database: Database) -> None:
-    store, other = await database.open(), await database.open()
+async def test_of_two_who_delete_a_response_at_once_one_finds_it(on_postgres: Database) -> None:
+    store, other = await on_postgres.open(), await on_postgres.open()
     await store.put(turn("one"))
-    found = await asyncio.gather(*(each.delete("a", "one") for each in (store, other)))
-    assert sorted(found) == [False, True]
+    async with store.database.writing() as connection:
+        await connection.execute(select(responses).with_for_update())
+        first = await until_blocked(store, store.delete("a", "one"))
+        second = await until_blocked(store, other.delete("a", "one"), 2)
+    assert sorted([await first, await second]) == [False, True]

@@ -16,8 +16,14 @@ class Broken(SampleSession):
 
 
 class Stuck(SampleSession):
+    """closed: how often closing it was cancelled."""
+
     async def close(self) -> None:
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.closed += 1
+            raise
 
 
 def session(kind: type[SampleSession] = SampleSession) -> SampleSession:
@@ -41,7 +47,10 @@ async def test_a_session_that_does_not_close_is_cancelled_and_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(closing, "STOP_SECONDS", 0.01)
-    await close_sessions([session(Stuck)], "resp_1")
+    stuck = session(Stuck)
+    await close_sessions([stuck], "resp_1")
+    await asyncio.sleep(0)
+    assert stuck.closed == 1
     assert "request resp_1: the session of python does not close" in caplog.text
 
 

@@ -91,6 +91,30 @@ async def test_containers_that_are_created_at_once_are_within_the_limit(world: W
     assert await store.count("a", world.time) == 3
 
 
+async def test_a_slow_sandbox_makes_the_containers_of_an_owner_at_once(world: World) -> None:
+    opening = asyncio.Barrier(3)
+
+    async def create(session: str, limits: SandboxLimits) -> None:
+        await opening.wait()
+
+    world.sandbox.create = create  # type: ignore[method-assign]
+    async with asyncio.timeout(60):
+        made = await asyncio.gather(*(created(world) for _ in range(3)))
+    assert len(set(made)) == 3
+
+
+async def test_a_refused_container_is_not_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def delete(owner: str, container_id: str) -> bool:
+        raise AssertionError("the store was written to")
+
+    service = ContainerService(world.store, world.library, world.sandbox, ContainerLimits(0))
+    monkeypatch.setattr(world.store, "delete", delete)
+    with pytest.raises(RateLimited):
+        await service.create("a", OPTIONS, param="")
+
+
 async def test_a_container_without_all_of_its_files_is_not_left(world: World) -> None:
     file_id = await world.upload(b"one")
 

@@ -1,5 +1,6 @@
 """The folders of sessions: who has which, what is deleted, and where they cannot be."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -50,6 +51,41 @@ def test_a_session_whose_folder_is_gone_has_a_link_alone(folders: SessionFolders
     folders.give("a", folder)
     (folder / "data").rmdir()
     assert (folders.has("a"), folders.find("a")) == (True, None)
+
+
+def test_a_folder_that_is_given_while_others_are_deleted_stays(
+    folders: SessionFolders, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server starts between `make` and `give`, and looks at the links before `give`."""
+    folder, lock = folders.make(None)
+    other, used = SessionFolders(root), SessionFolders._used
+    looks: list[set[str]] = []
+
+    def look(self: SessionFolders) -> set[str]:
+        looks.append(used(self))
+        if len(looks) == 1:
+            folders.give("a", folder)
+            lock.close()
+        return looks[-1]
+
+    monkeypatch.setattr(SessionFolders, "_used", look)
+    assert other.prepare(Layers()) is None
+    assert folders.find("a") == folder
+
+
+def test_a_session_that_ends_meanwhile_does_not_disturb_a_start(
+    folders: SessionFolders, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = folders.make(None)
+    folders.give("a", folder)
+    readlink = os.readlink
+
+    def read(link: Path) -> str:
+        folders.forget("a")
+        return readlink(link)
+
+    monkeypatch.setattr(os, "readlink", read)
+    assert SessionFolders(root).prepare(Layers()) is None
 
 
 def test_only_folders_without_a_session_and_a_lock_are_deleted(
