@@ -24,7 +24,7 @@ RERUNS := --reruns 1 -raR
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
 	@echo "make serve     install, then serve on port $(PORT) (PORT=... changes it)"
-	@echo "make test      install, lint, then run the tests with coverage (WORKERS=$(WORKERS))"
+	@echo "make test      install, lint, then run the tests (WORKERS=$(WORKERS), COVERAGE=1)"
 	@echo "make test-vllm run the tests that need vLLM, against its CPU build in .venv-vllm"
 	@echo "make test-llama-cpp  run the tests that need llama.cpp, against its server in .llama-cpp"
 	@echo "make test-gpu  check a GPU in ten minutes (MODEL=openai/gpt-oss-20b, IMAGE=..., DEVICE=cpu)"
@@ -57,10 +57,10 @@ serve: install
 	@exec $(BIN)/gpt-oss-server serve --port $(PORT)
 
 # OMP_NUM_THREADS: each test worker has a core of its own. loadfile: the tests of a file share its
-# servers, so one worker runs them all.
+# servers, so one worker runs them all. COVERAGE=1 doubles the time of many tests.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(RERUNS) \
-	  --cov --cov-report=term
+	  $(if $(COVERAGE),--cov --cov-report=term)
 
 # -W default: vLLM's own imports warn. 1 GiB of cache: several engines run side by side.
 test-vllm: $(VLLM_STAMP)
