@@ -11,7 +11,7 @@ interval.
 import asyncio
 import contextvars
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +24,9 @@ LARGE = 1 << 18
 
 SWITCH_SECONDS = 0.001
 """The switch interval of the interpreter while large work runs."""
+
+CHUNK = 1 << 16
+"""The most bytes of a file that a thread reads at once."""
 
 _one_at_a_time = ThreadPoolExecutor(1, thread_name_prefix="large")
 
@@ -46,6 +49,14 @@ async def run_alone(work: Callable[[], T]) -> T:
     context = contextvars.copy_context()
     job = partial(context.run, _with_short_interval, work)
     return await asyncio.get_running_loop().run_in_executor(_one_at_a_time, job)
+
+
+async def read(file: BinaryIO, most: int = sys.maxsize) -> AsyncIterator[bytes]:
+    """The next bytes of an open file, in pieces that are read on threads. most: how many in all."""
+    left = most
+    while left and (piece := await asyncio.to_thread(file.read, min(left, CHUNK))):
+        left -= len(piece)
+        yield piece
 
 
 @contextmanager

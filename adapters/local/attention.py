@@ -199,10 +199,11 @@ def _decoded(
 
 
 def _runs(starts_q: Sequence[int], starts_k: Sequence[int], done: set[int]) -> Iterator[range]:
-    """The places of what is one call: a sequence, or neighbours in decode with as many keys.
+    """What one call computes, as places of sequences: one sequence, or several in decode that stand
+    side by side and have equally many keys. The places in `done` are left out.
 
-    A call takes 60 us, however few keys it has. In layers with a window most sequences in decode
-    have as many keys as the window. Without the places in `done`.
+    A call takes 60 us, however few keys it has. In layers with a window, most sequences in decode
+    have as many keys as the window.
     """
 
     def kind(place: int) -> tuple[str, int]:
@@ -218,7 +219,8 @@ def _runs(starts_q: Sequence[int], starts_k: Sequence[int], done: set[int]) -> I
 
 
 def _one_query(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
-    """Sequences with one query and equally many keys: outputs, and log-sum-exp [heads, queries].
+    """Attention of sequences with one query each and equally many keys: the outputs, and the
+    log-sum-exp [heads, queries].
 
     query: [sequences, heads, width]. key, value: [keys of all, key heads, width].
     """

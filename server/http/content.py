@@ -3,7 +3,6 @@
 Source: RFC 9110, 14 (ranges) and 13.1.5 (If-Range).
 """
 
-import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator
@@ -16,10 +15,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from server.errors import RangeNotSatisfiable
-from server.threads import closed_on_a_thread
+from server.threads import closed_on_a_thread, read
 
 MEDIA_TYPE = "application/octet-stream"
-CHUNK = 1 << 16
 _NO_SNIFFING = {"X-Content-Type-Options": "nosniff"}
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII | re.IGNORECASE)
 
@@ -73,9 +71,7 @@ def _requested(headers: Headers, etag: str, size: int) -> range | None:
 async def _read(content: BinaryIO, part: range) -> AsyncGenerator[bytes, None]:
     with closed_on_a_thread(content):
         content.seek(part.start)
-        left = len(part)
-        while left and (piece := await asyncio.to_thread(content.read, min(left, CHUNK))):
-            left -= len(piece)
+        async for piece in read(content, len(part)):
             yield piece
 
 

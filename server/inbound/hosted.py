@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from server.generation.hosted_calls import DEFAULT_TIMEOUT
 from server.inbound.tools import OpenedTool
 from server.schemas.fields import array, declaration, invalid, mapping, string
 from server.schemas.limits import MAX_TOOLS
@@ -19,9 +20,6 @@ from server.tools.closing import close_sessions
 from server.tools.mcp.limits import check_definitions, check_servers
 from server.tools.mcp.servers import BUILT_IN_LABELS
 from server.tools.registry import unavailable
-
-TIMEOUT = 60.0
-"""Seconds for one call of a tool that has no limit of its own."""
 
 Sessions = tuple[ToolSession, ...]
 
@@ -62,7 +60,7 @@ class AnswerContext:
             self.owner,
             self.answer_id,
             entry.param,
-            self.timeouts.get(name, TIMEOUT),
+            self.timeouts.get(name, DEFAULT_TIMEOUT),
             self.states.get(_state_name(entry)),
             self.include,
             self.stored,

@@ -69,8 +69,7 @@ async def create_container_file(request: Request, container_id: str) -> Response
     containers = _containers(request)
     if not is_multipart(request.headers):
         body = await json_body.parse(request, AddContainerFile)
-        async with containers.used(owner, container_id):
-            copied = await containers.copy_file(owner, container_id, body.file_id)
+        copied = await containers.copy_file(owner, container_id, body.file_id)
         return json_response(copied.to_api())
     # Before the body is read, which may take longer than a container may be idle.
     async with (

@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-CHUNK = 1 << 16
+from server.threads import CHUNK, closed_on_a_thread, read
+
 """Bytes that are read or written at once, on a thread. Each upload has as many in memory."""
 
 _PARTIAL = ".partial-"
@@ -101,7 +102,7 @@ class StagedFile:
     async def read(self) -> AsyncIterator[bytes]:
         """The content so far, in pieces."""
         await asyncio.to_thread(self._flush)
-        with await asyncio.to_thread(self.path.open, "rb") as file:
+        with closed_on_a_thread(await asyncio.to_thread(self.path.open, "rb")) as file:
             async for piece in read(file):
                 yield piece
 
@@ -134,9 +135,3 @@ class StagedFile:
         file, self._file = self._file, None
         if file is not None:
             file.close()
-
-
-async def read(file: BinaryIO) -> AsyncIterator[bytes]:
-    """The content of an open file, in pieces that are read on threads."""
-    while piece := await asyncio.to_thread(file.read, CHUNK):
-        yield piece

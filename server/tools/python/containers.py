@@ -21,9 +21,8 @@ from server.store.containers.base import (
     ContainerPage,
     ContainerStore,
 )
-from server.store.files.folder import read
 from server.store.files.library import FileLibrary
-from server.threads import closed_on_a_thread
+from server.threads import closed_on_a_thread, read
 from server.tools.python.container_errors import (
     expired,
     file_not_found,
@@ -199,12 +198,12 @@ class ContainerService:
 
     async def copy_file(self, owner: str, container_id: str, file_id: str) -> ContainerFile:
         """Copy an uploaded file of the owner. Raises NotFound, and BodyTooLarge."""
-        container = await self.get(owner, container_id)
-        file = await self.library.get(owner, file_id)
-        await self._opened_session(container)
-        target = free_path(file.filename, ())
-        with closed_on_a_thread(await self.library.open(owner, file_id)) as content:
-            return await self._write(container.id, target, read(content), origin=file.id)
+        async with self.used(owner, container_id) as container:
+            file = await self.library.get(owner, file_id)
+            await self._opened_session(container)
+            target = free_path(file.filename, ())
+            with closed_on_a_thread(await self.library.open(owner, file_id)) as content:
+                return await self._write(container.id, target, read(content), origin=file.id)
 
     async def content(
         self, owner: str, container_id: str, file_id: str
@@ -252,12 +251,12 @@ class ContainerService:
             await self._store.touch(container_id, self._now())
 
     @asynccontextmanager
-    async def used(self, owner: str, container_id: str) -> AsyncGenerator[None]:
-        """Keep the owner's container from expiring for the block. Raises NotFound."""
-        await self.get(owner, container_id)
+    async def used(self, owner: str, container_id: str) -> AsyncGenerator[Container]:
+        """The owner's container, which does not expire during the block. Raises NotFound."""
+        container = await self.get(owner, container_id)
         self.use(container_id)
         try:
-            yield
+            yield container
         finally:
             await self.release(container_id)
 

@@ -8,7 +8,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from server.errors import RangeNotSatisfiable
-from server.http.content import CHUNK, file_response
+from server.http.content import file_response
+from server.threads import CHUNK
 
 ETAG = '"file-1"'
 

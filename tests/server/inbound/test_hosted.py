@@ -17,11 +17,12 @@ from harmony.grammar import (
 from harmony.messages import DeveloperContent, SystemContent
 from harmony.tools import PYTHON
 from server.errors import InvalidRequest
+from server.generation.hosted_calls import DEFAULT_TIMEOUT
 from server.http.json_body import validate
 from server.inbound import responses
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
-from server.inbound.hosted import TIMEOUT, hosted_entries
+from server.inbound.hosted import hosted_entries
 from server.inbound.responses import CompiledResponse
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
@@ -136,7 +137,7 @@ async def test_a_session_is_opened_with_the_context_of_its_answer() -> None:
     context = session.context
     assert (context.owner, context.answer_id, context.param) == ("a", "resp_1", "tools.1")
     assert context.include == {"code_interpreter_call.outputs"}
-    assert (context.timeout, context.state, context.stored) == (TIMEOUT, None, False)
+    assert (context.timeout, context.state, context.stored) == (DEFAULT_TIMEOUT, None, False)
 
 
 async def test_a_tool_has_its_own_time_limit() -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
 from server.store.files.base import FileStore, StoredFile
-from server.store.files.folder import CHUNK, FileFolder, StagedFile, read
+from server.store.files.folder import FileFolder, StagedFile
 from server.store.files.library import FileInfo, FileLibrary, FileLimits
 from server.store.files.memory import MemoryFiles
 from server.store.responses.base import Store, StoreUnavailable
+from server.threads import CHUNK, read
 
 INFO = FileInfo("x.csv", "user_data")
 START = 1_700_000_000.0

@@ -137,6 +137,21 @@ async def test_a_container_does_not_expire_during_an_upload(world: World) -> Non
         await world.service.add_file("a", container_id, "x", _content(b"one"))
 
 
+async def test_a_container_does_not_expire_while_a_file_is_copied_to_it(world: World) -> None:
+    container_id, file_id = await created(world), await world.upload(b"one")
+    write = world.sandbox.write
+
+    async def slow(session: str, path: str, content: AsyncIterator[bytes]) -> SandboxFile:
+        for _ in range(3):
+            world.time += 19 * 60
+            await world.service.sweep()
+        return await write(session, path, content)
+
+    world.sandbox.write = slow  # type: ignore[method-assign]
+    file = await world.service.copy_file("a", container_id, file_id)
+    assert await world.service.file("a", container_id, file.id) == file
+
+
 async def test_what_ended_elsewhere_is_ended_here(world: World) -> None:
     container_id = await created(world)
     await world.store.delete("a", container_id)
