@@ -5,8 +5,9 @@ punctuation; a hash, so nothing is stored), plus learned vectors for what the co
 (leading space, case, letters, digits, length) and for its tags in the lexicon, plus, for the
 frequent tokens, a learned row of its own. So `Paris`, ` paris` and `_paris` share what they have in
 common, and the model can copy words that no training text contains, and understand some of them.
-Where a word is one token after a space, but several without (` kitchen`, and `k`, `itchen` after a
-quote), the row in the input matrix also has the signs of these pieces, so that it can be spelt.
+Where a word is one token after a space, but several elsewhere (` kitchen`, but `k`, `itchen` after
+a quote; ` dose`, but `.d`, `ose` after the dot of `functions.dose`), the row in the input matrix
+also has the signs of these pieces, so that it can be spelt.
 """
 
 import hashlib
@@ -27,6 +28,9 @@ IDENTITY = 96
 
 OUTPUT_AT = 96
 """Where the signs begin in a row of the output matrix; in the input matrix they begin at 0."""
+
+PIECES = 3
+"""How many pieces of a word that is spelt a row has."""
 
 _PREFIXES = " \n._-\"'/(=:$#@\t"
 _WORD = re.compile(rb" [A-Za-z]{2,}")
@@ -104,17 +108,19 @@ def tagged() -> Tensor:
 
 
 @cache
-def pieces() -> Tensor:
-    """The first two of the tokens that a token ` word` is without its space, (vocabulary, 2).
+def pieces(before: str = "") -> Tensor:
+    """The first tokens that a token ` word` is instead of its space after `before`, (vocabulary,
+    PIECES).
 
-    All tokens that are one there, or no word, have -1.
+    before: "." as in `functions.word`, else the word stands alone, as after a quote. All tokens
+    that are one there, or no word, have -1, as have pieces that there are not.
     """
-    found = np.full((vocab.VOCAB_SIZE, 2), -1)
+    found = np.full((vocab.VOCAB_SIZE, PIECES), -1)
     for token, piece in enumerate(vocab.token_bytes()):
         if _WORD.fullmatch(piece):
-            bare = encode(piece[1:].decode())
-            if len(bare) > 1:
-                found[token] = bare[:2]
+            apart = encode(before + piece[1:].decode())[:PIECES]
+            if len(apart) > 1:
+                found[token, : len(apart)] = apart
     return torch.from_numpy(found)
 
 
@@ -131,6 +137,7 @@ class Rows(nn.Module):
         super().__init__()
         if spelt:
             self.spelling = nn.Parameter(_spelling(hidden, scale))
+            self.dotted = nn.Parameter(torch.zeros_like(self.spelling))
         self.offset = offset
         self.hidden = hidden
         self.features = nn.Parameter(torch.randn(_FEATURES, hidden) * scale * 0.3)
@@ -141,7 +148,9 @@ class Rows(nn.Module):
         place[known] = torch.arange(len(known))
         signs, features = structure()
         tables = {"place": place, "signs": signs, "described": features, "tagged": tagged()}
-        for name, table in (tables | ({"pieces": pieces()} if spelt else {})).items():
+        if spelt:
+            tables |= {"pieces": pieces(), "dotted_pieces": pieces(".")}
+        for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
 
     def forward(self, ids: Tensor, forgotten: Tensor | None = None) -> Tensor:
@@ -160,21 +169,25 @@ class Rows(nn.Module):
         own = nn.functional.embedding(place, self.deltas)
         described = self._of("described", ids).float() @ self.features
         row = placed * self.scale + described + meant + own
-        return row + self._spelt(ids) if hasattr(self, "spelling") else row
+        if not hasattr(self, "spelling"):
+            return row
+        spelt, dotted = self._signs("pieces", ids), self._signs("dotted_pieces", ids)
+        return row + spelt @ self.spelling + dotted @ self.dotted
 
     def _of(self, table: str, ids: Tensor) -> Tensor:
         return self.get_buffer(table)[ids]
 
-    def _spelt(self, ids: Tensor) -> Tensor:
-        parts = self._of("pieces", ids)
+    def _signs(self, table: str, ids: Tensor) -> Tensor:
+        """The signs of the ids' pieces, (n, PIECES * IDENTITY)."""
+        parts = self._of(table, ids)
         signs = self._of("signs", parts.clamp(min=0)).float() * (parts >= 0)[..., None]
-        return signs.flatten(1) @ self.spelling
+        return signs.flatten(1)
 
 
 def _spelling(hidden: int, scale: float) -> Tensor:
-    """Where the pieces' signs begin, (2 * IDENTITY, hidden): the first one's where the token's own
-    signs are, and where induction heads look for the token before; the second one's anywhere."""
-    start = torch.randn(2 * IDENTITY, hidden) * scale * 0.05
+    """Where the pieces' signs begin, (PIECES * IDENTITY, hidden): the first one's where the token's
+    own signs are, and where induction heads look for the token before; the others' anywhere."""
+    start = torch.randn(PIECES * IDENTITY, hidden) * scale * 0.05
     width = min(IDENTITY, hidden - OUTPUT_AT - IDENTITY)
     start[:IDENTITY] = 0
     start[:IDENTITY, :IDENTITY] = torch.eye(IDENTITY) * scale * 0.5

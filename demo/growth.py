@@ -11,7 +11,7 @@ _LAYER = "body.layers."
 _ACROSS = (
     dict.fromkeys(("input_norm", "post_norm", "norm", "o", "o_bias"), 0)
     | dict.fromkeys(("q", "k", "v", "router", "gate", "up", "down_bias"), 1)
-    | dict.fromkeys(("tags", "deltas", "features", "spelling", "down"), -1)
+    | dict.fromkeys(("tags", "deltas", "features", "spelling", "dotted", "down"), -1)
 )
 """Along which axis parameters have as many numbers as the residual stream."""
 _SILENT = ("o", "o_bias", "down", "down_bias")
@@ -43,10 +43,15 @@ def with_rows(weights: Weights, old: Tensor, known: Tensor) -> Weights:
 def with_tags(weights: Weights, start: Weights) -> Weights:
     """The model with as many tags as `start`, a model at its random start.
 
-    Further tags mean nothing until training changes that. A model without spelling gets it, as it
-    is at the start.
+    Further tags mean nothing until training changes that, and neither do further pieces of words
+    that are spelt. A model without spelling gets it, as it is at the start.
     """
     larger = {"input.spelling": start["input.spelling"], **weights}
+    for name in ("input.spelling", "input.dotted"):
+        spelling = torch.zeros_like(start[name])
+        if name in larger:
+            spelling[: len(larger[name])] = larger[name]
+        larger[name] = spelling
     for name in ("input.tags", "output.tags"):
         tags = torch.zeros_like(start[name])
         if name in weights:

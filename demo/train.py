@@ -44,6 +44,8 @@ MATRICES = frozenset({"q", "k", "v", "o", "gate", "up", "down"})
 WARM_UP = 50
 COOLDOWN, FALLING = 7000, 0.6
 """The last steps, or the last share of the minutes, in which the learning rate falls."""
+PROGRESS = "step %5d  loss %.4f  right %.4f  %.2f/s  waited %.2f"
+"""A line of the log; the last number is the share of the time that batches were waited for."""
 RATES = {"muon": 0.008, "small": 1e-3, "input": 6e-4, "output": 3e-4, "tags": 1.5e-3}
 
 
@@ -105,12 +107,16 @@ def fresh(seed: int, shape: Shape | None = None, known: Tensor | None = None) ->
         (matrices if name.rsplit(".", 1)[-1] in MATRICES else small).append(parameter)
     groups: list[dict[str, Any]] = [
         {"params": small, "of": "small"},
-        {"params": [model.input.tags, model.output.tags, model.input.spelling], "of": "tags"},
+        {"params": _meanings(model), "of": "tags"},
         {"params": _own(model.input), "of": "input"},
         {"params": _own(model.output), "of": "output"},
     ]
     adam = torch.optim.Adam(groups, betas=(0.9, 0.98), eps=1e-10)
     return State(model, [Muon([{"params": matrices, "of": "muon"}], RATES["muon"]), adam])
+
+
+def _meanings(model: Demo) -> list[nn.Parameter]:
+    return [model.input.tags, model.output.tags, model.input.spelling, model.input.dotted]
 
 
 def _own(rows: Rows) -> list[nn.Parameter]:
@@ -225,17 +231,19 @@ def train(state: State, options: argparse.Namespace, rank: int = 0) -> None:
     with stream(
         options.seed, start, state.model.known.cpu(), cut, options.workers, options.makers
     ) as batches:
-        pace, began = Pace(options), time.monotonic()
-        for place, batch in batches:
-            if pace.left(state.step) <= 0:
-                break
+        pace, began, waited = Pace(options), time.monotonic(), 0.0
+        while pace.left(state.step) > 0:
+            asked = time.monotonic()
+            place, batch = next(batches)
+            waited += time.monotonic() - asked
             losses.append(train_step(state, batch.to(device), pace.rate(state.step)))
             state.place = (place[0] - rank, place[1] + 1)
             if state.step % options.every == 0:
                 loss, right = torch.tensor(losses).mean(0).tolist()
-                speed = len(losses) / (time.monotonic() - began)
-                log.info("step %5d  loss %.4f  right %.4f  %.2f/s", state.step, loss, right, speed)
-                losses, began = [], time.monotonic()
+                took = time.monotonic() - began
+                speed, idle = len(losses) / took, waited / took
+                log.info(PROGRESS, state.step, loss, right, speed, idle)
+                losses, began, waited = [], time.monotonic(), 0.0
             if state.step % options.save_every == 0 and rank == 0:
                 save(state, options.out / "state.pt")
     if rank == 0:

@@ -155,14 +155,13 @@ def names(split: Split) -> tuple[str, ...]:
 
 @cache
 def spelt(split: Split) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Words that are one token after a space and two after a quote: those of the lexicon, all."""
+    """Words that are one token after a space and two or three after a quote: those of the lexicon,
+    all."""
     parts, meaning = pieces(), lexicon()[0]
-    two = parts[:, 1] >= 0
     found = []
-    for token in two.nonzero().flatten().tolist():
+    for token in (parts[:, 1] >= 0).nonzero().flatten().tolist():
         word = _pieces()[token][1:]
-        first, second = parts[token].tolist()
-        whole = _pieces()[first] + _pieces()[second] == word
+        whole = "".join(_pieces()[part] for part in parts[token].tolist() if part >= 0) == word
         if whole and re.fullmatch("[A-Z]?[a-z]{2,13}", word) and split_of(word) is split:
             found.append(word)
     return tuple(word for word in found if word.lower() in meaning), tuple(found)
@@ -172,6 +171,13 @@ def spelt(split: Split) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def begins_spelt(text: str) -> bool:
     """Whether the text begins with such a word."""
     return bool(pieces()[encode(f" {text}")[0], 1] >= 0)
+
+
+def spelt_alone(text: str) -> bool:
+    """Whether `text` is the same alone as after a space, but for its first word, which is spelt."""
+    first, *others = encode(f" {text}")
+    parts = [part for part in pieces()[first].tolist() if part >= 0]
+    return len(parts) > 0 and encode(text) == [*parts, *others]
 
 
 @cache

@@ -39,6 +39,13 @@ def test_tokens_of_a_word_have_its_tags_in_any_case_and_others_have_none() -> No
 
 def test_words_that_are_several_tokens_without_their_space_have_their_pieces() -> None:
     (token,) = encode(" kitchen")
-    assert "".join(decode([piece]) for piece in pieces()[token].tolist()) == "kitchen"
+    assert [decode([p]) for p in pieces()[token].tolist() if p >= 0] == ["k", "itchen"]
     (whole,) = encode(" Paris")
-    assert pieces()[whole].tolist() == [-1, -1]
+    assert pieces()[whole].tolist() == [-1, -1, -1]
+
+
+def test_words_that_are_several_tokens_after_a_dot_have_their_pieces() -> None:
+    (token,) = encode(" vacuum")
+    assert [decode([p]) for p in pieces(".")[token].tolist()] == [".v", "ac", "uum"]
+    (whole,) = encode(" get")
+    assert pieces(".")[whole].tolist() == [-1, -1, -1]

@@ -16,12 +16,12 @@ def drawn(index: int, split: Split = Split.TRAIN) -> Draw:
     return Draw(Random(f"spans/{index}"), split, Effort.LOW)
 
 
-def test_spelt_words_are_one_token_after_a_space_and_two_alone() -> None:
+def test_spelt_words_are_one_token_after_a_space_and_more_alone() -> None:
     common, every = spelt(Split.TRAIN)
     assert set(common) < set(every)
     for word in every[::500]:
         assert len(encode(f" {word}")) == 1
-        assert len(encode(word)) == 2
+        assert len(encode(word)) in (2, 3)
         assert begins_spelt(f"{word} and more")
         assert split_of(word) is Split.TRAIN
     assert not set(every) & set(spelt(Split.HELD_OUT)[1])

@@ -10,9 +10,9 @@ from functools import cache
 from demo.skills.case import Draw
 from demo.skills.catalogue import related
 from demo.skills.catalogue.kinds import Kind, Parameter
-from demo.skills.words import Split, aligned, nouns, spelt
+from demo.skills.words import Split, aligned, nouns, spelt, spelt_alone
 
-_RENAMED = 0.35
+_RENAMED = 0.4
 _CHOSEN = 0.3
 _RELATED = 0.15
 _SPELT = 0.4
@@ -27,7 +27,7 @@ def function_name(draw: Draw, name: str) -> tuple[str, bool]:
         return name, True
     while True:
         changed, tells = _renamed(draw, _parts(name))
-        if aligned(changed):
+        if aligned(changed) or spelt_alone(changed):
             return changed, tells
 
 
@@ -84,7 +84,8 @@ def _renamed(draw: Draw, parts: list[str]) -> tuple[str, bool]:
     noun = draw.pick(nouns(draw.split))
     roll = draw.rng.random()
     if roll < 0.3:
-        return "_".join([noun, *parts]), True
+        first = draw.pick(spelt(draw.split)[0]).lower() if draw.chance(_SPELT) else noun
+        return "_".join([first, *parts]), True
     if roll < 0.5:
         return "_".join([*parts, noun]), True
     if roll < 0.75 and len(parts) > 1:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from demo.embedding import pieces
 from demo.skills.case import Draw
 from demo.skills.catalogue import series, spans
 from demo.skills.catalogue.domains import domains
@@ -18,6 +17,7 @@ from demo.skills.words import (
     begins_spelt,
     names,
     person,
+    spelt_alone,
     split_of,
     text_value,
     words,
@@ -142,14 +142,13 @@ def places(split: Split) -> tuple[str, ...]:
 def copyable(value: str) -> bool:
     """Whether the value's tokens in a request say what they are between quotes in JSON.
 
-    They are the same there, or the first word, one token after a space, is two after a quote. (A
+    They are the same there, or the first word, one token after a space, is spelt after a quote. (A
     space before a digit is a token of its own, so a date keeps its tokens after one.)
     """
-    ids, spaced = encode(value), encode(f" {value}")
+    ids = encode(value)
     quoted = encode(compact({"a": value}))
     found = any(quoted[i : i + len(ids)] == ids for i in range(len(quoted)))
-    spelt = pieces()[spaced[0]].tolist() == ids[:2] and ids[2:] == spaced[1:]
-    return found and (value[0].isdigit() or spelt or aligned(value))
+    return found and (value[0].isdigit() or spelt_alone(value) or aligned(value))
 
 
 def draw_value(draw: Draw, parameter: Parameter) -> tuple[Any, str]:
