@@ -148,7 +148,9 @@ def test_turns_think_as_long_as_the_effort_says_and_calls_are_json(make) -> None
                 assert isinstance(json.loads(str(turn.messages[-1].content)), dict)
 
 
-@pytest.mark.parametrize("name", ["clients.txt", "common.txt", "hints.txt"])
+@pytest.mark.parametrize(
+    "name", ["clients.txt", "common.txt", "hints.txt", "implied.txt", "several.txt"]
+)
 def test_requests_for_training_are_no_variants_of_those_for_evaluation(name: str) -> None:
     def words(text: str) -> set[str]:
         return set(re.findall("[a-z']+", PLACEHOLDER.sub("_", text).lower()))
