@@ -2,6 +2,7 @@
 
 from random import Random
 
+from demo.skills import catalogue
 from demo.skills.case import Draw
 from demo.skills.catalogue import asking, renaming
 from demo.skills.catalogue.kinds import kind
@@ -31,6 +32,12 @@ def test_changed_names_can_be_copied() -> None:
     assert 40 < len(changed) < 120
     assert all(aligned(name) or spelt_alone(name) for name in changed)
     assert any(spelt_alone(name) for name in changed)
+
+
+def test_no_name_is_changed_into_one_of_the_evaluation() -> None:
+    held_out = {name for kind in catalogue.UNSEEN for name in kind.names}
+    for index in range(100):
+        assert renaming.function_name(drawn(index), "buyTickets")[0] not in held_out
 
 
 def test_a_name_tells_when_all_its_words_are_left() -> None:

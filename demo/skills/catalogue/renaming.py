@@ -7,6 +7,7 @@ writes the nearest one that it knows; one that meets a new name in every case co
 import re
 from functools import cache
 
+from demo.skills import catalogue
 from demo.skills.case import Draw
 from demo.skills.catalogue import related
 from demo.skills.catalogue.kinds import Kind, Parameter
@@ -27,7 +28,7 @@ def function_name(draw: Draw, name: str) -> tuple[str, bool]:
         return name, True
     while True:
         changed, tells = _renamed(draw, _parts(name))
-        if aligned(changed) or spelt_alone(changed):
+        if (aligned(changed) or spelt_alone(changed)) and changed not in _unseen():
             return changed, tells
 
 
@@ -66,6 +67,12 @@ def _related(draw: Draw, name: str) -> str:
         return name
     changed = "_".join([*parts[:at], draw.pick(words), *parts[at + 1 :]])
     return changed if aligned(changed) else name
+
+
+@cache
+def _unseen() -> frozenset[str]:
+    """The names of the evaluation's functions."""
+    return frozenset(name for kind in catalogue.UNSEEN for name in kind.names)
 
 
 @cache
