@@ -202,11 +202,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for engine_name in options.engines:
         try:
             with started([engine_name], setup) as (engine,), batch_scheduling():
-                rates[engine_name] = dict(measure(engine, work))
+                rates[engine_name] = {}
+                for case, rate in measure(engine, work):
+                    print(f"{engine_name}: {case}: {rate:.1f} tokens/s", flush=True)
+                    rates[engine_name][case] = rate
         except NotStarted as error:
             print(f"left out: {engine_name}: {error}", file=sys.stderr, flush=True)
-            continue
-        print(f"measured: {engine_name}", flush=True)
     limits = {decode_name(n): floors.decode(n, CONTEXT + work.tokens // 2) for n in work.streams}
     limits |= {prefill_name(n): floors.prefill(n) for n in work.prompts}
     found = compare(rates, limits)

@@ -1,10 +1,12 @@
 """What the server does on a GPU, on one page: `MODEL=openai/gpt-oss-20b make test-gpu`.
 
     python -m benchmarks.gpu_check [--device cuda|cpu] [--model NAME] [--image NAME] [--out FOLDER]
+                                    [--only TEXT ...]
 
 Ten minutes on one GPU. Without --model the demo checkpoint is all that is checked; what needs more
 is skipped, and the page says why. --device cpu runs the same checks with less work, to see that
-they run. The exit status is 1 where a check failed. The page and a JSON file of the same are
+they run. --only runs the checks whose names contain one of the texts, in the order of the texts.
+The exit status is 1 where a check failed. The page and a JSON file of the same are
 written to --out; send both with a report.
 """
 
@@ -49,6 +51,14 @@ def plan(device: str, demo: str, model: str | None, image: str | None) -> list[C
         # The demo stands in for it: a run on a CPU is there to see that the checks run.
         checks += model_checks(Target(device, demo), sizes, packed=False)
     return checks + server_checks(model, image)
+
+
+def selected(checks: list[Check], texts: list[str]) -> list[Check]:
+    """Those whose names contain one of the texts, in the order of the texts. No text: all."""
+    if not texts:
+        return checks
+    found = [check for text in texts for check in checks if text in check.name]
+    return list({check.name: check for check in found}.values())
 
 
 def _named(device: str) -> list[Check]:
@@ -111,6 +121,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--model", help="a gpt-oss's name or folder")
     parser.add_argument("--image", help="a container image of the server with vLLM")
+    parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="in checks' names")
     parser.add_argument("--out", type=Path, default=Path("build/gpu-check"))
     options = parser.parse_args(argv)
     if options.device.startswith("cuda") and not torch.cuda.is_available():
@@ -121,7 +132,8 @@ def main(argv: list[str] | None = None) -> int:
         )
         return 1
     about = machine(options.device, options.model)
-    checks = plan(options.device, str(checkpoint.ensure_random()), options.model, options.image)
+    planned = plan(options.device, str(checkpoint.ensure_random()), options.model, options.image)
+    checks = selected(planned, options.only)
     options.out.mkdir(parents=True, exist_ok=True)
 
     def save(results: list[Result]) -> None:

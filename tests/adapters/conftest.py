@@ -47,8 +47,9 @@ def compiler(mask_tokenizer: LLTokenizer) -> Iterator[GrammarCompiler]:
 def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> BackendConfig:
     """A small cache, and float32: sums then differ so little between batches that no token does.
 
-    TEST_DEVICE names another device (make test-gpu).
+    TEST_DEVICE names another device (make test-gpu), TEST_BACKEND_OPTIONS further options.
     """
+    others = os.environ.get("TEST_BACKEND_OPTIONS", "").split()
     return BackendConfig(
         str(checkpoint_folder),
         {
@@ -56,6 +57,7 @@ def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> Backen
             "dtype": "float32",
             "cache_tokens": "1024",
             "batch_tokens": "128",
+            **dict(one.split("=", 1) for one in others),
         },
         encode_with_control,
         decode,

@@ -90,7 +90,9 @@ def test_all_of_it_runs_on_a_cpu(
     ]
     assert min(found.values()) > 0
     assert (folders / "tiny/config.json").exists()
-    assert "GB/s copied" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "GB/s copied" in printed
+    assert "ours: prefill, 40 tokens: " in printed
 
 
 def test_options_of_the_backend_are_those_of_this_server(

@@ -412,6 +412,14 @@ def test_a_20b_has_to_stay_packed() -> None:
     assert named["load"] == "packed in 16 GB"
 
 
+def test_checks_are_selected_by_parts_of_their_names() -> None:
+    planned = [Check(name, "", command._no_model) for name in ("prefix hit", "load", "graphs")]
+    assert command.selected(planned, []) == planned
+    found = command.selected(planned, ["graph", "l", "load"])
+    assert [one.name for one in found] == ["graphs", "load"]
+    assert command.selected(planned, ["other"]) == []
+
+
 def test_without_a_gpu_one_sentence_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([]) == 1
     assert "--device cpu" in capsys.readouterr().err
