@@ -8,7 +8,7 @@ from demo import lexicon
 from harmony import vocab
 
 FILE = "demo.xz"
-SHA256 = "77e10ce2bbad1f37e2bfd7a011de20aad010f2bb022352632c8d7704d17e713c"
+SHA256 = "81dbe7571245b5bab7bc16c1562eaecdc435977e1f63a2a9f787acc757cb20b1"
 
 LEXICON = "cd81b625677cf987ccfdd7db72f7a1c84787afa30dfd72753cb506558230abee"
 """The hash of the lexicon that the weights were trained with."""
