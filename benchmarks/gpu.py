@@ -12,7 +12,7 @@ KV cache of a step once, at the memory bandwidth that a copy has on the device. 
 prompt is the time of its floating-point operations, at the rate of a large product of matrices in
 bfloat16. The output has tokens per second, their ratio to the floors, and the ratio of this server
 to vLLM. On a CPU the experts are computed in bfloat16.
---backend-option is for this server with the backend `transformers`, such as decode_graphs=true; it
+--backend-option is for this server with the backend `transformers`, such as decode_graphs=false; it
 may be repeated.
 """
 

@@ -31,6 +31,8 @@ from demo import checkpoint
 
 SECOND_TURN = 32
 WARMING = 4
+SAMPLED = 0.95
+"""The least share of its tokens that a load has to sample."""
 MEGABYTE = 1e6
 
 
@@ -59,11 +61,12 @@ async def load(
     cpu = engine.process.cpu
     answers = await asyncio.gather(*(engine.sample(one, tokens) for one in prompts))
     cpu = engine.process.cpu - cpu
-    sampled = [usage(answer).output_tokens for answer in answers]
-    if min(sampled) != tokens:
-        raise SystemExit(f"{engine.name} sampled {min(sampled)} of {tokens} tokens")
+    sampled = sum(usage(answer).output_tokens for answer in answers)
+    # Random weights end a few answers early: each token is one of three that do in 200,000.
+    if sampled < SAMPLED * streams * tokens:
+        raise SystemExit(f"{engine.name} sampled {sampled} of {streams * tokens} tokens")
     seconds = max(answer.seconds for answer in answers) - min(answer.first for answer in answers)
-    return Load(streams * (tokens - 1) / seconds, cpu / sum(sampled))
+    return Load((sampled - streams) / seconds, cpu / sampled)
 
 
 async def long_prompt(engine: Engine, length: int, source: random.Random) -> Prompt:

@@ -26,6 +26,8 @@ _LEAST_KEYS = 4096
 _MOST_KEYS = 262_144
 # Of the largest score. The same kernels compute a step and its graph.
 _TOLERANCE = 0.01
+# Bytes that must be free for graphs, if nobody asked for them.
+_ROOM = 1 << 30
 
 Sample = Callable[[Tensor, Tensor], None]
 """Chooses tokens: called with the scores [1, n, vocabulary] and the ids to set [., >= n]."""
@@ -59,6 +61,22 @@ def capture_on(device: torch.device) -> Capture:
         return graph
 
     return capture
+
+
+def wanted(choice: str, model: Any, processor: Any) -> bool:
+    """Whether to capture graphs. choice: `true`, `false`, or `auto`.
+
+    `auto` is true where they are known to work: on CUDA, with a flash attention, in bfloat16 (in
+    float16 PyTorch's experts wait for the device), and with a gigabyte of free memory.
+    """
+    if choice != "auto":
+        return choice == "true"
+    return (
+        model.device.type == "cuda"
+        and processor.inputs_and_outputs.attention_mask is None
+        and model.dtype is torch.bfloat16
+        and torch.cuda.mem_get_info(model.device)[0] >= _ROOM
+    )
 
 
 class DecodeGraphs:

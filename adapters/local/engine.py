@@ -31,7 +31,7 @@ from adapters.local.cache import (
     sharing_allocators,
 )
 from adapters.local.chunks import ChunkSize, bound_chunks
-from adapters.local.decode_graphs import DecodeGraphs, capture_on
+from adapters.local.decode_graphs import DecodeGraphs, capture_on, wanted
 from adapters.local.device import current
 from adapters.local.forced import append_after_update, split_decoding_requests
 from adapters.local.imports import without_compiler
@@ -94,7 +94,7 @@ class Engine:
         compute_on_one_stream(processor)
         keep_tokens_on_host(processor.inputs_and_outputs)
         ReadIndices(processor.cache, processor.inputs_and_outputs)
-        if options.decode_graphs:
+        if wanted(options.decode_graphs, model, processor):
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
         report_cached_prefixes(processor.cache, self._set_cached_tokens)
         share_pages_of_finished_requests(processor.cache)

@@ -31,7 +31,8 @@ class Options:
     with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU,
     steps are smaller while any request decodes: they last 0.1 s.
     batch_requests: the maximum of requests in one step; others wait.
-    decode_graphs: capture decode steps as CUDA graphs. Needs CUDA and a flash attention.
+    decode_graphs: capture decode steps as CUDA graphs. Needs CUDA and a flash attention; `auto`
+    captures them with both, in bfloat16, if a gigabyte is left.
     """
 
     device: Annotated[str, AfterValidator(_device)] = "auto"
@@ -40,7 +41,7 @@ class Options:
     cache_tokens: Annotated[int, Field(ge=0)] = 0
     batch_tokens: Annotated[int, Field(ge=0)] = 0
     batch_requests: Annotated[int, Field(ge=1)] = 128
-    decode_graphs: bool = False
+    decode_graphs: Literal["auto", "true", "false"] = "auto"
 
     @property
     def requests_at_once(self) -> int:

@@ -81,7 +81,7 @@ class Engine:
     extra: dict[str, Any] = field(default_factory=dict)
 
     async def sample(self, prompt: Sequence[int], tokens: int) -> Answer:
-        """Sample exactly `tokens` tokens at temperature 1."""
+        """Sample `tokens` tokens at temperature 1, fewer if a token ends the answer."""
         body = {
             "model": NAME,
             "prompt": list(prompt),

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from adapters.errors import BackendFailed
 from adapters.local import attention, decode_graphs
 from adapters.local import engine as engines
 from adapters.local.backend import LocalBackend
-from adapters.local.decode_graphs import Capture, Graph, capture_on, padded
+from adapters.local.decode_graphs import Capture, Graph, capture_on, padded, wanted
 
 Patch = pytest.MonkeyPatch
 GREEDY = SamplingParams(temperature=0)
@@ -289,6 +290,27 @@ async def test_a_device_without_graphs_is_refused(opened: OpenBackend) -> None:
     with pytest.raises(BackendFailed, match="decode_graphs needs a CUDA device, and this is cpu"):
         async with opened():
             pass
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "mask", "free", "captured"),
+    [
+        ("cuda:0", torch.bfloat16, None, 1 << 30, True),
+        ("cuda:0", torch.bfloat16, None, (1 << 30) - 1, False),
+        ("cuda:0", torch.bfloat16, {}, 1 << 40, False),
+        ("cuda:0", torch.float16, None, 1 << 40, False),
+        ("cpu", torch.bfloat16, None, 1 << 40, False),
+    ],
+)
+def test_graphs_are_captured_unasked_where_they_work(
+    monkeypatch: Patch, device: str, dtype: torch.dtype, mask: object, free: int, captured: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 1 << 40))
+    model = SimpleNamespace(device=torch.device(device), dtype=dtype)
+    processor = SimpleNamespace(inputs_and_outputs=SimpleNamespace(attention_mask=mask))
+    assert wanted("auto", model, processor) is captured
+    assert wanted("true", model, processor)
+    assert not wanted("false", model, processor)
 
 
 async def test_attention_with_masks_is_refused(opened: OpenBackend, graphs: Graphs) -> None:
