@@ -6,7 +6,7 @@
                                [--rounds 3] [--json FILE]
 
 All engines run at once, with random weights of the demo checkpoint's shape, and answer one after
-the other, in a random order in each round. Prompts are random ids, and no answer ends early.
+the other, in a random order in each round. Prompts are random ids, and hardly an answer ends early.
 
 The first table has a line for each number of streams and tokens of context: the decoded tokens per
 second, from the first token to the last, and the processor time of all processes of the engine for
@@ -31,8 +31,9 @@ from demo import checkpoint
 
 SECOND_TURN = 32
 WARMING = 4
-SAMPLED = 0.95
-"""The least share of its tokens that a load has to sample."""
+EARLY = 0.05
+"""The share of answers, besides one, that may end early: random weights sample a token that ends an
+answer once in some 67,000."""
 MEGABYTE = 1e6
 
 
@@ -61,12 +62,12 @@ async def load(
     cpu = engine.process.cpu
     answers = await asyncio.gather(*(engine.sample(one, tokens) for one in prompts))
     cpu = engine.process.cpu - cpu
-    sampled = sum(usage(answer).output_tokens for answer in answers)
-    # Random weights end a few answers early: each token is one of three that do in 200,000.
-    if sampled < SAMPLED * streams * tokens:
-        raise SystemExit(f"{engine.name} sampled {sampled} of {streams * tokens} tokens")
+    sampled = [usage(answer).output_tokens for answer in answers]
+    ended = sum(count < tokens for count in sampled)
+    if ended > EARLY * streams + 1:
+        raise SystemExit(f"{engine.name} ended {ended} of {streams} answers early")
     seconds = max(answer.seconds for answer in answers) - min(answer.first for answer in answers)
-    return Load((sampled - streams) / seconds, cpu / sampled)
+    return Load((sum(sampled) - streams) / seconds, cpu / sum(sampled))
 
 
 async def long_prompt(engine: Engine, length: int, source: random.Random) -> Prompt:

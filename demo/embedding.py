@@ -30,7 +30,7 @@ OUTPUT_AT = 96
 """Where the signs begin in a row of the output matrix; in the input matrix they begin at 0."""
 
 PIECES = 3
-"""How many pieces of a word that is spelt a row has."""
+"""The most pieces of a word that its row has the signs of."""
 
 _PREFIXES = " \n._-\"'/(=:$#@\t"
 _WORD = re.compile(rb" [A-Za-z]{2,}")
@@ -109,11 +109,11 @@ def tagged() -> Tensor:
 
 @cache
 def pieces(before: str = "") -> Tensor:
-    """The first tokens that a token ` word` is instead of its space after `before`, (vocabulary,
+    """The first tokens of each ` word` when `before` stands in place of its space, (vocabulary,
     PIECES).
 
-    before: "." as in `functions.word`, else the word stands alone, as after a quote. All tokens
-    that are one there, or no word, have -1, as have pieces that there are not.
+    before: "." as in `functions.word`; nothing for a word alone, as after a quote. -1 is for pieces
+    that a word does not have, and for all pieces of tokens that stay one there or are no word.
     """
     found = np.full((vocab.VOCAB_SIZE, PIECES), -1)
     for token, piece in enumerate(vocab.token_bytes()):
@@ -178,7 +178,7 @@ class Rows(nn.Module):
         return self.get_buffer(table)[ids]
 
     def _signs(self, table: str, ids: Tensor) -> Tensor:
-        """The signs of the ids' pieces, (n, PIECES * IDENTITY)."""
+        """The signs of the ids' pieces in `table`, (n, PIECES * IDENTITY)."""
         parts = self._of(table, ids)
         signs = self._of("signs", parts.clamp(min=0)).float() * (parts >= 0)[..., None]
         return signs.flatten(1)

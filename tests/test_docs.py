@@ -44,6 +44,7 @@ OTHERS_FLAGS = {
     "--grammar-backend",
     "--help",
     "--no-enable-chunked-prefill",
+    "--only",
     "--parallel",
     "--profile",
     "--scheduling-policy",

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from adapters.errors import BackendFailed
+from adapters.local import attention
+from adapters.local.weights import has_packed_experts
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +28,10 @@ _LEAST_KEYS = 4096
 _MOST_KEYS = 262_144
 # Of the largest score. The same kernels compute a step and its graph.
 _TOLERANCE = 0.01
-# Bytes that must be free for graphs, if nobody asked for them.
+# Bytes that must be free beside the cache, if nobody asked for graphs: the largest step needs some.
 _ROOM = 1 << 30
+# PyTorch's grouped products of other GPUs wait for the device.
+_WITHOUT_WAITS = 9
 
 Sample = Callable[[Tensor, Tensor], None]
 """Chooses tokens: called with the scores [1, n, vocabulary] and the ids to set [., >= n]."""
@@ -56,27 +60,35 @@ def capture_on(device: torch.device) -> Capture:
 
     def capture(compute: Callable[[], None]) -> Graph:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            compute()
+        stream = torch.cuda.current_stream(device)
+        try:
+            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                compute()
+        finally:  # a capture that fails leaves its own stream
+            torch.cuda.set_stream(stream)
         return graph
 
     return capture
 
 
-def wanted(choice: str, model: Any, processor: Any) -> bool:
-    """Whether to capture graphs. choice: `true`, `false`, or `auto`.
-
-    `auto` is true where they are known to work: on CUDA, with a flash attention, in bfloat16 (in
-    float16 PyTorch's experts wait for the device), and with a gigabyte of free memory.
+def wanted(choice: str, model: Any) -> bool:
+    """Whether to capture graphs. choice: `true`, `false`, or `auto`, which is true on CUDA where
+    graphs have been measured: with `flash_with_sinks`, experts that do not wait for the device, and
+    a gigabyte of free memory.
     """
     if choice != "auto":
         return choice == "true"
     return (
         model.device.type == "cuda"
-        and processor.inputs_and_outputs.attention_mask is None
-        and model.dtype is torch.bfloat16
+        and model.config._attn_implementation.removeprefix("paged|") == attention.NAME
+        and (has_packed_experts(model) or _computes_without_waits(model))
         and torch.cuda.mem_get_info(model.device)[0] >= _ROOM
     )
+
+
+def _computes_without_waits(model: Any) -> bool:
+    capability = torch.cuda.get_device_capability(model.device)
+    return model.dtype is torch.bfloat16 and capability[0] == _WITHOUT_WAITS
 
 
 class DecodeGraphs:

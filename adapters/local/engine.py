@@ -94,7 +94,7 @@ class Engine:
         compute_on_one_stream(processor)
         keep_tokens_on_host(processor.inputs_and_outputs)
         ReadIndices(processor.cache, processor.inputs_and_outputs)
-        if wanted(options.decode_graphs, model, processor):
+        if wanted(options.decode_graphs, model):
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
         report_cached_prefixes(processor.cache, self._set_cached_tokens)
         share_pages_of_finished_requests(processor.cache)

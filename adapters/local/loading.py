@@ -83,8 +83,8 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
 def select_attention(model: Any, device: torch.device, requested: str) -> str:
     """Set the attention implementation of `model` and return its name.
 
-    requested: its name; empty selects the fastest one that supports attention sinks and works on
-    the device. Raises BackendFailed if the requested one cannot be used.
+    requested: its name; empty selects the first candidate that works on the device. Raises
+    BackendFailed if the requested one cannot be used.
     """
     for name in (requested,) if requested else _candidates(device, model.dtype):
         if name == attention.NAME:
@@ -112,14 +112,14 @@ def select_attention(model: Any, device: torch.device, requested: str) -> str:
 
 
 def _candidates(device: torch.device, dtype: torch.dtype) -> list[str]:
-    """The names of possible attention implementations, fastest first."""
+    """The names of possible attention implementations, those first that have been measured."""
     names = []
     if device.type == "cuda" and dtype in _HALF:  # the kernels have no others
         capability = torch.cuda.get_device_capability(device)
-        if capability == _HOPPER and is_kernels_available():
-            names.append(HOPPER_ATTENTION)
         if capability >= attention.LEAST_CAPABILITY:
             names.append(attention.NAME)
+        if capability == _HOPPER and is_kernels_available():
+            names.append(HOPPER_ATTENTION)
     elif device.type == "cpu":
         names.append(attention.NAME)
     return [*names, "eager"]

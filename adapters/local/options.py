@@ -31,8 +31,8 @@ class Options:
     with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU,
     steps are smaller while any request decodes: they last 0.1 s.
     batch_requests: the maximum of requests in one step; others wait.
-    decode_graphs: capture decode steps as CUDA graphs. Needs CUDA and a flash attention; `auto`
-    captures them with both, in bfloat16, if a gigabyte is left.
+    decode_graphs: capture decode steps as CUDA graphs. `true` needs CUDA and a flash attention;
+    `auto` captures them where that has been measured.
     """
 
     device: Annotated[str, AfterValidator(_device)] = "auto"

@@ -107,7 +107,7 @@ def arguments(weights: Weights) -> dict[str, Any]:
 
 def check_format(model: Any, weights: Weights) -> None:
     """Raises BackendFailed if `weights` are packed and the experts of `model` are not."""
-    if weights.packed and not any(_packed_experts(model)):
+    if weights.packed and not has_packed_experts(model):
         raise BackendFailed(
             "transformers has dequantised the experts although this device can compute with "
             "packed ones; its log says why"
@@ -184,6 +184,6 @@ def _experts(model: Any) -> Iterator[torch.nn.Parameter]:
             yield parameter
 
 
-def _packed_experts(model: Any) -> Iterator[bool]:
-    for module in model.modules():
-        yield type(module).__name__ == "Mxfp4GptOssExperts"
+def has_packed_experts(model: Any) -> bool:
+    """Whether the experts of `model` compute with packed MXFP4 weights."""
+    return any(type(module).__name__ == "Mxfp4GptOssExperts" for module in model.modules())

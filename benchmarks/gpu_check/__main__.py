@@ -134,6 +134,10 @@ def main(argv: list[str] | None = None) -> int:
     about = machine(options.device, options.model)
     planned = plan(options.device, str(checkpoint.ensure_random()), options.model, options.image)
     checks = selected(planned, options.only)
+    if not checks:
+        parser.error(f"no check's name contains {' or '.join(options.only)}")
+    if options.only:
+        about["only"] = ", ".join(options.only)
     options.out.mkdir(parents=True, exist_ok=True)
 
     def save(results: list[Result]) -> None:

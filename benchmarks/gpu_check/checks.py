@@ -49,6 +49,8 @@ JSON = r'start: "[" item ("," item)* "]"' + "\n" + r'item: "{\"k\":" /[0-9]+/ "}
 WAITS = 2.0
 """16 rows may wait for the device so many times as often as one row."""
 HOPPER = (9, 0)
+WITH_GRAPHS = "decode_graphs=true dtype=bfloat16"
+"""Options of the contract suite: graphs need a flash attention, and that half precision."""
 _CONTRACT = "tests/adapters/test_contract.py"
 
 Measured = tuple[dict[str, Any], bool]
@@ -76,6 +78,11 @@ def demo_checks(demo: Target, names: tuple[str, ...], sizes: Sizes) -> list[Chec
             lambda: chunked_prefill(demo),
         ),
         Check("contract suite", "all pass", lambda: contract_suite(demo.device)),
+        Check(
+            "contract suite with decode graphs",
+            "all pass",
+            lambda: contract_suite(demo.device, WITH_GRAPHS),
+        ),
         Check("forced out-of-memory", "others and later requests are served", lambda: oom(demo)),
         Check(
             "JSON with top_p and logprobs",
@@ -190,8 +197,10 @@ async def chunked_prefill(demo: Target) -> Measured:
     return await _agree(demo, asked, alone, beside)
 
 
-async def contract_suite(device: str) -> Measured:
-    """What every backend owes the server, on this device."""
+async def contract_suite(device: str, options: str = "") -> Measured:
+    """What every backend owes the server, on this device. options: `NAME=VALUE` of the backend."""
+    if "decode_graphs" in options and not device.startswith("cuda"):
+        raise Skipped("decode graphs need CUDA")
     file = ROOT / _CONTRACT
     if not file.exists():
         raise Skipped("the tests are not here: run it in a checkout")
@@ -199,7 +208,7 @@ async def contract_suite(device: str) -> Measured:
         subprocess.run,
         [sys.executable, "-m", "pytest", "-q", "--maxfail=5", "-k", "transformers", str(file)],
         cwd=ROOT,
-        env={**os.environ, "TEST_DEVICE": device},
+        env={**os.environ, "TEST_DEVICE": device, "TEST_BACKEND_OPTIONS": options},
         capture_output=True,
         text=True,
     )

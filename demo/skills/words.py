@@ -155,8 +155,8 @@ def names(split: Split) -> tuple[str, ...]:
 
 @cache
 def spelt(split: Split) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Words that are one token after a space and two or three after a quote: those of the lexicon,
-    all."""
+    """Words that are one token after a space and two or three after a quote: those in the lexicon,
+    and all of them."""
     parts, meaning = pieces(), lexicon()[0]
     found = []
     for token in (parts[:, 1] >= 0).nonzero().flatten().tolist():
@@ -174,7 +174,8 @@ def begins_spelt(text: str) -> bool:
 
 
 def spelt_alone(text: str) -> bool:
-    """Whether `text` is the same alone as after a space, but for its first word, which is spelt."""
+    """Whether `text` has the same tokens alone as after a space, but for its first word, which is
+    several tokens alone."""
     first, *others = encode(f" {text}")
     parts = [part for part in pieces()[first].tolist() if part >= 0]
     return len(parts) > 0 and encode(text) == [*parts, *others]

@@ -417,7 +417,20 @@ def test_checks_are_selected_by_parts_of_their_names() -> None:
     assert command.selected(planned, []) == planned
     found = command.selected(planned, ["graph", "l", "load"])
     assert [one.name for one in found] == ["graphs", "load"]
-    assert command.selected(planned, ["other"]) == []
+
+
+def test_a_text_that_is_in_no_name_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--device", "cpu", "--only", "no such check", "--out", str(tmp_path)])
+    assert "no check's name contains no such check" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+async def test_a_cpu_has_no_contract_suite_with_graphs() -> None:
+    with pytest.raises(Skipped, match="decode graphs need CUDA"):
+        await checks.contract_suite("cpu", checks.WITH_GRAPHS)
 
 
 def test_without_a_gpu_one_sentence_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

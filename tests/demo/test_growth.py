@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from demo.batches import Cut, pool
@@ -68,16 +69,29 @@ def test_new_rows_are_those_that_the_tokens_had() -> None:
         assert torch.equal(small.input(ids), wide.input(ids))
 
 
-def test_further_tags_and_pieces_change_nothing_until_they_are_trained() -> None:
+@pytest.mark.parametrize("name", ["input.spelling", "input.dotted"])
+def test_further_pieces_mean_nothing_until_they_are_trained(name: str) -> None:
+    old, new = (fresh(seed, SMALL, KNOWN).model.state_dict() for seed in (0, 1))
+    trained = torch.nn.init.normal_(torch.empty_like(old[name]))
+    more = with_tags(old | {name: trained[:-9]}, new)[name]
+    assert torch.equal(more[:-9], trained[:-9])
+    assert more[-9:].abs().sum() == 0
+
+
+def test_weights_that_know_no_words_after_dots_get_zeros() -> None:
+    old, new = (fresh(seed, SMALL, KNOWN).model.state_dict() for seed in (0, 1))
+    new["input.dotted"] = torch.ones_like(new["input.dotted"])
+    without = {name: tensor for name, tensor in old.items() if name != "input.dotted"}
+    assert with_tags(without, new)["input.dotted"].abs().sum() == 0
+
+
+def test_further_tags_and_spelling_change_nothing_until_they_are_trained() -> None:
     old, new = (fresh(seed, SMALL, KNOWN).model for seed in (0, 1))
     torch.nn.init.normal_(old.output.tags)
     weights = {k: v for k, v in old.state_dict().items() if k != "input.spelling"}
     weights |= {k: v[:-5] for k, v in weights.items() if k.endswith(".tags")}
     grown = with_tags(weights, new.state_dict())
     assert torch.equal(grown["input.spelling"], new.input.spelling)
-    fewer = with_tags(weights | {"input.spelling": old.input.spelling[:-9]}, new.state_dict())
-    assert torch.equal(fewer["input.spelling"][:-9], old.input.spelling[:-9])
-    assert fewer["input.spelling"][-9:].abs().sum() == 0
     assert torch.equal(grown["output.tags"][:-6], old.output.tags[:-6])
     assert grown["output.tags"][-6:].abs().sum() == 0
     without = with_tags({k: v for k, v in weights.items() if "tags" not in k}, new.state_dict())

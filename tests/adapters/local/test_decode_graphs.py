@@ -19,6 +19,7 @@ from adapters.local import attention, decode_graphs
 from adapters.local import engine as engines
 from adapters.local.backend import LocalBackend
 from adapters.local.decode_graphs import Capture, Graph, capture_on, padded, wanted
+from adapters.local.kernels import HOPPER_ATTENTION
 
 Patch = pytest.MonkeyPatch
 GREEDY = SamplingParams(temperature=0)
@@ -292,25 +293,58 @@ async def test_a_device_without_graphs_is_refused(opened: OpenBackend) -> None:
             pass
 
 
+class Mxfp4GptOssExperts(torch.nn.Module):
+    """Has the name of transformers' packed experts, which only a GPU can make."""
+
+
+def on_gpu(
+    monkeypatch: Patch, capability: int = 9, free: int = 1 << 30, device: str = "cuda:0"
+) -> torch.nn.Module:
+    """A model in bfloat16 that says that it is on a GPU, with `flash_with_sinks`."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 1 << 40))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (capability, 0))
+    model: Any = torch.nn.Module()
+    model.device, model.dtype = torch.device(device), torch.bfloat16
+    model.config = SimpleNamespace(_attn_implementation=f"paged|{attention.NAME}")
+    return model
+
+
 @pytest.mark.parametrize(
-    ("device", "dtype", "mask", "free", "captured"),
+    ("situation", "captured"),
     [
-        ("cuda:0", torch.bfloat16, None, 1 << 30, True),
-        ("cuda:0", torch.bfloat16, None, (1 << 30) - 1, False),
-        ("cuda:0", torch.bfloat16, {}, 1 << 40, False),
-        ("cuda:0", torch.float16, None, 1 << 40, False),
-        ("cpu", torch.bfloat16, None, 1 << 40, False),
+        ({}, True),
+        ({"free": (1 << 30) - 1}, False),
+        ({"capability": 8}, False),
+        ({"device": "cpu"}, False),
     ],
 )
-def test_graphs_are_captured_unasked_where_they_work(
-    monkeypatch: Patch, device: str, dtype: torch.dtype, mask: object, free: int, captured: bool
+def test_graphs_are_captured_unasked_where_they_were_measured(
+    monkeypatch: Patch, situation: dict[str, Any], captured: bool
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 1 << 40))
-    model = SimpleNamespace(device=torch.device(device), dtype=dtype)
-    processor = SimpleNamespace(inputs_and_outputs=SimpleNamespace(attention_mask=mask))
-    assert wanted("auto", model, processor) is captured
-    assert wanted("true", model, processor)
-    assert not wanted("false", model, processor)
+    assert wanted("auto", on_gpu(monkeypatch, **situation)) is captured
+
+
+def test_graphs_of_other_attentions_have_to_be_asked_for(monkeypatch: Patch) -> None:
+    model: Any = on_gpu(monkeypatch)
+    model.config._attn_implementation = HOPPER_ATTENTION
+    assert not wanted("auto", model)
+
+
+def test_experts_of_pytorch_in_float16_get_no_graphs_unasked(monkeypatch: Patch) -> None:
+    model: Any = on_gpu(monkeypatch)
+    model.dtype = torch.float16
+    assert not wanted("auto", model)
+
+
+def test_packed_experts_get_graphs_on_older_gpus(monkeypatch: Patch) -> None:
+    model = on_gpu(monkeypatch, capability=8)
+    model.experts = Mxfp4GptOssExperts()
+    assert wanted("auto", model)
+
+
+@pytest.mark.parametrize(("choice", "captured"), [("true", True), ("false", False)])
+def test_what_is_asked_for_needs_no_conditions(choice: str, captured: bool) -> None:
+    assert wanted(choice, None) is captured
 
 
 async def test_attention_with_masks_is_refused(opened: OpenBackend, graphs: Graphs) -> None:
@@ -338,8 +372,10 @@ def test_graphs_share_their_memory(monkeypatch: Patch) -> None:
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 7))
     monkeypatch.setattr(torch.cuda, "CUDAGraph", FakeGraph)
     monkeypatch.setattr(torch.cuda, "graph", Capturing)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: "the engine's")
+    monkeypatch.setattr(torch.cuda, "set_stream", used.append)
     capture = capture_on(torch.device("cuda", 0))
     keywords = {"pool": (0, 7), "capture_error_mode": "thread_local"}
     for _ in range(2):
         assert isinstance(capture(lambda: used.append("computed")), FakeGraph)
-    assert used == [(FakeGraph, keywords), "begin", "computed", "end"] * 2
+    assert used == [(FakeGraph, keywords), "begin", "computed", "end", "the engine's"] * 2
