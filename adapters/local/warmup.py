@@ -19,7 +19,6 @@ from adapters.base import GenerationRequest, SamplingParams
 from adapters.local.cache import longest_request
 from adapters.local.row import Row
 
-_DECODING = (1, 16, 64)
 _PREFILLING = 512
 _CPU_PREFILLING = 64
 _SAMPLINGS = (
@@ -39,10 +38,19 @@ def warm_up(processor: Any, model: Any, set_rows: SetRows) -> None:
     room = longest_request(processor.cache) - _past(processor.cache)
     most_tokens = min(processor.cache.max_batch_tokens, room)
     on_cpu = model.device.type == "cpu"
-    for rows in _DECODING[:1] if on_cpu else _DECODING:
-        run_step(processor, model, set_rows, rows=min(rows, most_rows), tokens=1)
+    for rows in (1,) if on_cpu else _sizes(most_rows):
+        run_step(processor, model, set_rows, rows=rows, tokens=1)
     for tokens in (_CPU_PREFILLING,) if on_cpu else (_PREFILLING, most_tokens):
         run_step(processor, model, set_rows, rows=1, tokens=min(tokens, most_tokens))
+
+
+def _sizes(most: int) -> Iterator[int]:
+    """The powers of two up to `most`, and `most`: steps that decode are padded to these."""
+    size = 1
+    while size < most:
+        yield size
+        size *= 2
+    yield most
 
 
 def run_step(processor: Any, model: Any, set_rows: SetRows, *, rows: int, tokens: int) -> None:

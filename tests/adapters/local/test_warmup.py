@@ -24,7 +24,7 @@ CUDA = torch.device("cuda", 0)
 @pytest.mark.parametrize(
     ("device", "steps"),
     [
-        ("cuda", [(1, 1), (16, 1), (64, 1), (1, 512), (1, 4096)]),
+        ("cuda", [(1, 1), (2, 1), (4, 1), (8, 1), (12, 1), (1, 512), (1, 4096)]),
         ("cpu", [(1, 1), (1, 64)]),
     ],
 )
@@ -34,7 +34,7 @@ def test_steps_of_the_sizes_that_requests_bring_are_run(
     seen: list[tuple[int, int]] = []
     monkeypatch.setattr(warmup, "run_step", lambda *_, rows, tokens: seen.append((rows, tokens)))
     processor = SimpleNamespace(
-        scheduler=SimpleNamespace(max_requests_per_batch=128),
+        scheduler=SimpleNamespace(max_requests_per_batch=12),
         cache=SimpleNamespace(
             max_batch_tokens=4096,
             cache_allocators={"full_attention": SimpleNamespace(tokens_per_page=32)},
