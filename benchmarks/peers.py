@@ -32,8 +32,8 @@ from demo import checkpoint
 SECOND_TURN = 32
 WARMING = 4
 EARLY = 0.05
-"""The share of answers, besides one, that may end early: random weights sample a token that ends an
-answer once in some 67,000."""
+"""The share of answers that may end early, besides one. With random weights, one in 67,000 tokens
+ends an answer."""
 MEGABYTE = 1e6
 
 

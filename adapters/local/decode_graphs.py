@@ -30,8 +30,8 @@ _MOST_KEYS = 262_144
 _TOLERANCE = 0.01
 # Bytes that must be free beside the cache, if nobody asked for graphs: the largest step needs some.
 _ROOM = 1 << 30
-# PyTorch's grouped products of other GPUs wait for the device.
-_WITHOUT_WAITS = 9
+# The major compute capability of Hopper. There, PyTorch's grouped_mm does not wait for the device.
+_HOPPER = 9
 
 Sample = Callable[[Tensor, Tensor], None]
 """Chooses tokens: called with the scores [1, n, vocabulary] and the ids to set [., >= n]."""
@@ -72,9 +72,10 @@ def capture_on(device: torch.device) -> Capture:
 
 
 def wanted(choice: str, model: Any) -> bool:
-    """Whether to capture graphs. choice: `true`, `false`, or `auto`, which is true on CUDA where
-    graphs have been measured: with `flash_with_sinks`, experts that do not wait for the device, and
-    a gigabyte of free memory.
+    """Whether to capture graphs. choice: `true`, `false`, or `auto`, which is true on CUDA with
+    `flash_with_sinks`, a gigabyte of free memory, and packed experts, or bfloat16 on Hopper.
+
+    Only Hopper has been measured.
     """
     if choice != "auto":
         return choice == "true"
@@ -88,7 +89,7 @@ def wanted(choice: str, model: Any) -> bool:
 
 def _computes_without_waits(model: Any) -> bool:
     capability = torch.cuda.get_device_capability(model.device)
-    return model.dtype is torch.bfloat16 and capability[0] == _WITHOUT_WAITS
+    return model.dtype is torch.bfloat16 and capability[0] == _HOPPER
 
 
 class DecodeGraphs:

@@ -32,7 +32,7 @@ class Options:
     steps are smaller while any request decodes: they last 0.1 s.
     batch_requests: the maximum of requests in one step; others wait.
     decode_graphs: capture decode steps as CUDA graphs. `true` needs CUDA and a flash attention;
-    `auto` captures them where that has been measured.
+    `auto` captures them where nothing stands in the way (`decode_graphs.wanted`).
     """
 
     device: Annotated[str, AfterValidator(_device)] = "auto"

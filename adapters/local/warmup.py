@@ -17,6 +17,7 @@ from transformers.generation.continuous_batching.utils import create_warmup_futu
 
 from adapters.base import GenerationRequest, SamplingParams
 from adapters.local.cache import longest_request
+from adapters.local.decode_graphs import padded
 from adapters.local.row import Row
 
 _PREFILLING = 512
@@ -38,19 +39,11 @@ def warm_up(processor: Any, model: Any, set_rows: SetRows) -> None:
     room = longest_request(processor.cache) - _past(processor.cache)
     most_tokens = min(processor.cache.max_batch_tokens, room)
     on_cpu = model.device.type == "cpu"
-    for rows in (1,) if on_cpu else _sizes(most_rows):
+    sizes = sorted({padded(rows, 1, most_rows) for rows in range(1, most_rows + 1)})
+    for rows in sizes[:1] if on_cpu else sizes:
         run_step(processor, model, set_rows, rows=rows, tokens=1)
     for tokens in (_CPU_PREFILLING,) if on_cpu else (_PREFILLING, most_tokens):
         run_step(processor, model, set_rows, rows=1, tokens=min(tokens, most_tokens))
-
-
-def _sizes(most: int) -> Iterator[int]:
-    """The powers of two up to `most`, and `most`: steps that decode are padded to these."""
-    size = 1
-    while size < most:
-        yield size
-        size *= 2
-    yield most
 
 
 def run_step(processor: Any, model: Any, set_rows: SetRows, *, rows: int, tokens: int) -> None:

@@ -54,7 +54,8 @@ def plan(device: str, demo: str, model: str | None, image: str | None) -> list[C
 
 
 def selected(checks: list[Check], texts: list[str]) -> list[Check]:
-    """Those whose names contain one of the texts, in the order of the texts. No text: all."""
+    """The checks whose names contain one of the texts, in the order of the texts; all of them if
+    there are no texts."""
     if not texts:
         return checks
     found = [check for text in texts for check in checks if text in check.name]

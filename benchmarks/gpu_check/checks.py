@@ -50,7 +50,7 @@ WAITS = 2.0
 """16 rows may wait for the device so many times as often as one row."""
 HOPPER = (9, 0)
 WITH_GRAPHS = "decode_graphs=true dtype=bfloat16"
-"""Options of the contract suite: graphs need a flash attention, and that half precision."""
+"""Options of the contract suite. Graphs need a flash attention, which needs half precision."""
 _CONTRACT = "tests/adapters/test_contract.py"
 
 Measured = tuple[dict[str, Any], bool]

@@ -1,6 +1,5 @@
 """Names and choices that a declaration changes for training."""
 
-import re
 from random import Random
 
 from demo.skills import catalogue
@@ -35,10 +34,6 @@ def test_changed_names_can_be_copied() -> None:
     assert any(spelt_alone(name) for name in changed)
 
 
-def spoken(name: str) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
-
-
 def test_no_name_is_changed_into_one_of_the_evaluation() -> None:
     held_out = {name for kind in catalogue.UNSEEN for name in kind.names}
     for index in range(100):
@@ -47,7 +42,7 @@ def test_no_name_is_changed_into_one_of_the_evaluation() -> None:
 
 def test_no_name_is_one_of_the_evaluation_in_another_case() -> None:
     trained, held_out = (
-        {spoken(name) for kind in kinds for name in kind.names}
+        {"_".join(renaming._parts(name)) for kind in kinds for name in kind.names}
         for kinds in (catalogue.TRAINING, catalogue.UNSEEN)
     )
     assert not trained & held_out

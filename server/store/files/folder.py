@@ -14,8 +14,6 @@ from typing import BinaryIO
 
 from server.threads import CHUNK, closed_on_a_thread, read
 
-"""Bytes that are read or written at once, on a thread. Each upload has as many in memory."""
-
 _PARTIAL = ".partial-"
 _PARTIAL_SECONDS = 86_400.0
 
