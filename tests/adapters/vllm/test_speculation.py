@@ -39,9 +39,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 COUNT = " one two three four"
 """Text that the checkpoint repeats, so that both kinds of drafts find the next tokens."""
-PROMPT = (
-    f"<|start|>user<|message|>Count.<|end|><|start|>assistant<|channel|>final<|message|>{COUNT * 4}"
-)
+# So often that a checkpoint which copies at all goes on, whatever else it has learned.
+_ASKED = "<|start|>user<|message|>Count.<|end|>"
+PROMPT = f"{_ASKED}<|start|>assistant<|channel|>final<|message|>{COUNT * 16}"
 GREEDY = SamplingParams(temperature=0)
 ITEMS = ' "," '.join(["item"] * 4)
 JSON = f'start: "[" {ITEMS} "]" <[{RETURN}]>' + "\n" + r'item: "{\"key\":" /[1-9][0-9]/ "}"'
