@@ -1,7 +1,7 @@
-"""Compare this server with vLLM's and llama.cpp's: speed, processor time and memory.
+"""Compare this server with other engines: speed, processor time and memory.
 
     make test-vllm test-llama-cpp   # once: installs vLLM, and builds llama.cpp
-    python -m benchmarks.peers [--engines ours vLLM llama.cpp] [--streams 1 4 16 64]
+    python -m benchmarks.peers [--engines ours vLLM llama.cpp generate] [--streams 1 4 16 64]
                                [--contexts 32 512] [--prompts 512 4096 20000] [--tokens 64]
                                [--rounds 3] [--json FILE]
 

@@ -1,4 +1,5 @@
-"""Engines behind `POST /v1/completions` with token ids: this server, vLLM's, and llama.cpp's."""
+"""Engines behind `POST /v1/completions` with token ids: this server, vLLM's, llama.cpp's, and
+transformers' `generate`."""
 
 import json
 import os
@@ -22,10 +23,10 @@ from benchmarks.library.processes import Process, free_port, running
 
 NAME = "model"
 PATH = "/v1/completions"
-OURS, VLLM, LLAMA_CPP = "ours", "vLLM", "llama.cpp"
+OURS, VLLM, LLAMA_CPP, GENERATE = "ours", "vLLM", "llama.cpp", "generate"
 OURS_ON_VLLM = "ours on vLLM"
 """This server with `--backend vllm`."""
-NAMES = (OURS, VLLM, LLAMA_CPP, OURS_ON_VLLM)
+NAMES = (OURS, VLLM, LLAMA_CPP, GENERATE, OURS_ON_VLLM)
 PEERS = (OURS, VLLM, LLAMA_CPP)
 """Engines that do not share one: they may run at the same time."""
 VLLM_PYTHON = Path(os.environ.get("VLLM_PYTHON", ROOT / ".venv-vllm/bin/python"))
@@ -45,7 +46,7 @@ CPU_ENVIRONMENT = {
 def installed(names: Sequence[str] = NAMES) -> list[str]:
     """Those of the names whose engines can be started here."""
     vllm, llama = VLLM_PYTHON.exists(), _llama_server().exists()
-    present = {OURS: True, VLLM: vllm, LLAMA_CPP: llama, OURS_ON_VLLM: vllm}
+    present = dict.fromkeys(NAMES, True) | {VLLM: vllm, LLAMA_CPP: llama, OURS_ON_VLLM: vllm}
     return [name for name in names if present[name]]
 
 
@@ -101,7 +102,13 @@ def prompt(source: random.Random, length: int) -> list[int]:
 @contextmanager
 def started(names: Sequence[str], setup: Setup) -> Iterator[list[Engine]]:
     """The engines of these names, ready for requests. Raises Missing, NotStarted."""
-    starts = {OURS: ours, VLLM: vllm, LLAMA_CPP: llama_cpp, OURS_ON_VLLM: ours_on_vllm}
+    starts = {
+        OURS: ours,
+        VLLM: vllm,
+        LLAMA_CPP: llama_cpp,
+        GENERATE: generate,
+        OURS_ON_VLLM: ours_on_vllm,
+    }
     LOGS.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         yield [stack.enter_context(starts[name](setup)) for name in names]
@@ -198,6 +205,18 @@ def llama_cpp(setup: Setup) -> Iterator[Engine]:
         # Without the samplers that it has by default, and the others have not.
         samplers = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "cache_prompt": True}
         yield Engine(LLAMA_CPP, port, process, {"ignore_eos": True, **samplers})
+
+
+@contextmanager
+def generate(setup: Setup) -> Iterator[Engine]:
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "benchmarks.library.generate", str(setup.model)),
+        *("--port", str(port)),
+    ]
+    url = f"http://127.0.0.1:{port}/health"
+    with running(command, url, LOGS / "generate.log", {"HF_HUB_OFFLINE": "1"}) as process:
+        yield Engine(GENERATE, port, process)
 
 
 def gguf(model: Path) -> Path:
