@@ -171,17 +171,20 @@ class Rows(nn.Module):
         row = placed * self.scale + described + meant + own
         if not hasattr(self, "spelling"):
             return row
-        spelt, dotted = self._signs("pieces", ids), self._signs("dotted_pieces", ids)
-        return row + spelt @ self.spelling + dotted @ self.dotted
+        row = self._spelt(row, "pieces", ids, self.spelling)
+        return self._spelt(row, "dotted_pieces", ids, self.dotted)
 
     def _of(self, table: str, ids: Tensor) -> Tensor:
         return self.get_buffer(table)[ids]
 
-    def _signs(self, table: str, ids: Tensor) -> Tensor:
-        """The signs of the ids' pieces in `table`, (n, PIECES * IDENTITY)."""
+    def _spelt(self, rows: Tensor, table: str, ids: Tensor, weight: Tensor) -> Tensor:
+        """The rows (n, hidden), to which the signs of the pieces in `table` are added, of those ids
+        that have pieces. weight: (PIECES * IDENTITY, hidden)."""
         parts = self._of(table, ids)
+        at = (parts[:, 0] >= 0).nonzero().flatten()
+        parts = parts[at]
         signs = self._of("signs", parts.clamp(min=0)).float() * (parts >= 0)[..., None]
-        return signs.flatten(1)
+        return rows.index_add(0, at, signs.flatten(1) @ weight)
 
 
 def _spelling(hidden: int, scale: float) -> Tensor:
