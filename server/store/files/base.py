@@ -88,8 +88,8 @@ class FileStore(Protocol):
         """Delete the owner's file; False if there is none."""
         ...
 
-    async def usage(self, owner: str) -> FileUsage:
-        """Return what the owner's files take."""
+    async def usage(self, owner: str, now: float) -> FileUsage:
+        """Return what the owner's files take that have not expired at `now`."""
         ...
 
     async def expired(self, now: float, created_before: float) -> tuple[StoredFile, ...]:

@@ -156,7 +156,7 @@ class FileLibrary:
         self._folder.close()
 
     async def _count(self, owner: str, account: "_Account") -> None:
-        usage = await self._store.usage(owner)
+        usage = await self._store.usage(owner, self._now())
         account.stored = usage.size
         if usage.count >= self.limits.files:
             raise _storage_full(f"You have {usage.count} files, which is the limit.")

@@ -42,9 +42,13 @@ class MemoryFiles:
         del self._files[file_id]
         return True
 
-    async def usage(self, owner: str) -> FileUsage:
+    async def usage(self, owner: str, now: float) -> FileUsage:
         """Add up the owner's files."""
-        sizes = [file.size for file in self._files.values() if file.owner == owner]
+        sizes = [
+            file.size
+            for file in self._files.values()
+            if file.owner == owner and not _is_expired(file, now)
+        ]
         return FileUsage(len(sizes), sum(sizes))
 
     async def expired(self, now: float, created_before: float) -> tuple[StoredFile, ...]:

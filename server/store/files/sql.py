@@ -46,10 +46,10 @@ class SqlFiles:
             removed = await connection.execute(delete(files).where(_is(owner, file_id)))
         return removed.rowcount > 0
 
-    async def usage(self, owner: str) -> FileUsage:
+    async def usage(self, owner: str, now: float) -> FileUsage:
         """Add up the owner's rows."""
         statement = select(func.count(), func.coalesce(func.sum(files.c.size), 0)).where(
-            files.c.owner == owner
+            files.c.owner == owner, _is_current(now)
         )
         async with self._database.reading() as connection:
             count, size = (await connection.execute(statement)).one()

@@ -30,7 +30,7 @@ async def test_another_owner_finds_none(store: Store) -> None:
     assert await store.files.get("b", "file-1", NOW) is None
     assert (await store.files.list("b", FileFilter(10), NOW)).files == ()
     assert not await store.files.delete("b", "file-1")
-    assert await store.files.usage("b") == FileUsage(0, 0)
+    assert await store.files.usage("b", NOW) == FileUsage(0, 0)
 
 
 async def test_files_are_listed_page_by_page(store: Store) -> None:
@@ -55,7 +55,13 @@ async def test_a_deleted_file_is_gone(store: Store) -> None:
 
 async def test_usage_adds_up(store: Store) -> None:
     await three(store)
-    assert await store.files.usage("a") == FileUsage(3, 15)
+    assert await store.files.usage("a", NOW) == FileUsage(3, 15)
+
+
+async def test_an_expired_file_takes_nothing(store: Store) -> None:
+    await store.files.put(replace(FILE, expires_at=int(NOW)))
+    assert await store.files.usage("a", NOW - 1) == FileUsage(1, FILE.size)
+    assert await store.files.usage("a", NOW) == FileUsage(0, 0)
 
 
 async def test_an_expired_file_is_not_found_but_swept(store: Store) -> None:

@@ -148,7 +148,7 @@ async def test_a_file_that_cannot_be_kept_leaves_no_row(
     async with library.staging("a") as other:
         with pytest.raises(Unavailable):
             await add(library, b"123456")
-        assert (await store.files.usage("a")).count == 0
+        assert (await store.files.usage("a", START)).count == 0
         # Its bytes are free again.
         await other.write(b"1234567890")
 
@@ -171,7 +171,7 @@ async def test_a_file_whose_client_leaves_while_it_is_kept_is_forgotten(
     goes_on.set()
     with pytest.raises(asyncio.CancelledError):
         await adding
-    assert (await store.files.usage("a")).count == 0
+    assert (await store.files.usage("a", START)).count == 0
     assert names(folder) == []
 
 
@@ -214,7 +214,7 @@ async def test_a_file_counts_for_uploads_that_began_before_it(folder: Path, stor
         assert caught.value.code == "storage_full"
         await early.write(b"1234")
         await library.add(early, INFO)
-    assert (await store.files.usage("a")).size == 10
+    assert (await store.files.usage("a", START)).size == 10
 
 
 async def test_a_file_of_another_gateway_counts_when_an_upload_ends(
@@ -251,7 +251,7 @@ async def test_uploads_that_end_together_are_not_more_files_than_allowed(
         )
     refused = [error.code for error in ended if isinstance(error, BodyTooLarge)]
     assert refused == ["storage_full"] * 3
-    assert (await store.files.usage("a")).count == 2
+    assert (await store.files.usage("a", START)).count == 2
 
 
 async def test_owners_do_not_wait_for_each_other(folder: Path) -> None:
