@@ -1,8 +1,58 @@
-"""Ids of objects that the server creates: a prefix for the kind, and 24 random bytes."""
+"""Ids of objects that the server creates: a prefix for the kind, and 48 hexadecimal digits.
 
+The first digits are the time of creation, so that a page of a list can begin after an object that
+has been deleted since.
+"""
+
+import re
 import secrets
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+_TIME_DIGITS, _RANDOM_BYTES = 14, 17
+_ID = re.compile(rf"[a-z]+[_-]([0-9a-f]{{{_TIME_DIGITS}}})[0-9a-f]{{{2 * _RANDOM_BYTES}}}")
+# Microseconds. Ids that clients choose, or that began with other digits, are hardly in between.
+_FIRST, _TOLERANCE = 1_700_000_000_000_000, 86_400_000_000
+
+_last = 0
 
 
 def new_id(prefix: str) -> str:
-    """`prefix` (`resp`, `msg`, …), an underscore and 48 hexadecimal digits."""
-    return f"{prefix}_{secrets.token_hex(24)}"
+    """`prefix` (`resp`, `msg`, …), an underscore, the time, and 136 random bits.
+
+    The ids of one process are in the order of creation, as texts too.
+    """
+    global _last
+    _last = max(_last + 1, _now())
+    return f"{prefix}_{_last:0{_TIME_DIGITS}x}{secrets.token_hex(_RANDOM_BYTES)}"
+
+
+def created(id_: str) -> int | None:
+    """The time in an id of `new_id`, in Unix microseconds; None for any other id."""
+    match = _ID.fullmatch(id_)
+    moment = int(match[1], 16) if match else 0
+    return moment if _FIRST < moment < _now() + _TOLERANCE else None
+
+
+def place_after(ids: Sequence[str], cursor: str, order: Literal["asc", "desc"]) -> int:
+    """The place in a list where the entries begin that follow `cursor`.
+
+    ids: of the entries, in the order of the list. cursor: one of them, the last one if several are
+    equal; or the id of an entry that was deleted, which was created after those before it. The
+    result is the length of the list if the cursor is neither.
+    """
+    places = [place for place, each in enumerate(ids) if each == cursor]
+    if places:
+        return places[-1] + 1
+    moment = created(cursor)
+    if moment is not None:
+        for place, each in enumerate(ids):
+            other = created(each)
+            if other is not None and (other > moment if order == "asc" else other < moment):
+                return place
+    return len(ids)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

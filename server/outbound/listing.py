@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from server.ids import place_after
 from server.schemas.paging import Paging
 
 
@@ -20,16 +21,17 @@ def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, 
 def paginate(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any]:
     """The list object with the entries that `paging` selects.
 
-    A cursor (`after`) that no entry has selects nothing. If several entries have its id, the page
-    begins after the last of them, so that a client that requests page after page reaches the end.
+    If several entries have the cursor's id (`after`), the page begins after the last of them, so
+    that a client that requests page after page reaches the end. If none has it, the page begins
+    where a deleted entry with this id was, and is empty for other ids.
 
     entries: all entries, the oldest first; each has an `id`.
     paging: order, cursor and limit.
     """
     ordered = list(entries) if paging.order == "asc" else list(entries)[::-1]
     if paging.after is not None:
-        positions = [index for index, entry in enumerate(ordered) if entry["id"] == paging.after]
-        ordered = ordered[positions[-1] + 1 :] if positions else []
+        ids = [entry["id"] for entry in ordered]
+        ordered = ordered[place_after(ids, paging.after, paging.order) :]
     data = ordered[: paging.limit]
     return list_object(data, has_more=len(ordered) > len(data))
 

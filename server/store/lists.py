@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from server.ids import place_after
 from server.store.items import Item
 
 MAX_FIRST_ITEM = 16_384
@@ -42,7 +43,7 @@ class ListPage:
 
 
 def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> ListPage:
-    """The page of a list in memory; empty if `query.after` is none of the entries.
+    """The page of a list in memory. `query.after` may be deleted: see `place_after`.
 
     entries: each with its time of creation, which may be equal for several.
     """
@@ -54,5 +55,5 @@ def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> Lis
     found = [entry for _, entry in ordered]
     if query.after is not None:
         ids = [entry.object["id"] for entry in found]
-        found = found[ids.index(query.after) + 1 :] if query.after in ids else []
+        found = found[place_after(ids, query.after, query.order) :]
     return ListPage(found[: query.limit], len(found) > query.limit)

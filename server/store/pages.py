@@ -2,8 +2,9 @@
 
 from typing import Any, Literal, Protocol
 
-from sqlalchemy import ColumnElement, Select, Table, select, tuple_
+from sqlalchemy import ColumnElement, Select, Table, func, select, tuple_
 
+from server.ids import created
 from server.store import rows
 
 BY_INSERTION = ("place",)
@@ -37,17 +38,38 @@ def select_page(
 ) -> Select[Any]:
     """Return the statement for a page and one row more, which tells whether more rows follow.
 
-    table: has the columns `id` and `owner`, and those of `by`, which order it. The page is empty if
-    `after` is unknown.
+    table: has the columns `id` and `owner`, and those of `by`, which order it. `after` may be an id
+    of `new_id` that has been deleted; the page is empty for other ids that are unknown.
     """
     ascending = query.order == "asc"
     columns = [table.c[name] for name in by]
     statement = select(table).where(table.c.owner == owner, *conditions)
     if query.after is not None:
-        other = table.alias()
-        is_after = (other.c.id == rows.key(query.after)) & (other.c.owner == owner)
-        after = tuple_(*(select(other.c[name]).where(is_after).scalar_subquery() for name in by))
-        row = tuple_(*columns)
+        row, after = tuple_(*columns), _after(table, owner, query.after, by, ascending=ascending)
         statement = statement.where(row > after if ascending else row < after)
     order = columns if ascending else [column.desc() for column in columns]
     return statement.order_by(*order).limit(query.limit + 1)
+
+
+def _after(
+    table: Table, owner: str, cursor: str, by: tuple[str, ...], *, ascending: bool
+) -> ColumnElement[Any]:
+    """The values of the columns `by` in the row of the cursor, or where this row was."""
+    other = table.alias()
+    is_cursor = (other.c.id == rows.key(cursor)) & (other.c.owner == owner)
+    values: list[Any] = [select(other.c[name]).where(is_cursor).scalar_subquery() for name in by]
+    moment = created(cursor)
+    if moment is None:
+        return tuple_(*values)
+    if by == BY_TIME:
+        instead: list[Any] = [float(moment // 1_000_000), cursor]
+    else:
+        # Between the last row before it and the first one after it.
+        place, same = other.c.place, other.c.owner == owner
+        nearest = (
+            select(func.min(place) - 1).where(same, other.c.id > cursor)
+            if ascending
+            else select(func.max(place) + 1).where(same, other.c.id < cursor)
+        )
+        instead = [nearest.scalar_subquery()]
+    return tuple_(*(func.coalesce(*pair) for pair in zip(values, instead, strict=True)))

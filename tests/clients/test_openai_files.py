@@ -53,6 +53,20 @@ def test_files_outlive_a_killed_process(start: Start, tmp_path: Path) -> None:
         assert client.files.content(made.id).read() == b"1,2"
 
 
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_all_files_are_deleted_while_they_are_listed(
+    start: Start, tmp_path: Path, store: str
+) -> None:
+    place = f"sqlite:///{tmp_path}/store.db" if store == "sqlite" else store
+    _, url = start([], "--store", place)
+    with OpenAI(base_url=url, api_key="any") as client:
+        for _ in range(5):
+            client.files.create(file=("x.csv", b"1,2"), purpose="user_data")
+        for file in client.files.list(limit=2):
+            client.files.delete(file.id)
+        assert client.files.list().data == []
+
+
 def test_with_a_store_in_memory_nothing_is_left(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
+from server.ids import place_after
 from server.store.chat_completions.base import ListFilter, ListPage, StoredChatCompletion
 from server.store.items import SampledMessages
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
@@ -52,8 +53,7 @@ class MemoryChatCompletions:
             listed.reverse()
         if query.after is not None:
             ids = [stored.id for stored in listed]
-            first = ids.index(query.after) + 1 if query.after in ids else len(listed)
-            listed = listed[first:]
+            listed = listed[place_after(ids, query.after, query.order) :]
         found = [stored.completion for stored in listed if query.matches(stored.completion)]
         return ListPage(found[: query.limit], len(found) > query.limit)
 

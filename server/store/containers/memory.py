@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from server.ids import place_after
 from server.store.containers.base import (
     Container,
     ContainerFile,
@@ -37,7 +38,7 @@ class MemoryContainers:
             listed.reverse()
         if query.after is not None:
             ids = [each.id for each in listed]
-            listed = listed[ids.index(query.after) + 1 :] if query.after in ids else []
+            listed = listed[place_after(ids, query.after, query.order) :]
         found = [
             each for each in listed if query.name in (None, each.name) and not each.is_over(now)
         ]

@@ -1,5 +1,6 @@
 """Uploaded files in this process's memory, without their content."""
 
+from server.ids import place_after
 from server.store.files.base import FileFilter, FilePage, FileUsage, StoredFile
 
 
@@ -26,7 +27,7 @@ class MemoryFiles:
             files.reverse()
         if query.after is not None:
             ids = [file.id for file in files]
-            files = files[ids.index(query.after) + 1 :] if query.after in ids else []
+            files = files[place_after(ids, query.after, query.order) :]
         found = [
             file
             for file in files

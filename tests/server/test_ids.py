@@ -1,0 +1,54 @@
+"""Ids, and where a list goes on after one of them."""
+
+import re
+
+import pytest
+
+from server.ids import created, new_id, place_after
+
+
+def test_an_id_has_its_kind_and_48_digits() -> None:
+    assert re.fullmatch(r"resp_[0-9a-f]{48}", new_id("resp"))
+
+
+def test_ids_are_in_the_order_of_creation_as_texts_too() -> None:
+    ids = [new_id("resp") for _ in range(1000)]
+    assert ids == sorted(ids)
+    assert len(set(map(created, ids))) == 1000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "msg_1",
+        "x",
+        "",
+        new_id("msg") + "0",
+        f"msg_{'0' * 48}",
+        f"msg_{'f' * 48}",
+        # The random digits of an earlier version.
+        "resp_7d1f0a5b2c9e4f6a8b3d5c7e9f1a2b4c6d8e0f2a4b6c8d0e",
+    ],
+)
+def test_other_ids_have_no_time(name: str) -> None:
+    assert created(name) is None
+
+
+def test_a_list_goes_on_after_the_last_entry_with_the_id() -> None:
+    assert place_after(["a", "b", "b", "c"], "b", "asc") == 3
+
+
+def test_a_list_goes_on_where_a_deleted_entry_was() -> None:
+    first, deleted, last = (new_id("msg") for _ in range(3))
+    assert place_after([first, last], deleted, "asc") == 1
+    assert place_after([last, first], deleted, "desc") == 1
+    assert place_after([deleted, last], first, "desc") == 2
+
+
+def test_entries_with_ids_of_clients_are_passed_over() -> None:
+    deleted, last = new_id("msg"), new_id("msg")
+    assert place_after(["mine", last], deleted, "asc") == 1
+
+
+def test_a_list_ends_after_an_unknown_id() -> None:
+    assert place_after([new_id("msg")], "mine", "asc") == 1
