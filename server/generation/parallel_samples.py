@@ -96,6 +96,7 @@ class _Merged:
         self._outbound = outbound
         self._reason = reason
         self._turn = asyncio.Lock()
+        self._failed = False
 
     async def __call__(self, emit: Emit) -> None:
         try:
@@ -118,8 +119,17 @@ class _Merged:
             followers = [await stack.enter_async_context(each) for each in opened]
             for follower in followers:
                 # The SDK numbers choices in the order of their first events.
-                await emit(await anext(follower, ()))
+                await self._pass_on(await anext(follower, ()), emit)
+                if self._failed:
+                    break
             await self._forward_all(followers, emit)
+
+    async def _pass_on(self, batch: Sequence[WireEvent], emit: Emit) -> None:
+        """Emit the batch, unless an error was emitted before: it is the last event."""
+        async with self._turn:
+            if not self._failed:
+                self._failed = any("error" in event for event in batch)
+                await emit(batch)
 
     async def _end(self, emit: Emit) -> None:
         try:
@@ -139,8 +149,7 @@ class _Merged:
         self, run: Run, follower: AsyncGenerator[Sequence[WireEvent], None], emit: Emit
     ) -> None:
         async for batch in follower:
-            async with self._turn:
-                await emit(batch)
+            await self._pass_on(batch, emit)
         if run.error is not None:
             raise run.error
 

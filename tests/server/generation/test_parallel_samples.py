@@ -92,7 +92,7 @@ class Outbound:
         return [{"text": (self._index, texts)}]
 
     def fail(self, error: APIError) -> list[WireEvent]:
-        return [{"text": (self._index, "fail")}]
+        return [{"text": (self._index, "fail"), "error": error.message}]
 
     def cancel(self) -> list[WireEvent]:
         return []
@@ -143,6 +143,17 @@ async def test_the_last_events_come_when_all_choices_have_finished(count: int) -
     for index in range(count):
         own = [text for each, text in texts[:-1] if each == index]
         assert own == ["start", "a", "b", "finish"]
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+async def test_nothing_follows_an_error(index: int) -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 3)
+    gateway.turns[index].fail(ServerFailed("broken"))
+    for turn in gateway.turns:
+        turn.say(*"abcdef")
+        turn.finish()
+    assert (await read(run))[-1] == (index, "fail")
 
 
 async def test_choices_appear_in_their_order_whichever_is_first() -> None:
