@@ -185,8 +185,10 @@ class _RunningCall:
         await self.events.put(ended)
 
     def cancel(self) -> None:
-        """Close the tool's generator soon. Safe to call twice."""
-        self._task.cancel()
+        """Close the tool's generator soon. Safe to call twice: once more would not let it wait for
+        the end of its work."""
+        if not self._task.cancelling():
+            self._task.cancel()
 
     async def settled(self, request_id: str) -> None:
         """Wait for the end of the call; cancel it after `STOP_SECONDS`."""

@@ -37,7 +37,7 @@ from server.generation.turn_events import (
     TextDelta,
 )
 from server.tools import closing
-from server.tools.base import AnsweredCall, ApprovalRequested, ToolCall, ToolProgress
+from server.tools.base import AnsweredCall, ApprovalRequested, ToolCall, ToolEvent, ToolProgress
 from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import (
     PYTHON,
@@ -600,6 +600,26 @@ async def test_an_answer_that_is_cancelled_ends_its_call(start_engine: StartEngi
     await run.wait()
     assert (session.ended, session.closed) == (1, 1)
     assert run.events[-1] == {"type": "cancelled"}
+
+
+async def test_a_call_of_a_cancelled_answer_may_end_its_work(start_engine: StartEngine) -> None:
+    class Tidy(Session):
+        is_tidy = False
+
+        async def _event(self, text: str) -> ToolEvent:
+            try:
+                return await super()._event(text)
+            finally:
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                self.is_tidy = True
+
+    gate, session = gateway(await start_engine(call("wait"))), Tidy()
+    run, _ = await start(gate, [session])
+    await session.running.wait()
+    run.cancel()
+    await run.wait()
+    assert session.is_tidy
 
 
 async def test_a_reader_that_leaves_after_the_answer_does_not_stop_the_closing(
