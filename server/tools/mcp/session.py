@@ -231,12 +231,27 @@ class McpSession:
     async def _call(
         self, tool: ListedTool, arguments: dict[str, Any], progress: Callable[[], None]
     ) -> types.CallToolResult:
+        """Raises Failure.
+
+        A server that has forgotten the session gets the call again in a new one, as the protocol
+        demands: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
+        """
+        parameters = types.CallToolRequestParams(name=tool.name, arguments=arguments)
+        request = types.CallToolRequest(params=parameters)
+        connection = await self._connected()
+        try:
+            return await connection.send(request, types.CallToolResult, progress)
+        except Failure:
+            if not connection.is_forgotten:
+                raise
+        await self.close()
+        return await (await self._connected()).send(request, types.CallToolResult, progress)
+
+    async def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             assert self._listing is not None
             self._connection = await self._runtime.connect(self._server, self._listing.negotiated)
-        parameters = types.CallToolRequestParams(name=tool.name, arguments=arguments)
-        request = types.CallToolRequest(params=parameters)
-        return await self._connection.send(request, types.CallToolResult, progress)
+        return self._connection
 
 
 def _usable(server: Server, listing: Listing | None) -> tuple[ListedTool, ...]:

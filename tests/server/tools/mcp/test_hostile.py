@@ -109,6 +109,33 @@ async def test_the_next_call_works_after_a_fault(hostile: Hostile, make_tool: Ma
     await session.close()
 
 
+async def test_a_server_that_forgets_the_session_gets_the_call_in_another(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    server = hostile("/forgets")
+    tool = await make_tool(server)
+    session = await tool.open(ENTRY, context())
+
+    results = [await result(session, call("h__add")) for _ in range(3)]
+
+    assert [each.text for each in results] == ["5"] * 3
+    # The list of tools has a session of its own.
+    assert counted(server)["/forgets initialize "] == 1 + 3
+    await session.close()
+
+
+async def test_a_call_is_repeated_once_only(hostile: Hostile, make_tool: MakeTool) -> None:
+    server = hostile("/forgets-all")
+    tool = await make_tool(server)
+    session = await tool.open(ENTRY, context())
+
+    failed = await result(session, call("h__add"))
+
+    assert failed.fields["error"]["code"] == 404
+    assert counted(server)["/forgets-all tools/call "] == 2
+    await session.close()
+
+
 async def test_a_private_address_is_not_connected_to(hostile: Hostile, make_tool: MakeTool) -> None:
     server = hostile("/private", allow_private=False)
     tool = await make_tool(server)

@@ -13,6 +13,7 @@ from typing import Any
 
 TOOL = {"name": "add", "description": "Add.", "inputSchema": {"type": "object"}}
 counted: Counter[str] = Counter()
+forgotten: set[str] = set()
 listed: Counter[str] = Counter()
 Writer = asyncio.StreamWriter
 
@@ -182,6 +183,14 @@ RESULTS: dict[str, Any] = {
 }
 
 
+def is_forgotten(path: str, method: str, session: str) -> bool:
+    """Whether the session is over: after a call, or at once where all calls are forgotten."""
+    was_forgotten = session in forgotten
+    if path.startswith("/forgets") and method == "tools/call":
+        forgotten.add(session)
+    return was_forgotten or (path == "/forgets-all" and method == "tools/call")
+
+
 async def answer(writer: Writer, path: str, headers: dict[str, str], body: bytes) -> None:
     request = json.loads(body)
     method, params = request["method"], request.get("params", {})
@@ -189,6 +198,8 @@ async def answer(writer: Writer, path: str, headers: dict[str, str], body: bytes
     if "id" not in request:
         return await send(writer, 202, "text/plain", b"")
     reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+    if is_forgotten(path, method, headers.get("mcp-session-id", "")):
+        return await send(writer, 404, "text/plain", b"")
     if path == "/moved" and counted["/moved tools/list "] and method != "tools/list":
         return await send(writer, 502, "text/plain", b"")
     if path == "/deaf":
@@ -197,6 +208,9 @@ async def answer(writer: Writer, path: str, headers: dict[str, str], body: bytes
         server = {"name": "hostile", "version": "1"}
         version = params["protocolVersion"]
         reply["result"] = {"protocolVersion": version, "capabilities": {}, "serverInfo": server}
+        if path.startswith("/forgets"):
+            made = f"mcp-session-id: {path}{counted[f'{path} initialize ']}"
+            return await send(writer, 200, JSON, dump(reply), made)
     elif method == "tools/list":
         if path in ("/list-hang", "/list-fails"):
             if path == "/list-hang":
