@@ -5,7 +5,7 @@ https://platform.openai.com/docs/api-reference/responses-streaming
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harmony.events import MessageStarted
@@ -64,6 +64,7 @@ class ResponsesOutbound:
         seal: Callable[[Message], str] | None = None,
         include: Include = frozenset(),
         rewriter: Callable[[], CitationRewriter] | None = None,
+        opening: Sequence[Mapping[str, Any]] = (),
         now: Callable[[], float] = time.time,
     ) -> None:
         self.messages_by_item_id: dict[str, Message] = {}
@@ -81,6 +82,7 @@ class ResponsesOutbound:
         self._open_item: OutputItem | HostedItem | None = None
         self._files: list[CreatedFile] = []
         self._rewriter = rewriter
+        self._opening_items = opening
         self._citations: list[CitationRewriter] = []
         self._calls = CallCounter(plan)
         self._done_events: list[WireEvent] = []
@@ -145,12 +147,10 @@ class ResponsesOutbound:
 
     def _opening(self) -> list[WireEvent]:
         """The events of the items that the answer begins with."""
-        hosted = {id(tool.hosted): tool.hosted for tool in self._plan.tools if tool.hosted}
         events: list[WireEvent] = []
-        for declaration in hosted.values():
-            for item in declaration.opening:
-                events += opening_events(len(self._done_events), item)
-                self._done_events.append(events[-1])
+        for item in self._opening_items:
+            events += opening_events(len(self._done_events), item)
+            self._done_events.append(events[-1])
         return events
 
     def _events(self, event: TurnEvent) -> list[WireEvent]:

@@ -136,6 +136,7 @@ def _outbound(
         seal=partial(context.sealer.seal, owner) if INCLUDE in include else None,
         include=include,
         rewriter=rewriters(sessions, json=is_json),
+        opening=tuple(item for each in sessions for item in each.declaration.opening),
     )
 
 

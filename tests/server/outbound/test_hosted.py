@@ -302,7 +302,8 @@ def test_items_that_are_known_before_come_first() -> None:
         "mcp_call",
         opening=({**tools, "id": "mcpl_2", "tools": [], "error": "no"},),
     )
-    events = outbound(good, bad).start()
+    opening = (*good.opening, *bad.opening)
+    events = ResponsesOutbound(CREATED, plan(tools=declared(good, bad)), opening=opening).start()
     check(events)
     assert kinds(events)[2:] == [
         "output_item.added",
@@ -314,7 +315,7 @@ def test_items_that_are_known_before_come_first() -> None:
         "mcp_list_tools.failed",
         "output_item.done",
     ]
-    queued = ResponsesOutbound({**CREATED, "status": "queued"}, plan(tools=declared(good)))
+    queued = ResponsesOutbound({**CREATED, "status": "queued"}, plan(), opening=good.opening)
     assert kinds(queued.start()) == ["created", "queued"]
     first = push(queued, TurnFinished("stop", Usage(1)))
     assert kinds(first)[:2] == ["in_progress", "output_item.added"]
