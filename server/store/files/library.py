@@ -67,11 +67,30 @@ class FileLibrary:
         Raises BodyTooLarge if the owner has as many files as allowed.
         """
         account = self._accounts.setdefault(owner, _Account())
-        async with account.lock:
-            await self._count(owner, account)
+
+        async def count() -> None:
+            async with account.lock:
+                await self._count(owner, account)
+
+        await count()
+        async with self._staged(owner, account, count) as staging:
+            yield staging
+
+    @asynccontextmanager
+    async def passing(self, owner: str) -> AsyncGenerator["Staging"]:
+        """A place for an upload that becomes none of the owner's files, which do not limit it."""
+
+        account = self._accounts.setdefault(owner, _Account())
+        async with self._staged(owner, account, None) as staging:
+            yield staging
+
+    @asynccontextmanager
+    async def _staged(
+        self, owner: str, account: "_Account", count: Callable[[], Awaitable[None]] | None
+    ) -> AsyncGenerator["Staging"]:
         with _disk():
             file = await asyncio.to_thread(self._folder.stage)
-        staging = Staging(owner, file, self.limits, account)
+        staging = Staging(owner, file, self.limits, account, count)
         try:
             yield staging
         finally:
@@ -192,13 +211,25 @@ class _Account:
 
 
 class Staging:
-    """An upload in progress, within the limits of its owner."""
+    """An upload in progress, within the limits of its owner.
 
-    def __init__(self, owner: str, file: StagedFile, limits: FileLimits, account: _Account) -> None:
+    count: counts the owner's files anew, some of which may be deleted by now; None where these
+    limit only other uploads.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        file: StagedFile,
+        limits: FileLimits,
+        account: _Account,
+        count: Callable[[], Awaitable[None]] | None,
+    ) -> None:
         self.owner = owner
         self.file = file
         self.account = account
         self._limits = limits
+        self._count = count
         self._staged = 0
 
     @property
@@ -207,19 +238,28 @@ class Staging:
         return self._limits.file
 
     async def write(self, data: bytes) -> None:
-        """Append bytes. Raises BodyTooLarge, and Unavailable where the disk fails."""
+        """Append bytes.
+
+        Raises BodyTooLarge, Unavailable where the disk fails, and StoreUnavailable.
+        """
         if self.file.size + len(data) > self._limits.file:
             raise BodyTooLarge(
                 f"The file is larger than {self._limits.file} bytes.",
                 param="file",
                 code="file_too_large",
             )
-        if self.account.stored + self.account.staged + len(data) > self._limits.total:
+        if self._exceeds(len(data)) and self._count is not None:
+            await self._count()
+        if self._exceeds(len(data)):
             raise _too_many_bytes(self._limits)
         self.account.staged += len(data)
         self._staged += len(data)
         with _disk():
             await self.file.write(data)
+
+    def _exceeds(self, size: int) -> bool:
+        stored = 0 if self._count is None else self.account.stored
+        return stored + self.account.staged + size > self._limits.total
 
     def release(self) -> None:
         """The upload has ended: its bytes are stored, or deleted. Safe to call twice."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
-from server.store.files.base import FileStore, StoredFile
+from server.store.files.base import FileFilter, FileStore, StoredFile
 from server.store.files.folder import FileFolder, StagedFile
 from server.store.files.library import FileInfo, FileLibrary, FileLimits
 from server.store.files.memory import MemoryFiles
@@ -228,6 +228,27 @@ async def test_a_file_of_another_gateway_counts_when_an_upload_ends(
             await here.add(staging, INFO)
     assert caught.value.code == "storage_full"
     assert names(folder) == [file.id]
+
+
+async def test_an_upload_in_progress_gets_the_room_of_a_deleted_file(folder: Path) -> None:
+    library = Library(folder, total=10)
+    file = await add(library, b"123456")
+    async with library.staging("a") as staging:
+        await staging.write(b"1234")
+        await library.delete("a", file.id)
+        await staging.write(b"567890")
+        await library.add(staging, INFO)
+    assert (await library.list("a", FileFilter(9))).files[0].size == 10
+
+
+async def test_files_do_not_limit_uploads_that_become_none(folder: Path) -> None:
+    library = Library(folder, total=10, files=1)
+    await add(library, b"1234567890")
+    async with library.passing("a") as staging:
+        await staging.write(b"1234567890")
+        async with library.passing("a") as other:
+            with pytest.raises(BodyTooLarge):
+                await other.write(b"1")
 
 
 async def test_a_refused_upload_makes_room_for_others(folder: Path) -> None:
