@@ -180,11 +180,7 @@ class _Scan:
         if self._depth + opened > MAX_DEPTH:
             steps = memoryview(brackets.translate(_STEPS)).cast("b")
             if max(accumulate(steps, initial=self._depth)) > MAX_DEPTH:
-                raise InvalidRequest(
-                    "We could not parse the JSON body of your request: "
-                    f"it is nested deeper than {MAX_DEPTH} levels",
-                    code="invalid_json",
-                )
+                raise _over(f"more than {MAX_DEPTH} levels of nesting")
         self._depth += 2 * opened - len(brackets)
         if self._values > MAX_VALUES:
             raise _over(f"more than {MAX_VALUES} values")

@@ -152,11 +152,11 @@ def test_what_clients_send_is_within_the_limits(text: bytes) -> None:
     assert refusal(text) is None
 
 
-def test_depth_is_refused_as_no_json() -> None:
+def test_depth_is_refused() -> None:
     refused = refusal(b"[" * 200)
     assert refused is not None
-    assert refused.code == "invalid_json"
-    assert f"deeper than {limits.MAX_DEPTH} levels" in refused.message
+    assert refused.code == "body_too_complex"
+    assert f"more than {limits.MAX_DEPTH} levels" in refused.message
 
 
 @pytest.mark.parametrize("text", [b"", b'"' * 999, b"\\" * 999, b"]}" * 999, b"[" * 100, b'"\\'])

@@ -52,9 +52,9 @@ def test_a_body_may_be_nested_so_deep_and_no_deeper(opening: str, closing: str) 
         return (opening * depth + "1" + closing * depth).encode()
 
     load(nested(MAX_DEPTH))
-    with pytest.raises(InvalidRequest, match=f"deeper than {MAX_DEPTH} levels") as refusal:
+    with pytest.raises(InvalidRequest, match=f"more than {MAX_DEPTH} levels") as refusal:
         load(nested(MAX_DEPTH + 1))
-    assert refusal.value.code == "invalid_json"
+    assert refusal.value.code == "body_too_complex"
 
 
 @pytest.mark.parametrize(
