@@ -94,6 +94,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     )
     if not (received or prior.items or context.may_be_empty):
         raise items.missing()
+    items.refuse_equal_ids(received, prior.items)
     known, output_up_to_call = await _stored(request, received, context)
     find = partial(hosted_entries, request.tools, context.tools)
     is_quick = not context.tools or threads.is_small(request.tools)

@@ -1,10 +1,16 @@
 """The API's list objects and their pages, and items with all required fields."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from server.ids import place_after
 from server.schemas.paging import Paging
+
+_REQUIRED: Mapping[str, dict[str, Any]] = {
+    "input_image": {"detail": "auto"},
+    "output_text": {"annotations": [], "logprobs": []},
+}
+"""By the type of a part of a content: the fields that the SDK's types require."""
 
 
 def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
@@ -40,11 +46,9 @@ def complete_item(item: dict[str, Any]) -> dict[str, Any]:
     """An item of a request with the fields that clients may omit and the SDK's types require."""
     content = item.get("content")
     if item["type"] == "message" and isinstance(content, str):
-        return {"status": "completed", **item, "content": [_text_part(content, item["role"])]}
-    return {"status": "completed", **item}
-
-
-def _text_part(text: str, role: str) -> dict[str, Any]:
-    if role == "assistant":
-        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    return {"type": "input_text", "text": text}
+        kind = "output_text" if item["role"] == "assistant" else "input_text"
+        content = [{"type": kind, "text": content}]
+    completed = {"status": "completed", **item}
+    if isinstance(content, list):
+        completed["content"] = [_REQUIRED.get(part.get("type"), {}) | part for part in content]
+    return completed

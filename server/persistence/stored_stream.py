@@ -12,6 +12,9 @@ from server.store.responses.base import UNFINISHED, Store, StoreUnavailable
 BATCH_EVENTS = 1000
 """The number of events that are requested from the store at once."""
 
+_FIRST_EVENTS = 3
+"""`response.created`, `response.queued` and `response.in_progress`."""
+
 
 async def current_response(store: Store, owner: str, response_id: str) -> dict[str, Any] | None:
     """Return the owner's response, folded from its stored events while it is made.
@@ -23,6 +26,18 @@ async def current_response(store: Store, owner: str, response_id: str) -> dict[s
         return response
     ledger = await store.ledger(owner, response_id)
     return fold(ledger.events) if ledger and ledger.events else response
+
+
+async def current_status(store: Store, owner: str, response: dict[str, Any]) -> str:
+    """Return the status of a stored response, from its first events while it is made.
+
+    Raises StoreUnavailable.
+    """
+    status: str = response["status"]
+    if status not in UNFINISHED:
+        return status
+    ledger = await store.ledger(owner, response["id"], most=_FIRST_EVENTS)
+    return str(fold(ledger.events)["status"]) if ledger and ledger.events else status
 
 
 async def wait_until_ended(store: Store, runs: Runs, owner: str, response_id: str) -> None:

@@ -73,6 +73,8 @@ def _part(value: Any, param: str) -> str:
         return string(part.get(field), f"{param}.{field}")
     if what := _UNREADABLE.get(kind):
         return _note(what, part)
+    if kind == "input_audio":
+        raise unsupported_input(kind, param)
     raise invalid(f"{param}.type", f"content of type '{kind}' is not supported")
 
 

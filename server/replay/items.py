@@ -62,13 +62,20 @@ def normalise(value: Any, param: str = "input") -> list[Item]:
     items = [
         _normalise_item(item, f"{param}.{index}") for index, item in enumerate(array(value, param))
     ]
-    _refuse_equal_ids(items, param)
+    refuse_equal_ids(items, (), param)
     return items
 
 
-def _refuse_equal_ids(items: Sequence[Item], param: str) -> None:
-    """Ids have to be unique: items are looked up by id, and pages of a list continue after one."""
-    seen: set[str] = set()
+def refuse_equal_ids(
+    items: Sequence[Item], history: Sequence[StoredItem], param: str = "input"
+) -> None:
+    """Ids have to be unique: items are looked up by id, and pages of a list continue after one.
+
+    items: the request's. history: those that the request continues.
+
+    Raises InvalidRequest, as OpenAI does, for an id that two items have.
+    """
+    seen = {stored.item["id"] for stored in history}
     for index, item in enumerate(items):
         if item["id"] in seen:
             quoted = item["id"][:_MAX_QUOTE]

@@ -73,9 +73,9 @@ async def read_prior_turns(
     stored = await store.get(owner, previous_id)
     if stored is None or stored.detached:
         raise PreviousNotFound(previous_id)
-    if (status := stored.response["status"]) in UNFINISHED:
+    if stored.response["status"] in UNFINISHED:
         raise InvalidRequest(
-            f"The previous response is still '{status}'; it can be continued when it has ended.",
+            "The previous response has not ended; it can be continued when it has.",
             param="previous_response_id",
             code="previous_response_not_finished",
         )

@@ -155,6 +155,7 @@ async def _read_items(
     if value is not None and len(value) > MAX_ITEMS:
         raise invalid("items", f"expected at most {MAX_ITEMS} items")
     normalised = items.normalise(value, "items")
+    items.refuse_equal_ids(normalised, before, "items")
     known = await context.store.items(owner, items.ids_in(value))
 
     def resolved() -> tuple[StoredItem, ...]:

@@ -3,6 +3,7 @@
 Source: https://platform.openai.com/docs/api-reference/responses
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,11 +24,16 @@ from server.outbound.listing import complete_item, paginate
 from server.outbound.previews import LISTED_FIELDS, listed
 from server.outbound.raw_reasoning import redaction_for, refuse_if_reasoning_hidden
 from server.outbound.redacted import redacted_event, redacted_item, redacted_response
-from server.persistence.stored_stream import current_response, stream_stored, wait_until_ended
+from server.persistence.stored_stream import (
+    current_response,
+    current_status,
+    stream_stored,
+    wait_until_ended,
+)
 from server.responses.stored_record import rendered_record
 from server.schemas.fields import invalid
 from server.schemas.responses import RECORD
-from server.store.lists import ListQuery
+from server.store.lists import ListPage, ListQuery
 from server.store.responses.base import UNFINISHED
 
 router = APIRouter(prefix="/v1/responses")
@@ -42,8 +48,14 @@ async def list_responses(request: Request) -> Response:
     owner = authenticate(request).id
     paging = read_paging(request.query_params, order="desc")
     query = ListQuery(paging.limit, paging.order, paging.after)
-    found = await context_of(request).store.list(owner, query)
-    return json_response(listed(found, LISTED_FIELDS))
+    store = context_of(request).store
+    found = await store.list(owner, query)
+    entries = [
+        replace(entry, object={**entry.object, "status": status})
+        for entry in found.entries
+        if (status := await current_status(store, owner, entry.object))
+    ]
+    return json_response(listed(ListPage(entries, found.has_more), LISTED_FIELDS))
 
 
 @router.get("/{response_id}")

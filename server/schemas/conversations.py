@@ -22,7 +22,7 @@ class CreateConversation(WireModel):
 class UpdateConversation(WireModel):
     """The body of `POST /v1/conversations/{id}`."""
 
-    metadata: Metadata | None = None
+    metadata: Metadata | None
     """The labels in place of those there are."""
 
 

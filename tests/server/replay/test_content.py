@@ -56,13 +56,19 @@ def test_a_note_for_the_model_replaces_other_content(part: Any, note: str) -> No
         (["a"], "content.0"),
         ([{"text": "a"}], "content.0.type"),
         ([{"type": "text", "text": "a"}, {"type": "text"}], "content.1.text"),
-        ([{"type": "input_audio", "input_audio": {}}], "content.0.type"),
+        ([{"type": "input_smell"}], "content.0.type"),
     ],
 )
 def test_an_error_names_the_bad_part(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         text_of(value, "content")
     assert caught.value.param == param
+
+
+def test_audio_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        text_of([{"type": "input_audio", "input_audio": {}}], "content")
+    assert (caught.value.param, caught.value.code) == ("content.0", "unsupported_input")
 
 
 @pytest.mark.parametrize("field", ["content", "output"])

@@ -338,6 +338,12 @@ def test_two_items_with_the_same_id_are_refused(item: dict[str, Any]) -> None:
     assert (raised.value.param, raised.value.code) == ("input.2.id", "duplicate_item")
 
 
+def test_an_item_with_the_id_of_an_earlier_one_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        items.refuse_equal_ids([USER | {"id": "b"}, USER | {"id": "a"}], [StoredItem({"id": "a"})])
+    assert (raised.value.param, raised.value.code) == ("input.1.id", "duplicate_item")
+
+
 def test_a_long_id_is_not_repeated_in_the_error() -> None:
     with pytest.raises(InvalidRequest) as raised:
         items.normalise([USER | {"id": "a" * 10_000}] * 2)

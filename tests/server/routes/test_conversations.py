@@ -44,6 +44,31 @@ def result(call_id: str) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": "1"}
 
 
+async def test_an_item_with_an_id_that_the_conversation_has_is_refused(
+    open_app: OpenApp, store: Store
+) -> None:
+    mine = user("hi") | {"id": "msg_1"}
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app, items=[mine])
+        added = await app.post(f"{PATH}/{name}/items", {"items": [user("and"), mine]})
+        answered = await respond(app, name, input=[mine])
+        assert await texts(app, name) == ["hi"]
+    for answer, param in ((added, "items.1.id"), (answered, "input.0.id")):
+        error = answer.json()["error"]
+        assert (answer.status_code, error["param"]) == (400, param)
+        assert error["code"] == "duplicate_item"
+
+
+async def test_a_change_without_metadata_is_refused(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        name = await created(app, metadata={"topic": "x"})
+        refused = await app.post(f"{PATH}/{name}", {})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["param"] == "metadata"
+        emptied = await app.post(f"{PATH}/{name}", {"metadata": None})
+    assert emptied.json()["metadata"] == {}
+
+
 async def test_a_conversation_is_stored_changed_and_deleted(
     open_app: OpenApp, store: Store
 ) -> None:
@@ -138,7 +163,7 @@ async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
             ("GET", f"{url}/items/x"),
             ("DELETE", f"{url}/items/x"),
         ):
-            body = {} if method == "POST" else None
+            body = {"metadata": {}} if method == "POST" else None
             answer = await app.client.request(method, path, json=body, headers=other)
             assert answer.status_code == 404
             answer = await app.client.request(method, path, json=body)

@@ -371,10 +371,19 @@ async def test_input_items_are_listed_in_their_full_form(open_app: OpenApp) -> N
         {"role": "assistant", "content": "Hello."},
         {"role": "user", "content": "And?"},
     ]
+    parts: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "I see."}]},
+    ]
     async with open_app(ANSWER) as app:
         response = await create(app, input=texts_by_key)
         page = (await get(app, f"{response['id']}/input_items", order="asc")).json()
+        other = await create(app, input=parts)
+        page_of_parts = (await get(app, f"{other['id']}/input_items", order="asc")).json()
     ResponseItemList.model_validate(page)
+    ResponseItemList.model_validate(page_of_parts)
+    assert page_of_parts["data"][0]["content"][0]["detail"] == "auto"
+    assert page_of_parts["data"][1]["content"][0]["annotations"] == []
     assert [item["content"][0]["text"] for item in page["data"]] == [
         item["content"] for item in texts_by_key
     ]
