@@ -187,6 +187,19 @@ async def test_a_background_response_is_queued_and_then_made(
     assert shown["output"][1]["content"][0]["text"] == "Hello there, you!"
 
 
+async def test_a_response_that_is_made_is_listed_with_its_status(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(REASONS, store=store) as app:
+        response_id = await made_here(app)
+        follower = Follower(app, response_id, 0)
+        await follower.until(b"response.in_progress")
+        (listed,) = (await app.client.get("/v1/responses")).json()["data"]
+        await cancel(app, response_id)
+        await follower.leave()
+    assert listed["status"] == "in_progress"
+
+
 async def test_a_background_response_survives_its_connection(
     open_app: OpenApp, store: Store
 ) -> None:
