@@ -23,7 +23,7 @@ def test_ids_are_in_the_order_of_creation_as_texts_too() -> None:
         "msg_1",
         "x",
         "",
-        new_id("msg") + "0",
+        f"msg_06612fa84d630d{'0' * 35}",
         f"msg_{'0' * 48}",
         f"msg_{'f' * 48}",
         # The random digits of an earlier version.
