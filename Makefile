@@ -57,8 +57,8 @@ serve: install
 	@exec $(BIN)/gpt-oss-server serve --port $(PORT)
 
 # OMP_NUM_THREADS: each test worker has a core of its own. worksteal: tests of a file share its
-# servers, so a worker has whole files, until another one has nothing left and takes half of the
-# rest. COVERAGE=1 doubles the time of many tests.
+# servers, so a worker has those that stand together, until another one has nothing left and takes
+# half of the rest. COVERAGE=1 doubles the time of many tests.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(RERUNS) \
 	  $(if $(COVERAGE),--cov --cov-report=term)

@@ -35,12 +35,21 @@ def created(id_: str) -> int | None:
     return moment if _FIRST < moment < _now() + _TOLERANCE else None
 
 
+def ids_like(cursor: str) -> tuple[str, str] | None:
+    """Texts below and above all ids of the same kind that `new_id` has made; None for other ids."""
+    if created(cursor) is None:
+        return None
+    kind = cursor[: -_TIME_DIGITS - 2 * _RANDOM_BYTES]
+    ends = _FIRST, _now() + _TOLERANCE
+    return f"{kind}{ends[0]:0{_TIME_DIGITS}x}", f"{kind}{ends[1]:0{_TIME_DIGITS}x}"
+
+
 def place_after(ids: Sequence[str], cursor: str, order: Literal["asc", "desc"]) -> int:
     """The place in a list where the entries begin that follow `cursor`.
 
     ids: of the entries, in the order of the list. cursor: one of them, the last one if several are
-    equal; or the id of an entry that was deleted, which was created after those before it. The
-    result is the length of the list if the cursor is neither.
+    equal; or the id of an entry that was deleted. Its place is known exactly where entries are in
+    the order in which their ids were made. The result is the length of the list for other ids.
     """
     places = [place for place, each in enumerate(ids) if each == cursor]
     if places:

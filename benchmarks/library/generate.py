@@ -30,7 +30,7 @@ CHUNK = 512
 """Tokens of a prompt for each step: attention over a whole long prompt does not fit in memory."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Waiting:
     """A request: its prompt's ids, and the queue in which each of its tokens makes an entry.
 
@@ -54,17 +54,23 @@ class Batcher:
         """Sample `tokens` tokens for the prompt."""
         one = Waiting(prompt, tokens)
         self._waiting.append(one)
-        work = asyncio.create_task(self._next_batch())
+        work = asyncio.create_task(self._batch_of(one))
         while (token := await one.sampled.get()) is not None:
             yield token
         await work
 
-    async def _next_batch(self) -> None:
+    async def _batch_of(self, one: Waiting) -> None:
+        """Sample the batch of a request, unless it is sampled already. Raises the model's error."""
         async with self._free:
+            if one not in self._waiting:
+                return
             await asyncio.sleep(GATHERING)
             batch, self._waiting = self._waiting, []
-            if batch:
+            try:
                 await asyncio.to_thread(generate, self._model, batch, asyncio.get_running_loop())
+            finally:
+                for each in batch:
+                    each.sampled.put_nowait(None)
 
 
 class Streamer(BaseStreamer):
@@ -84,8 +90,7 @@ class Streamer(BaseStreamer):
                 self._loop.call_soon_threadsafe(one.sampled.put_nowait, token)
 
     def end(self) -> None:
-        for one in self._batch:
-            self._loop.call_soon_threadsafe(one.sampled.put_nowait, None)
+        """The batch ends when `generate` returns."""
 
 
 def generate(model: Any, batch: Sequence[Waiting], loop: asyncio.AbstractEventLoop) -> None:

@@ -110,7 +110,7 @@ class _Merged:
             _cancel(self._runs)
 
     async def _fail(self, emit: Emit, error: APIError) -> NoReturn:
-        await emit(self._outbound.fail(error))
+        await self._pass_on(self._outbound.fail(error), emit)
         raise error
 
     async def _merge(self, emit: Emit) -> None:

@@ -35,8 +35,8 @@ class CompileContext:
     recalled_states: the states of tools after answers whose items may come back.
     summaries: which answers have summaries of their reasoning. With `default`, clients get no other
     reasoning, so reasoning in plain text that comes back is a summary.
-    reads_approvals: whether the calls that the request approves are to run. A request that is
-    compiled for the record of its answer has run them.
+    is_new: whether the request was not compiled before. One that is compiled again for the record
+    of its answer has run the calls that it approves, and its ids were accepted.
     context_length: of the model, in tokens. It limits what encrypted content may hold.
     """
 
@@ -54,7 +54,7 @@ class CompileContext:
     tool_timeouts: Mapping[str, float] = field(default_factory=dict)
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
     summaries: SummariesWhen = "never"
-    reads_approvals: bool = True
+    is_new: bool = True
     context_length: int = CONTEXT_LENGTH
 
     def sealed_input(self) -> SealedInput:

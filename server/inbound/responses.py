@@ -94,7 +94,8 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     )
     if not (received or prior.items or context.may_be_empty):
         raise items.missing()
-    items.refuse_equal_ids(received, prior.items)
+    if context.is_new:
+        items.refuse_equal_ids(received, prior.items)
     known, output_up_to_call = await _stored(request, received, context)
     find = partial(hosted_entries, request.tools, context.tools)
     is_quick = not context.tools or threads.is_small(request.tools)
@@ -110,7 +111,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
 
     async def with_approvals(compiled: CompiledResponse) -> CompiledResponse:
         """The request with the calls that it approves or refuses."""
-        if "mcp" not in context.tools or not context.reads_approvals:
+        if "mcp" not in context.tools or not context.is_new:
             return compiled
         stored = {item.item["id"]: item for item in (*prior.items, *compiled.input)}
         answered = await read_answered_calls(

@@ -44,11 +44,11 @@ def paginate(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any
 
 def complete_item(item: dict[str, Any]) -> dict[str, Any]:
     """An item of a request with the fields that clients may omit and the SDK's types require."""
-    content = item.get("content")
-    if item["type"] == "message" and isinstance(content, str):
-        kind = "output_text" if item["role"] == "assistant" else "input_text"
-        content = [{"type": kind, "text": content}]
     completed = {"status": "completed", **item}
-    if isinstance(content, list):
-        completed["content"] = [_REQUIRED.get(part.get("type"), {}) | part for part in content]
+    if item["type"] == "message":
+        content = item["content"]
+        if isinstance(content, str):
+            kind = "output_text" if item["role"] == "assistant" else "input_text"
+            content = [{"type": kind, "text": content}]
+        completed["content"] = [_REQUIRED.get(part["type"], {}) | part for part in content]
     return completed

@@ -51,6 +51,7 @@ class ResponsesOutbound:
     seal: encrypts a reasoning message for `encrypted_content`. With None, items have no such field.
     include: the request's `include` values, which hosted calls need.
     rewriter: makes what rewrites the citation markers of one message; None leaves them as they are.
+    opening: complete items that the answer begins with.
     now: the current Unix time in seconds.
     """
 

@@ -31,7 +31,7 @@ async def current_response(store: Store, owner: str, response_id: str) -> dict[s
 async def current_status(store: Store, owner: str, response: dict[str, Any]) -> str:
     """Return the status of a stored response, from its first events while it is made.
 
-    Raises StoreUnavailable.
+    It may have ended since it was read. Raises StoreUnavailable.
     """
     status: str = response["status"]
     if status not in UNFINISHED:

@@ -71,7 +71,8 @@ def refuse_equal_ids(
 ) -> None:
     """Ids have to be unique: items are looked up by id, and pages of a list continue after one.
 
-    items: the request's. history: those that the request continues.
+    items: the request's. history: those that the request continues, as they are now; another
+    request may add to them before this one does.
 
     Raises InvalidRequest, as OpenAI does, for an id that two items have.
     """

@@ -51,7 +51,7 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     )
     earlier = replace(stored, input=(), output=())
     compiling = context.compiling(stored.owner, new_id("resp"), previous=earlier, may_be_empty=True)
-    compiled = await compile(request, replace(compiling, reads_approvals=False))
+    compiled = await compile(request, replace(compiling, is_new=False))
     await compiled.close(stored.id)
     plan = compiled.plan
     opened = len(ASSISTANT) + len(plan.prefill)

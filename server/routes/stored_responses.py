@@ -50,11 +50,10 @@ async def list_responses(request: Request) -> Response:
     query = ListQuery(paging.limit, paging.order, paging.after)
     store = context_of(request).store
     found = await store.list(owner, query)
-    entries = [
-        replace(entry, object={**entry.object, "status": status})
-        for entry in found.entries
-        if (status := await current_status(store, owner, entry.object))
-    ]
+    entries = []
+    for entry in found.entries:
+        status = await current_status(store, owner, entry.object)
+        entries.append(replace(entry, object={**entry.object, "status": status}))
     return json_response(listed(ListPage(entries, found.has_more), LISTED_FIELDS))
 
 

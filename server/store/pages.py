@@ -1,10 +1,13 @@
 """Pages of an owner's rows."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from sqlalchemy import ColumnElement, Select, Table, func, select, tuple_
+from sqlalchemy import Column, ColumnElement, Select, Table, false, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from server.ids import created
+from server.ids import ids_like
 from server.store import rows
 
 BY_INSERTION = ("place",)
@@ -29,7 +32,8 @@ class PageQuery(Protocol):
         """The id of the row before the page."""
 
 
-def select_page(
+async def select_page(
+    connection: AsyncConnection,
     table: Table,
     owner: str,
     query: PageQuery,
@@ -41,35 +45,47 @@ def select_page(
     table: has the columns `id` and `owner`, and those of `by`, which order it. `after` may be an id
     of `new_id` that has been deleted; the page is empty for other ids that are unknown.
     """
-    ascending = query.order == "asc"
     columns = [table.c[name] for name in by]
     statement = select(table).where(table.c.owner == owner, *conditions)
     if query.after is not None:
-        row, after = tuple_(*columns), _after(table, owner, query.after, by, ascending=ascending)
-        statement = statement.where(row > after if ascending else row < after)
-    order = columns if ascending else [column.desc() for column in columns]
+        cursor = _Cursor(connection, table, owner, query.after, columns)
+        ascending = query.order == "asc"
+        statement = statement.where(await cursor.rows_after(ascending=ascending))
+    order = columns if query.order == "asc" else [column.desc() for column in columns]
     return statement.order_by(*order).limit(query.limit + 1)
 
 
-def _after(
-    table: Table, owner: str, cursor: str, by: tuple[str, ...], *, ascending: bool
-) -> ColumnElement[Any]:
-    """The values of the columns `by` in the row of the cursor, or where this row was."""
-    other = table.alias()
-    is_cursor = (other.c.id == rows.key(cursor)) & (other.c.owner == owner)
-    values: list[Any] = [select(other.c[name]).where(is_cursor).scalar_subquery() for name in by]
-    moment = created(cursor)
-    if moment is None:
-        return tuple_(*values)
-    if by == BY_TIME:
-        instead: list[Any] = [float(moment // 1_000_000), cursor]
-    else:
-        # Between the last row before it and the first one after it.
-        place, same = other.c.place, other.c.owner == owner
-        nearest = (
-            select(func.min(place) - 1).where(same, other.c.id > cursor)
-            if ascending
-            else select(func.max(place) + 1).where(same, other.c.id < cursor)
-        )
-        instead = [nearest.scalar_subquery()]
-    return tuple_(*(func.coalesce(*pair) for pair in zip(values, instead, strict=True)))
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """The id before a page, in the order of the columns."""
+
+    connection: AsyncConnection
+    table: Table
+    owner: str
+    id: str
+    columns: Sequence[Column[Any]]
+
+    async def rows_after(self, *, ascending: bool) -> ColumnElement[bool]:
+        """The condition for the rows after the cursor's, or after the place where it was."""
+        row, column = tuple_(*self.columns), self.table.c.id
+        place = await self._first(column == rows.key(self.id))
+        if place is not None:
+            return row > place if ascending else row < place
+        known = ids_like(self.id)
+        if known is None:
+            return false()
+        newer = await self._first(column > self.id, column < known[1])
+        if newer is not None:
+            return row >= newer if ascending else row < newer
+        older = await self._first(column < self.id, column > known[0], last=True)
+        return false() if ascending or older is None else row <= older
+
+    async def _first(
+        self, *conditions: ColumnElement[bool], last: bool = False
+    ) -> ColumnElement[Any] | None:
+        """The values of the columns in the first or last of the owner's rows; None without one."""
+        statement = select(*self.columns).where(self.table.c.owner == self.owner, *conditions)
+        order = [column.desc() if last else column for column in self.columns]
+        found = (await self.connection.execute(statement.order_by(*order).limit(1))).first()
+        types = [column.type for column in self.columns]
+        return None if found is None else tuple_(*found, types=types)

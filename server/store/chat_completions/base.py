@@ -72,7 +72,10 @@ class ChatCompletionStore(Protocol):
         ...
 
     async def list(self, owner: str, query: ListFilter) -> ListPage:
-        """Return a page of the owner's completions; empty if `query.after` does not exist."""
+        """Return a page of the owner's completions.
+
+        `query.after` may be deleted: see `select_page`.
+        """
         ...
 
     async def annotate(

@@ -46,9 +46,9 @@ class SqlChatCompletions:
 
     async def list(self, owner: str, query: ListFilter) -> ListPage:
         """List in the order of insertion."""
-        page = select_page(chat_completions, owner, query, *_matches(query))
-        page = page.with_only_columns(chat_completions.c.body)
         async with self._database.reading() as connection:
+            page = await select_page(connection, chat_completions, owner, query, *_matches(query))
+            page = page.with_only_columns(chat_completions.c.body)
             bodies = (await connection.execute(page)).scalars().all()
         completions = [codec.load(body) for body in bodies[: query.limit]]
         return ListPage(completions, has_more=len(bodies) > query.limit)

@@ -54,8 +54,9 @@ class SqlContainers:
     async def list(self, owner: str, query: ContainerFilter, now: float) -> ContainerPage:
         """List in the order of insertion."""
         has_name = [] if query.name is None else [containers.c.name == query.name]
-        page = select_page(containers, owner, query, not_(_is_over(now)), *has_name)
+        conditions = (not_(_is_over(now)), *has_name)
         async with self._database.reading() as connection:
+            page = await select_page(connection, containers, owner, query, *conditions)
             found = (await connection.execute(page)).all()
         return ContainerPage(tuple(map(_container, found[: query.limit])), len(found) > query.limit)
 

@@ -64,7 +64,10 @@ class ConversationStore(Protocol):
         ...
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
-        """Return a page of the owner's conversations; empty if `query.after` does not exist."""
+        """Return a page of the owner's conversations.
+
+        `query.after` may be deleted: see `select_page`.
+        """
         ...
 
     async def annotate(

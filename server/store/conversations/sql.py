@@ -62,8 +62,8 @@ class SqlConversations:
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Read the rows of the page, and the first items."""
-        page = select_page(conversations, owner, query, by=BY_TIME)
         async with self._database.reading() as connection:
+            page = await select_page(connection, conversations, owner, query, by=BY_TIME)
             found = (await connection.execute(page)).all()
             ids = [row.id for row in found[: query.limit]]
             first = (await connection.execute(_first_items(ids))).all()

@@ -81,7 +81,10 @@ class FileStore(Protocol):
         ...
 
     async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
-        """Return a page of the owner's files that have not expired; empty if `after` is unknown."""
+        """Return a page of the owner's files that have not expired.
+
+        `query.after` may be deleted: see `select_page`.
+        """
         ...
 
     async def delete(self, owner: str, file_id: str) -> bool:

@@ -35,8 +35,9 @@ class SqlFiles:
     async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
         """List in the order of insertion."""
         has_purpose = [] if query.purpose is None else [files.c.purpose == query.purpose]
-        page = select_page(files, owner, query, _is_current(now), *has_purpose)
+        conditions = (_is_current(now), *has_purpose)
         async with self._database.reading() as connection:
+            page = await select_page(connection, files, owner, query, *conditions)
             found = (await connection.execute(page)).all()
         return FilePage(tuple(map(_stored, found[: query.limit])), len(found) > query.limit)
 

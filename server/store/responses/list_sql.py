@@ -14,9 +14,9 @@ from server.store.tables import INPUT, items, responses
 
 async def list_responses(database: Database, owner: str, query: ListQuery) -> ListPage:
     """The page of `Store.list`, without output."""
-    page = select_page(responses, owner, query, *_listed(), by=BY_TIME)
-    page = page.with_only_columns(responses.c.id, responses.c.body)
     async with database.reading() as connection:
+        page = await select_page(connection, responses, owner, query, *_listed(), by=BY_TIME)
+        page = page.with_only_columns(responses.c.id, responses.c.body)
         found = (await connection.execute(page)).all()
         ids = [row.id for row in found[: query.limit]]
         first = (await connection.execute(_first_items(ids))).all()

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -124,11 +123,6 @@ class Connection:
     def closed(self) -> bool:
         """Whether the connection has ended."""
         return self._task.done() or self._closing.is_set()
-
-    @property
-    def is_forgotten(self) -> bool:
-        """Whether the server has answered that it knows nothing of this session any more."""
-        return self._kind == "http" and self.exchange.status == HTTPStatus.NOT_FOUND
 
     @property
     def negotiated(self) -> Negotiated:

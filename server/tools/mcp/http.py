@@ -23,19 +23,23 @@ class Exchange:
     """What the last requests of one connection ran into, for the errors of calls.
 
     status: the status of the last message to the server, None if that was a success. too_large:
-    whether a response was too long. gets: whether the connection is a `GET`, as with SSE; with
-    streamable HTTP a `GET` only offers to listen, which a server may refuse.
+    whether a response was too long. forgotten: whether the server does not know the session of the
+    last message any more. gets: whether the connection is a `GET`, as with SSE; with streamable
+    HTTP a `GET` only offers to listen, which a server may refuse.
     """
 
     def __init__(self) -> None:
         self.status: int | None = None
         self.too_large = False
+        self.forgotten = False
         self.gets = False
 
-    def record(self, method: str, status: int) -> None:
+    def record(self, request: httpx2.Request, status: int) -> None:
         """Take notice of the status of a response."""
-        if method == "POST" or (method == "GET" and self.gets):
+        if request.method == "POST" or (request.method == "GET" and self.gets):
             self.status = status if status >= HTTPStatus.MULTIPLE_CHOICES else None
+            has_session = "mcp-session-id" in request.headers
+            self.forgotten = has_session and status == HTTPStatus.NOT_FOUND
 
     @property
     def reason(self) -> str:
@@ -92,7 +96,7 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
         # A small compressed response may be large.
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
-        self._exchange.record(request.method, response.status_code)
+        self._exchange.record(request, response.status_code)
         limit = MAX_STREAM if request.method == "GET" else MAX_RESPONSE
         kind = response.headers.get("content-type", "").lower()
         is_stream = kind.startswith("text/event-stream")

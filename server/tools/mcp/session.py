@@ -242,7 +242,7 @@ class McpSession:
         try:
             return await connection.send(request, types.CallToolResult, progress)
         except Failure:
-            if not connection.is_forgotten:
+            if not connection.exchange.forgotten:
                 raise
         await self.close()
         return await (await self._connected()).send(request, types.CallToolResult, progress)

@@ -1,11 +1,7 @@
 """Containers and their files, in memory and in databases alike."""
 
 from dataclasses import replace
-from typing import Literal
 
-import pytest
-
-from server.ids import new_id
 from server.store.containers.base import Container, ContainerFile, ContainerFilter
 from server.store.responses.base import Store
 
@@ -49,21 +45,6 @@ async def test_containers_are_listed_page_by_page(store: Store) -> None:
     )
     assert await ids(store, ContainerFilter(9, after="x")) == ([], False)
     assert await ids(store, ContainerFilter(9, name="n2")) == (["cntr_2"], False)
-
-
-@pytest.mark.parametrize("order", ["asc", "desc"])
-async def test_containers_that_are_deleted_while_they_are_listed_do_not_end_the_list(
-    store: Store, order: Literal["asc", "desc"]
-) -> None:
-    for _ in range(5):
-        await store.containers.create(replace(BOX, id=new_id("cntr")))
-    after: str | None = None
-    deleted = 0
-    while found := (await ids(store, ContainerFilter(2, order, after)))[0]:
-        for each in found:
-            assert await store.containers.delete("a", each)
-        deleted, after = deleted + len(found), found[-1]
-    assert deleted == 5
 
 
 async def test_the_running_ones_among_many_are_found(store: Store) -> None:

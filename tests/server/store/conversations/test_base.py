@@ -1,12 +1,9 @@
 """Conversations, in memory and in databases alike."""
 
 import asyncio
-import time
 from dataclasses import replace
 
-from server.ids import new_id
 from server.store.conversations.base import Conversation
-from server.store.lists import ListQuery
 from server.store.responses.base import Store
 from tests.server.store.conftest import Database
 from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
@@ -64,24 +61,6 @@ async def test_what_is_deleted_is_gone(store: Store) -> None:
     assert await store.conversations.read("a", "conv") is None
     assert not await store.conversations.delete("a", "conv")
     assert not await store.conversations.add("a", "conv", [item("two")])
-
-
-async def test_conversations_that_are_deleted_while_they_are_listed_do_not_end_the_list(
-    store: Store,
-) -> None:
-    now = int(time.time())
-    for second in range(5):
-        # Two of them in the same second.
-        talk = replace(TALK, id=new_id("conv"), created_at=now + second // 2)
-        await store.conversations.create(talk, [])
-    after: str | None = None
-    deleted = 0
-    while entries := (await store.conversations.list("a", ListQuery(2, "asc", after))).entries:
-        found = [entry.object["id"] for entry in entries]
-        for each in found:
-            assert await store.conversations.delete("a", each)
-        deleted, after = deleted + len(found), found[-1]
-    assert deleted == 5
 
 
 async def test_a_response_that_ends_well_is_added_to_its_conversation(store: Store) -> None:
