@@ -89,13 +89,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         refuse(name, getattr(request, name))
     is_small = threads.is_small(request.input)
     received = await threads.run(partial(items.normalise, request.input), small=is_small)
-    prior = await read_prior_turns(
-        request, context.store, context.owner, today=context.today, previous=context.previous
-    )
-    if not (received or prior.items or context.may_be_empty):
-        raise items.missing()
-    if context.is_new:
-        items.refuse_equal_ids(received, prior.items)
+    prior = await _prior_turns(request, received, context)
     known, output_up_to_call = await _stored(request, received, context)
     find = partial(hosted_entries, request.tools, context.tools)
     is_quick = not context.tools or threads.is_small(request.tools)
@@ -141,6 +135,20 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     async with opened(entries, answer) as sessions:
         compiled = await threads.run(partial(work, sessions), small=is_small)
         return await with_approvals(compiled)
+
+
+async def _prior_turns(
+    request: CreateResponse, received: Sequence[Item], context: CompileContext
+) -> PriorTurns:
+    """The turns that the request continues. Raises InvalidRequest for items that cannot follow."""
+    prior = await read_prior_turns(
+        request, context.store, context.owner, today=context.today, previous=context.previous
+    )
+    if not (received or prior.items or context.may_be_empty):
+        raise items.missing()
+    if context.is_new:
+        items.refuse_equal_ids(received, prior.items)
+    return prior
 
 
 def _items_before(
