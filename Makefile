@@ -7,7 +7,7 @@
 
 PYTHON ?= python3.11
 PORT ?= 8000
-WORKERS ?= 2
+WORKERS ?= 3
 BIN := .venv/bin
 STAMP := .venv/.installed
 VLLM_BIN := .venv-vllm/bin
@@ -56,11 +56,12 @@ $(STAMP): pyproject.toml constraints.txt
 serve: install
 	@exec $(BIN)/gpt-oss-server serve --port $(PORT)
 
-# OMP_NUM_THREADS: each test worker has a core of its own. worksteal: tests of a file share its
-# servers, so a worker has those that stand together, until another one has nothing left and takes
-# half of the rest. COVERAGE=1 doubles the time of many tests.
+# OMP_NUM_THREADS: a test worker computes on one core. Three of them keep two cores busy, since many
+# tests wait for processes. worksteal: tests of a file share its servers, so a worker has those that
+# stand together, until another one has nothing left and takes half of the rest. COVERAGE=1 doubles
+# the time of many tests.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(RERUNS) \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(RERUNS) --durations=15 \
 	  $(if $(COVERAGE),--cov --cov-report=term)
 
 # -W default: vLLM's own imports warn. 1 GiB of cache: several engines run side by side.
