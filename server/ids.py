@@ -12,7 +12,8 @@ from typing import Literal
 
 _TIME_DIGITS, _RANDOM_BYTES = 14, 17
 _ID = re.compile(rf"[a-z]+[_-]([0-9a-f]{{{_TIME_DIGITS}}})[0-9a-f]{{{2 * _RANDOM_BYTES}}}")
-# Microseconds. Ids that clients choose, or that began with other digits, are hardly in between.
+# Microseconds. Ids of earlier versions have random digits instead of a time, which are hardly ever
+# between these limits.
 _FIRST, _TOLERANCE = 1_700_000_000_000_000, 86_400_000_000
 
 _last = 0
@@ -35,8 +36,11 @@ def created(id_: str) -> int | None:
     return moment if _FIRST < moment < _now() + _TOLERANCE else None
 
 
-def ids_like(cursor: str) -> tuple[str, str] | None:
-    """Texts below and above all ids of the same kind that `new_id` has made; None for other ids."""
+def bounds(cursor: str) -> tuple[str, str] | None:
+    """The lower and upper bound, as texts, of ids of `new_id` with the prefix of `cursor`.
+
+    None if `cursor` is not such an id.
+    """
     if created(cursor) is None:
         return None
     kind = cursor[: -_TIME_DIGITS - 2 * _RANDOM_BYTES]

@@ -2,8 +2,8 @@
 
     python -m benchmarks.library.generate MODEL --port N
 
-Requests that wait when a batch ends are the next batch, padded to the longest prompt. They get all
-their tokens before a later request gets its first one, as `generate` knows no other way.
+The requests that wait when a batch ends become the next batch, padded to the longest prompt. A
+request that comes later waits for the end of the whole batch: `generate` cannot add it.
 """
 
 import argparse
@@ -32,10 +32,7 @@ CHUNK = 512
 
 @dataclass(eq=False)
 class Waiting:
-    """A request: its prompt's ids, and the queue in which each of its tokens makes an entry.
-
-    The last entry is None.
-    """
+    """A request. tokens: how many to sample. sampled: gets these tokens, then None."""
 
     prompt: list[int]
     tokens: int
@@ -74,7 +71,7 @@ class Batcher:
 
 
 class Streamer(BaseStreamer):
-    """Passes the tokens of each step to the requests. `generate` also reports the prompts."""
+    """Passes the tokens of each step to the requests, without the first `put`: the prompts."""
 
     def __init__(self, batch: Sequence[Waiting], loop: asyncio.AbstractEventLoop) -> None:
         self._batch = batch

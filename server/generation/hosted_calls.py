@@ -185,8 +185,11 @@ class _RunningCall:
         await self.events.put(ended)
 
     def cancel(self) -> None:
-        """Close the tool's generator soon. Safe to call twice: once more would not let it wait for
-        the end of its work."""
+        """Close the tool's generator soon. Safe to call twice.
+
+        Only the first call cancels: a second cancellation would cut off what the generator does
+        when it is closed.
+        """
         if not self._task.cancelling():
             self._task.cancel()
 

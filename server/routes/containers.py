@@ -74,7 +74,7 @@ async def create_container_file(request: Request, container_id: str) -> Response
     # Before the body is read, which may take longer than a container may be idle.
     async with (
         containers.used(owner, container_id),
-        context_of(request).files.passing(owner) as staging,
+        context_of(request).files.temporary(owner) as staging,
     ):
         form = await read_form(request, staging)
         file = await containers.add_file(owner, container_id, form.filename, staging.file.read())

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 from sqlalchemy import Column, ColumnElement, Select, Table, false, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from server.ids import ids_like
+from server.ids import bounds
 from server.store import rows
 
 BY_INSERTION = ("place",)
@@ -71,13 +71,13 @@ class _Cursor:
         place = await self._first(column == rows.key(self.id))
         if place is not None:
             return row > place if ascending else row < place
-        known = ids_like(self.id)
-        if known is None:
+        if (ids := bounds(self.id)) is None:
             return false()
-        newer = await self._first(column > self.id, column < known[1])
+        lower, upper = ids
+        newer = await self._first(column > self.id, column < upper)
         if newer is not None:
             return row >= newer if ascending else row < newer
-        older = await self._first(column < self.id, column > known[0], last=True)
+        older = await self._first(column < self.id, column > lower, last=True)
         return false() if ascending or older is None else row <= older
 
     async def _first(

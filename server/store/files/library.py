@@ -77,9 +77,11 @@ class FileLibrary:
             yield staging
 
     @asynccontextmanager
-    async def passing(self, owner: str) -> AsyncGenerator["Staging"]:
-        """A place for an upload that becomes none of the owner's files, which do not limit it."""
+    async def temporary(self, owner: str) -> AsyncGenerator["Staging"]:
+        """A place for an upload that does not become one of the owner's files.
 
+        Their number and size do not limit it; the owner's uploads in progress do.
+        """
         account = self._accounts.setdefault(owner, _Account())
         async with self._staged(owner, account, None) as staging:
             yield staging
@@ -213,8 +215,8 @@ class _Account:
 class Staging:
     """An upload in progress, within the limits of its owner.
 
-    count: counts the owner's files anew, some of which may be deleted by now; None where these
-    limit only other uploads.
+    count: counts the owner's files again, since some may have been deleted; None if they do not
+    limit the upload.
     """
 
     def __init__(

@@ -244,9 +244,9 @@ async def test_an_upload_in_progress_gets_the_room_of_a_deleted_file(folder: Pat
 async def test_files_do_not_limit_uploads_that_become_none(folder: Path) -> None:
     library = Library(folder, total=10, files=1)
     await add(library, b"1234567890")
-    async with library.passing("a") as staging:
+    async with library.temporary("a") as staging:
         await staging.write(b"1234567890")
-        async with library.passing("a") as other:
+        async with library.temporary("a") as other:
             with pytest.raises(BodyTooLarge):
                 await other.write(b"1")
 
