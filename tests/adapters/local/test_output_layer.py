@@ -14,7 +14,13 @@ from adapters.local import output_layer
 from adapters.local.backend import LocalBackend
 from adapters.local.loading import load
 from adapters.local.options import Options
-from adapters.local.output_layer import PackedLinear, keep_needed_logits, pack_output_layer
+from adapters.local.output_layer import (
+    Float16Linear,
+    PackedLayer,
+    ReorderedLinear,
+    keep_needed_logits,
+    pack_output_layer,
+)
 from adapters.local.precision import multiplies_bfloat16
 
 TYPES = [
@@ -46,6 +52,47 @@ def test_packed_weights_compute_what_the_layer_computes(rows: int, dtype: torch.
     torch.testing.assert_close(found.float(), expected, atol=1e-2, rtol=1e-2)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 7, 16, 64])
+def test_float16_weights_are_as_exact_as_those_of_float32(rows: int) -> None:
+    weight = torch.randn(3000, 64).bfloat16().float()
+    states = torch.randn(1, rows, 64)
+    exact = states.double() @ weight.double().t()
+    error = (Float16Linear(weight)(states) - exact).abs().max()
+    assert error <= 2 * (states @ weight.t() - exact).abs().max()
+
+
+@pytest.mark.parametrize("stored", [torch.bfloat16, torch.float16])
+def test_widened_weights_are_kept_as_float16(stored: torch.dtype) -> None:
+    model = head(stored)
+    assert pack_output_layer(model, torch.float32)
+    assert isinstance(model.lm_head, Float16Linear)
+
+
+@pytest.mark.parametrize("value", [1e5, -1e5, float("inf"), float("nan")])
+def test_weights_that_float16_has_not_stay_float32(value: float) -> None:
+    model = head(torch.bfloat16)
+    with torch.no_grad():
+        model.lm_head.weight[4000, 3] = value
+    assert pack_output_layer(model, torch.float32)
+    assert isinstance(model.lm_head, ReorderedLinear)
+
+
+def test_float32_weights_lose_no_digits() -> None:
+    model = head(torch.float32)
+    assert pack_output_layer(model, torch.float32)
+    assert isinstance(model.lm_head, ReorderedLinear)
+
+
+def test_where_float16_does_not_work_float32_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise RuntimeError("not on this CPU")
+
+    monkeypatch.setattr(Float16Linear, "_pack", missing)
+    model = head(torch.bfloat16)
+    assert pack_output_layer(model, torch.float32)
+    assert isinstance(model.lm_head, ReorderedLinear)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_weights_of_the_embedding_stay(dtype: torch.dtype) -> None:
     model = head(dtype)
@@ -63,14 +110,15 @@ def test_huge_pages_are_asked_for_the_packed_weights(monkeypatch: pytest.MonkeyP
 
 
 def test_weights_on_huge_pages_are_the_same() -> None:
-    packed, states = PackedLinear(torch.randn(20_000, 64)), torch.randn(1, 3, 64)
+    packed, states = ReorderedLinear(torch.randn(20_000, 64)), torch.randn(1, 3, 64)
     before = packed(states)
     packed.use_huge_pages()
     assert torch.equal(packed(states), before)
 
 
-def test_no_rows_have_no_logits() -> None:
-    packed = PackedLinear(torch.randn(100, 64))
+@pytest.mark.parametrize("kind", [ReorderedLinear, Float16Linear])
+def test_no_rows_have_no_logits(kind: type[PackedLayer]) -> None:
+    packed = kind(torch.randn(100, 64))
     assert packed(torch.empty(1, 0, 64)).shape == (1, 0, 100)
 
 
@@ -81,17 +129,21 @@ def test_other_types_stay_as_they_are() -> None:
     assert model.lm_head is layer
 
 
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("wrong", [0.5, float("nan")])
 def test_wrong_results_are_not_used(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wrong: float
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    wrong: float,
+    stored: torch.dtype,
 ) -> None:
-    right = PackedLinear.forward
+    right = PackedLayer.forward
 
-    def off(self: PackedLinear, states: Tensor) -> Tensor:
+    def off(self: PackedLayer, states: Tensor) -> Tensor:
         return right(self, states) + wrong
 
-    monkeypatch.setattr(PackedLinear, "forward", off)
-    model = head()
+    monkeypatch.setattr(PackedLayer, "forward", off)
+    model = head(stored)
     with caplog.at_level(logging.WARNING):
         assert not pack_output_layer(model, torch.float32)
     assert "have an error of" in caplog.text
@@ -104,7 +156,7 @@ def test_a_missing_operator_is_not_used(
     def missing(*_: object) -> None:
         raise AttributeError("no such operator")
 
-    monkeypatch.setattr(output_layer, "PackedLinear", missing)
+    monkeypatch.setattr(output_layer, "ReorderedLinear", missing)
     model = head()
     with caplog.at_level(logging.WARNING):
         assert not pack_output_layer(model, torch.float32)
@@ -116,7 +168,7 @@ def test_a_checkpoint_on_a_cpu_gets_packed_weights(
     make_tiny: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     loaded = load(str(make_tiny(tmp_path)), Options(device="cpu"), lambda *_: None)
-    assert isinstance(loaded.lm_head, PackedLinear)
+    assert isinstance(loaded.lm_head, PackedLayer)
 
 
 def test_logits_are_those_of_sequences_with_a_new_token() -> None:
