@@ -17,6 +17,7 @@ from adapters.base import Progress
 from adapters.errors import BackendFailed
 from adapters.local import attention, weights
 from adapters.local.device import current, describe, pick_device
+from adapters.local.experts import select_experts
 from adapters.local.imports import without_compiler
 from adapters.local.kernels import HOPPER_ATTENTION, provide
 from adapters.local.memory import bound_kernel_caches
@@ -72,6 +73,7 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
         weights.check_format(loaded, weights_plan)
         if device.type == "cpu":
             pack_output_layer(loaded, torch.float32 if weights_plan.widened else loaded.dtype)
+            select_experts(loaded)
         if weights_plan.widened:
             compute_in_float32(loaded)
         name = select_attention(loaded, device, options.attention)
