@@ -17,7 +17,7 @@ from adapters.local.backend import LocalBackend
 from harmony.tokenizer import decode, encode_with_control
 from server.commands.backends import mask_tokenizer
 
-_ATTEMPTS = 100
+_ATTEMPTS = 5
 GREEDY = SamplingParams(temperature=0)
 
 
@@ -66,7 +66,7 @@ class Target:
                 self.free()
                 if ended() is None:
                     break
-                await asyncio.sleep(0.01)  # the thread that stopped it still refers to it
+                await asyncio.sleep(0.05)  # the thread that stopped it still refers to it
 
     def free(self) -> None:
         """Return the memory of what is no longer used to the device: the next load counts it."""
