@@ -250,11 +250,14 @@ class LenientHeaderReader:
             self._add_repair(Repair.UNEXPECTED_ROLE)
         while role.startswith(Role.ASSISTANT):
             role = role[len(Role.ASSISTANT) :]
+        rest = words[1:]
         if role in _OTHER_AUTHORS:
             self._fallback = Channel.ANALYSIS
-        elif not self._add_mentioned_tool(role):
-            self._channel = _nearest_channel(role)
-        self._read_words(words[1:])
+        elif self._is_tool(role) or (channel := _nearest_channel(role)) is None:
+            rest = [role, *rest] if role else rest
+        else:
+            self._channel = channel
+        self._read_words(rest, most_unknown=0)
 
     def _channel_part(self, part: str) -> None:
         words = list(self._words(part))
@@ -263,7 +266,7 @@ class LenientHeaderReader:
             self._channel = _nearest_channel(name) or Channel.FINAL
             if name != self._channel:
                 self._add_repair(Repair.UNKNOWN_CHANNEL)
-        self._read_words(words[1:])
+        self._read_words(words[1:], most_unknown=1)
 
     def _words(self, part: str) -> Iterator[str]:
         """The words before `<|constrain|>`. Stores recipients, and the content type after it."""
@@ -280,12 +283,21 @@ class LenientHeaderReader:
             if word := item[0].removesuffix(item["to"] or ""):
                 yield word
 
-    def _read_words(self, words: Iterable[str]) -> None:
+    def _read_words(self, words: Sequence[str], *, most_unknown: int) -> None:
+        """Read names of tools, and content types.
+
+        With an unknown word they may be words of a text, which mentions a tool but calls none
+        unless the name has its namespace. most_unknown: with more of them no word is a type.
+        """
+        unknown = sum(word not in CONTENT_TYPES and not self._is_tool(word) for word in words)
         for word in words:
-            if word in CONTENT_TYPES:
+            if word in CONTENT_TYPES and unknown <= most_unknown:
                 self._set_content_type(word)
-            elif not self._add_mentioned_tool(word):
+            elif (unknown and not _has_namespace(word)) or not self._add_mentioned_tool(word):
                 self._add_repair(Repair.HEADER_WORDS)
+
+    def _is_tool(self, word: str) -> bool:
+        return self._recipients.declared_tool(word) is not None
 
     def _set_content_type(self, content_type: str) -> None:
         if not _is_content_type(content_type) or self._content_type is not None:
@@ -315,6 +327,10 @@ class LenientHeaderReader:
         if tool.suffix in CONTENT_TYPES:
             self._content_type = self._content_type or tool.suffix
         return tool.recipient
+
+
+def _has_namespace(name: str) -> bool:
+    return "." in name.strip(".")
 
 
 def _is_content_type(text: str) -> bool:

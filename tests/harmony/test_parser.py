@@ -174,6 +174,42 @@ def test_a_malformed_call_header_is_read_as_meant(
     assert repair in message.repairs
 
 
+@pytest.mark.parametrize(
+    "text", ["I should search first. ", " I use python ", "f or g ", "some text "]
+)
+@pytest.mark.parametrize("channel", Channel)
+def test_text_before_a_channel_calls_no_tool_that_it_mentions(text: str, channel: Channel) -> None:
+    [message] = messages(f"{text}<|channel|>{channel}<|message|>x<|end|>", DECLARED)
+    assert message.header == Header(channel)
+    assert Repair.HEADER_WORDS in message.repairs
+
+
+def test_text_after_a_channel_calls_no_tool_that_it_mentions() -> None:
+    [message] = messages("<|channel|>analysis I use python code<|message|>x<|end|>", DECLARED)
+    assert message.header == Header(Channel.ANALYSIS)
+
+
+def test_a_missing_start_makes_no_call_of_the_text_before_the_channel() -> None:
+    completion = "<|channel|>analysis<|message|>x<|end|>Let me search<|channel|>final<|message|>y"
+    assert [each.header for each in messages(completion, DECLARED)] == [
+        Header(Channel.ANALYSIS),
+        Header(Channel.FINAL),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "recipient"),
+    [
+        (" python<|channel|>analysis", "python"),
+        (" search<|channel|>commentary", "browser.search"),
+        (" I call functions.f now<|channel|>commentary", "functions.f"),
+    ],
+)
+def test_a_tool_alone_or_with_its_namespace_is_called(header: str, recipient: str) -> None:
+    [message] = messages(f"{header}<|message|>x<|call|>", DECLARED)
+    assert message.header.recipient == recipient
+
+
 CHANNELS = {
     "<|channel|>Final": Channel.FINAL,
     "<|channel|>analytics": Channel.ANALYSIS,
