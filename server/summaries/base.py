@@ -16,12 +16,37 @@ OUTCOMES = ("written", "withheld", "skipped", "failed", "late")
 there when the patience of the answer ends."""
 
 
+MOST_TITLE = 80
+"""Characters of the title of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryUsage:
+    """Tokens that a model read and sampled for summaries."""
+
+    input: int = 0
+    output: int = 0
+
+    def __add__(self, other: "SummaryUsage") -> "SummaryUsage":
+        return SummaryUsage(self.input + other.input, self.output + other.output)
+
+
+NO_USAGE = SummaryUsage()
+
+
 class NoCapacity(Exception):
     """The summariser is busy with other work. The same reasoning may be summarised later."""
 
 
 class SummaryFailed(Exception):
-    """The summariser gave no summary. The message has no text of the model."""
+    """The summariser gave no summary. The message has no text of the model.
+
+    usage: the tokens of an answer that cannot be used.
+    """
+
+    def __init__(self, message: str, usage: SummaryUsage = NO_USAGE) -> None:
+        super().__init__(message)
+        self.usage = usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +64,6 @@ class SummaryRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryUsage:
-    """Tokens that a model read and sampled for summaries."""
-
-    input: int = 0
-    output: int = 0
-
-    def __add__(self, other: "SummaryUsage") -> "SummaryUsage":
-        return SummaryUsage(self.input + other.input, self.output + other.output)
-
-
-NO_USAGE = SummaryUsage()
-
-
-@dataclass(frozen=True, slots=True)
 class SummaryPart:
     """One part of a summary.
 
@@ -63,6 +74,11 @@ class SummaryPart:
     text: str
     withheld: str = ""
     usage: SummaryUsage = NO_USAGE
+
+
+def as_title(text: str) -> str:
+    """`text` as the title of a part, without Markdown around it; empty if nothing is left."""
+    return " ".join(text.replace("*", "").split())[:MOST_TITLE].strip(" .:#_`")
 
 
 class Summariser(Protocol):

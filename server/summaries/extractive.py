@@ -2,7 +2,13 @@
 
 import re
 
-from server.summaries.base import Detail, SummaryFailed, SummaryPart, SummaryRequest
+from server.summaries.base import (
+    Detail,
+    SummaryFailed,
+    SummaryPart,
+    SummaryRequest,
+    as_title,
+)
 
 _BETWEEN = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _SENTENCES: dict[Detail, int] = {"concise": 1, "auto": 2, "detailed": 4}
@@ -21,7 +27,8 @@ class ExtractiveSummariser:
         sentences = [each for found in _BETWEEN.split(request.text) if (each := found.strip())]
         count = _SENTENCES[request.detail]
         chosen = sentences if len(sentences) <= count else _first_and_last(sentences, count)
-        title = " ".join(chosen[0].split()[:_TITLE_WORDS]).strip(".,:;!?* ") if chosen else ""
+        words = chosen[0].split()[:_TITLE_WORDS] if chosen else ()
+        title = as_title(" ".join(words)).rstrip(",;!?")
         if not title:
             raise SummaryFailed("the reasoning has no sentence")
         return SummaryPart(f"**{title}**\n\n{' '.join(map(_shortened, chosen))}")

@@ -12,9 +12,10 @@ from server.summaries.base import (
     SummaryPart,
     SummaryRequest,
     SummaryUsage,
+    as_title,
 )
 from server.summaries.policy import Policy
-from server.summaries.prompt import MOST_TEXT, MOST_TITLE, SummaryPrompt, prompt
+from server.summaries.prompt import MOST_TEXT, SummaryPrompt, prompt
 from server.summaries.screening import finding
 
 WITHHELD = "**A step is not shown**"
@@ -54,7 +55,7 @@ class ModelSummariser:
         """One part; `WITHHELD` if the model or a check withholds it."""
         completion = await self._model.complete(prompt(request, self._policy))
         usage = completion.usage
-        answer = _answer(completion.text)
+        answer = _answer(completion)
         if answer is None:
             return SummaryPart(WITHHELD, "verdict", usage)
         title, text = answer
@@ -71,8 +72,9 @@ class ModelSummariser:
         await self._model.close()
 
 
-def _answer(text: str) -> tuple[str, str] | None:
+def _answer(completion: Completion) -> tuple[str, str] | None:
     """Title and text of the answer; None if it withholds them. Raises SummaryFailed."""
+    text = completion.text
     # A server without grammars may write the object into a code block.
     begin, end = text.find("{"), text.rfind("}")
     try:
@@ -80,11 +82,11 @@ def _answer(text: str) -> tuple[str, str] | None:
     except (RecursionError, ValueError):
         value = None
     match value:
-        case {"verdict": "show", "title": str(title), "text": str(body)} if title.strip():
+        case {"verdict": "show", "title": str(title), "text": str(body)} if as_title(title):
             return _encodable(title), _encodable(body)
         case {"verdict": "withhold"}:
             return None
-    raise SummaryFailed("the summariser's answer cannot be read")
+    raise SummaryFailed("the summariser's answer cannot be read", completion.usage)
 
 
 def _encodable(text: str) -> str:
@@ -93,7 +95,7 @@ def _encodable(text: str) -> str:
 
 
 def _markdown(title: str, text: str, most: int) -> str:
-    words = " ".join(title.replace("*", "").split())[:MOST_TITLE].strip(" .:#_`")
+    words = as_title(title)
     body = text.strip()
     shown = body if len(body) <= most else f"{body[:most].rsplit(maxsplit=1)[0]} …"
     return f"**{words}**\n\n{shown}" if shown else f"**{words}**"

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from server.summaries.base import Detail, SummaryRequest
+from server.summaries.base import MOST_TITLE, Detail, SummaryRequest
 from server.summaries.policy import Policy
 
 MOST_REASONING = 16_000
 """Characters of the reasoning in one request; the beginning of longer reasoning is left out."""
 MOST_EARLIER = 4
 """Earlier parts in one request."""
-MOST_TITLE = 80
 MOST_TEXT: Mapping[Detail, int] = {"concise": 240, "auto": 480, "detailed": 1200}
 """Characters of a part without its title."""
 MOST_TOKENS: Mapping[Detail, int] = {"concise": 160, "auto": 256, "detailed": 512}

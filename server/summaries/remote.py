@@ -106,6 +106,8 @@ def _completion(content: bytes) -> Completion:
     match value:
         case {"choices": [{"message": {"content": str(text)}}, *_]}:
             return Completion(text, _usage(value.get("usage")))
+        case {"usage": usage}:
+            raise SummaryFailed("the summariser's answer has no text", _usage(usage))
     raise SummaryFailed("the summariser's answer has no text")
 
 

@@ -195,7 +195,10 @@ class SummaryWriter:
         if isinstance(error, NoCapacity):
             self._note("skipped")
             return "skipped"
-        what = error if isinstance(error, SummaryFailed) else type(error).__name__
+        what: object = type(error).__name__
+        if isinstance(error, SummaryFailed):
+            self.usage += error.usage
+            what = error
         logger.warning("request %s: a summary failed: %s", self._name, what)
         self._note("failed")
         return "failed"

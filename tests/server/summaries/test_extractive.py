@@ -1,6 +1,6 @@
 import pytest
 
-from server.summaries.base import Detail, SummaryFailed, SummaryRequest
+from server.summaries.base import MOST_TITLE, Detail, SummaryFailed, SummaryRequest
 from server.summaries.extractive import MOST_SENTENCE, ExtractiveSummariser
 
 TEXT = "First, add the numbers.  Then divide! Is it right? Yes.\n\nSo the mean is 4."
@@ -35,6 +35,19 @@ async def test_a_long_sentence_is_shortened_and_the_title_has_few_words() -> Non
 
 async def test_sentences_of_languages_without_spaces_end_too() -> None:
     assert await summary("今日は。明日は？明後日。", "concise") == "**今日は。**\n\n今日は。"
+
+
+async def test_the_title_is_short_in_languages_without_spaces_too() -> None:
+    title, _, _ = (await summary("思" * 1000)).partition("\n\n")
+    assert title == f"**{'思' * MOST_TITLE}**"
+
+
+@pytest.mark.parametrize(
+    "text", ["First **bold** claim.", "# First bold claim", "`First bold claim`"]
+)
+async def test_the_title_has_no_markdown_of_its_own(text: str) -> None:
+    title, _, _ = (await summary(text)).partition("\n\n")
+    assert title == "**First bold claim**"
 
 
 async def test_a_text_without_words_has_no_summary() -> None:

@@ -74,12 +74,19 @@ async def test_a_long_source_is_checked_too() -> None:
         json.dumps({"verdict": "maybe", "title": "a", "text": "b"}),
         json.dumps({"verdict": "show", "title": 1, "text": "b"}),
         json.dumps({"verdict": "show", "title": " ", "text": "b"}),
+        json.dumps({"verdict": "show", "title": "**", "text": "b"}),
         '{"verdict": ' + "[" * 100_000,
     ],
 )
 async def test_an_answer_that_cannot_be_read_fails_without_its_words(answer: str) -> None:
     with pytest.raises(SummaryFailed, match=r"cannot be read$"):
         await part(answer)
+
+
+async def test_an_answer_that_cannot_be_read_has_its_usage() -> None:
+    with pytest.raises(SummaryFailed) as failed:
+        await part("I cannot do that.")
+    assert failed.value.usage == USAGE
 
 
 async def test_half_of_a_character_is_replaced() -> None:

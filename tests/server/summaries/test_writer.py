@@ -250,6 +250,13 @@ async def test_a_last_part_that_fails_is_late(
     assert "secret" not in caplog.text
 
 
+async def test_the_tokens_of_a_failed_part_are_counted() -> None:
+    made = writer(Ready(SummaryFailed("no", SummaryUsage(5, 2))))
+    think(made, "one", LEAST)
+    await made.end(LEAST)
+    assert made.usage == SummaryUsage(5, 2)
+
+
 async def test_withheld_parts_are_counted() -> None:
     made = writer(Ready(SummaryPart("not shown", "copied")))
     think(made, "one", LEAST)
