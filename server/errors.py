@@ -309,9 +309,9 @@ def from_backend(
 ) -> APIError:
     """The client's error for an error of a backend.
 
-    prompt_param: the request field that holds the prompt. own_grammar: whether the client wrote a
+    prompt_param: the request field that holds the prompt. own_grammar: whether the request has a
     part of the grammar; only then a dead end in it is the request's fault. has_sampled: whether the
-    engine had sampled a token; if not, a retry is safe.
+    engine had sampled a token. If not, a retry is safe; if it had, it did not refuse the request.
     Messages of external engines are not passed on: they name hosts, and may quote prompts.
     """
     match error:
@@ -327,11 +327,11 @@ def from_backend(
             return InvalidRequest(str(error), code="invalid_grammar")
         case InvalidGrammar():
             return InvalidRequest(str(error), code="invalid_grammar")
-        case Rejected():
+        case Rejected() if not has_sampled:
             return InvalidRequest("The engine refused the request.", code="engine_refused")
         case Unreached() | EngineDied() if not has_sampled:
             return engine_down(error)
-        case EngineFault():
+        case EngineFault() | Rejected():
             return ServerFailed("The engine failed to serve the request.")
         case _:
             return ServerFailed(str(error))

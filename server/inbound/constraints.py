@@ -137,6 +137,14 @@ def _is_plain(body: Body) -> bool:
             return False
 
 
+def is_own(body: Body) -> bool:
+    """Whether the request has the constraint: a schema, a regex or a Lark grammar.
+
+    Only such a one can lead to where it allows no token.
+    """
+    return isinstance(body, SchemaJson | RegexText | LarkText)
+
+
 def _custom_input(tool: Tool) -> BodyConstraint:
     grammar = tool.input_grammar
     if grammar is None:

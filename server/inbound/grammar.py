@@ -34,6 +34,7 @@ from server.inbound.constraints import (
     compile_spec,
     hosted_constraint,
     input_constraint,
+    is_own,
 )
 from server.inbound.formats import AnswerFormat
 from server.inbound.tool_choice import ToolChoice
@@ -105,7 +106,8 @@ class Constraint:
     grammar: Lark text for the tokens after `prefill`, None where all tokens are allowed.
     answer_grammar: the grammar after the header of the final message. reasoned_grammar: as in
     `TurnPlan`. prefill: tokens of a header that the model's answer begins with. parallel_calls: a
-    call does not end the turn. own_grammar: the client's own regex or Lark grammar is a part of it.
+    call does not end the turn. own_grammar: a schema, regex or Lark grammar of the request is a
+    part of it.
     spec: what `grammar` was written from, None without a grammar.
     """
 
@@ -248,7 +250,7 @@ def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
         reasoned_grammar=reasoned_grammar(spec),
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
-        own_grammar=any(tool.input_grammar is not None for tool in request.callable),
+        own_grammar=any(map(is_own, (spec.answer, *(tool.body for tool in spec.tools)))),
         spec=spec,
     )
     if not in_time:

@@ -136,6 +136,11 @@ def test_an_engine_that_had_sampled_has_failed(error: BackendFailed) -> None:
     assert type(from_backend(error, has_sampled=True)) is ServerFailed
 
 
+def test_an_engine_cannot_refuse_what_it_has_begun_to_sample() -> None:
+    assert type(from_backend(Rejected("no"))) is InvalidRequest
+    assert type(from_backend(Rejected("no"), has_sampled=True)) is ServerFailed
+
+
 def test_an_engine_that_is_not_ready_has_a_retry_after() -> None:
     converted = from_backend(NotReady("it starts", 2.5))
     assert (type(converted), converted.headers) == (EngineDown, {"Retry-After": "3"})

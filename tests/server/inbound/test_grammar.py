@@ -354,14 +354,14 @@ def test_tools_that_require_nothing_need_no_masks(masking: Masking) -> None:
 @pytest.mark.parametrize(
     ("tools", "choice", "own"),
     [
-        ([F], None, False),
-        ([F, SQL], None, False),
-        ([F, custom("a+", "regex")], None, True),
-        ([F, custom('start: "a"', "lark")], None, True),
-        ([F, custom("a+", "regex")], {"type": "function", "name": "f"}, False),
+        ([SQL], None, False),
+        ([F], None, True),
+        ([F, SQL], {"type": "custom", "name": "sql"}, False),
+        ([custom("a+", "regex")], None, True),
+        ([custom('start: "a"', "lark")], None, True),
     ],
 )
-def test_own_grammar_is_whether_a_clients_grammar_is_used(
+def test_own_grammar_is_whether_a_schema_or_grammar_of_the_request_is_used(
     tools: Any, choice: Any, own: bool
 ) -> None:
     request = constraint_request(tools, choice)

@@ -325,9 +325,9 @@ async def test_an_engine_without_grammars_gets_none(
 
 
 @APIS
-@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("own", ["grammar", "schema", None])
 async def test_a_dead_end_of_a_grammar_is_a_client_error(
-    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, path: str, own: bool
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, path: str, own: str | None
 ) -> None:
     async def fail(
         backend: RecordingBackend, request: GenerationRequest
@@ -335,7 +335,8 @@ async def test_a_dead_end_of_a_grammar_is_a_client_error(
         raise DeadEnd
         yield
 
-    tools = [tool(path, "f"), *([custom(path, "regex", "a+")] if own else [])]
+    declared = {"grammar": custom(path, "regex", "a+"), "schema": tool(path, "f")}
+    tools = [declared[own]] if own else None
     async with open_app(ANSWER) as app:
         monkeypatch.setattr(RecordingBackend, "generate", fail)
         answer = await ask(app, path, tools=tools)
