@@ -218,8 +218,13 @@ def prompt(plan: TurnPlan) -> tuple[int, ...]:
     return (*render(plan.conversation), *plan.prefill)
 
 
-def prompt_length(plan: TurnPlan) -> int:
-    """The length of the plan's prompt in tokens, even if it exceeds the context."""
+def prompt_length(plan: TurnPlan, context_length: int) -> int:
+    """The number of tokens in the prompt that `prepare` makes for an engine with that context.
+
+    It may exceed the context: `prepare` refuses such a prompt, with its oldest turns.
+    """
+    if plan.truncate and (fitting := len(_fitting_prompt(plan, context_length))) <= context_length:
+        return fitting
     return length(plan.conversation) + len(plan.prefill)
 
 

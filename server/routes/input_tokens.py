@@ -35,5 +35,5 @@ async def count_input_tokens(request: Request) -> Response:
     context.model(body.model)
     compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
     await compiled.close(request.state.request_id)
-    tokens = await asyncio.to_thread(prompt_length, compiled.plan)
+    tokens = await asyncio.to_thread(prompt_length, compiled.plan, context.context_length)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})

@@ -40,6 +40,16 @@ async def test_a_bad_request_is_refused(open_app: OpenApp) -> None:
         assert answer.status_code == 404
 
 
+async def test_a_truncated_prompt_is_counted_as_it_is_read(open_app: OpenApp) -> None:
+    turns = [{"role": "user", "content": "word " * 60_000} for _ in range(3)]
+    body = {"input": turns, "truncation": "auto"}
+    async with open_app(ANSWER) as app:
+        counted = (await app.post(PATH, body)).json()
+        created = (await app.post("/v1/responses", body)).json()
+        alone = (await app.post(PATH, {"input": turns})).json()
+    assert counted["input_tokens"] == created["usage"]["input_tokens"] < alone["input_tokens"]
+
+
 async def test_a_prompt_that_is_too_long_for_the_context_is_counted(open_app: OpenApp) -> None:
     async with open_app(ANSWER) as app:
         short = (await app.post(PATH, {"input": "word"})).json()["input_tokens"]
