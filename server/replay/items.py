@@ -134,8 +134,9 @@ def messages(
 ) -> list[Message]:
     """The harmony messages of the items of earlier turns and of the request.
 
-    history: items of earlier turns. A result whose call has been deleted is skipped.
-    received: items of the request. enabled: the hosted tools of the request.
+    history: items of earlier turns. A result whose call has been deleted is skipped, and so is a
+    call that was cut off and has no result. received: items of the request. enabled: the hosted
+    tools of the request.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
@@ -145,9 +146,12 @@ def messages(
     before_call = before_calls(
         [item for item, _, _ in readable], is_user=_is_user, is_call=_is_call
     )
+    answered = {str(item.get("call_id")) for item, _, _ in readable if item["type"] in _OUTPUTS}
     recipients: dict[str, str] = {}
     messages: list[Message] = []
     for index, (item, sampled, where) in enumerate(readable):
+        if _is_cut_call(item) and str(item.get("call_id")) not in answered:
+            continue
         if item["type"] in _OUTPUTS:
             if index >= len(earlier) or item["call_id"] in recipients:
                 messages.append(_output(item, where, recipients))
@@ -270,6 +274,10 @@ def _readable(
         for item in unsupported_items.readable(stored.item, where):
             readable.append((item, stored.message, where))
     return readable
+
+
+def _is_cut_call(item: Item) -> bool:
+    return item["type"] in CALLS and item.get("status") == "incomplete"
 
 
 def _is_user(item: Item) -> bool:

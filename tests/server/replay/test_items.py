@@ -121,6 +121,14 @@ def test_a_call_and_its_result() -> None:
     ]
 
 
+@pytest.mark.parametrize("call", [CALL, CUSTOM_CALL | {"call_id": "call_1"}])
+def test_a_call_that_was_cut_off_is_left_out_without_a_result(call: dict[str, Any]) -> None:
+    cut = call | {"status": "incomplete"}
+    assert read([cut, USER]) == read([USER])
+    assert read([cut, RESULT]) == read([call, RESULT])
+    assert read([call, USER])[0].recipient is not None
+
+
 def test_results_belong_to_their_own_calls() -> None:
     other = CALL | {"call_id": "call_2", "name": "g"}
     read_items = read([CALL, other, RESULT | {"call_id": "call_2"}, RESULT])
