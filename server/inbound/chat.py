@@ -139,6 +139,7 @@ def _compile(
                 messages_up_to_call=messages_up_to_call,
                 unseal=context.sealed_input().open,
                 text_is_summary=context.summaries == "default",
+                json_content=answer_format is not None,
             ),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,

@@ -9,7 +9,7 @@ from typing import Any
 from harmony import names
 from harmony.messages import Author, Channel, Message, Role
 from server.errors import InvalidRequest
-from server.replay.chat_turns import restore_turn
+from server.replay.chat_turns import client_calls, restore_turn
 from server.replay.content import text_of
 from server.replay.conversation import developer
 from server.replay.preambles import before_calls
@@ -50,12 +50,13 @@ def read_messages(
     messages_up_to_call: MessagesUpToCall = NO_CALLS,
     unseal: Unseal = refuse_seal,
     text_is_summary: bool = False,
+    json_content: bool = False,
 ) -> list[Message]:
     """The request's messages in order. Raises InvalidRequest naming the message's field.
 
     messages_up_to_call: the calls that this server made. Unchanged turns get their sampled tokens,
     and reasoning that the client dropped. unseal: decrypts reasoning that the client stored.
-    text_is_summary: as in `reasoning_of`.
+    text_is_summary: as in `reasoning_of`. json_content: as in `restore_turn`.
     """
     received = array(value, param)
     if not received:
@@ -76,10 +77,12 @@ def read_messages(
             case "user":
                 messages.append(_user(message, where))
             case "assistant":
-                output = list(_assistant(message, where, recipients, before_call[index]))
+                output = list(_assistant(message, where, before_call[index]))
                 reasoning = reasoning_of(message, where, unseal, text_is_summary=text_is_summary)
-                turn = [*reasoning, *output]
-                messages.extend(restore_turn(turn, _sampled(message, messages_up_to_call)))
+                sampled = _sampled(message, messages_up_to_call)
+                turn = restore_turn([*reasoning, *output], sampled, json_content=json_content)
+                recipients |= _recipients(message, turn)
+                messages.extend(turn)
             case "tool" | "function":
                 messages.append(_result(message, where, recipients))
             case _:
@@ -91,6 +94,13 @@ def _sampled(message: dict[str, Any], messages_up_to_call: MessagesUpToCall) -> 
     """The sampled messages up to the last of the message's calls."""
     ids = call_ids([message])
     return messages_up_to_call.get(ids[-1], ()) if ids else ()
+
+
+def _recipients(message: dict[str, Any], turn: Sequence[Message]) -> dict[str, str]:
+    """The recipients of the message's calls in the prompt, by the calls' ids."""
+    ids = call_ids([message])
+    calls = client_calls(turn)[-len(ids) :]  # a deprecated `function_call` comes before the others
+    return {call_id: call.recipient or "" for call_id, call in zip(ids, calls, strict=False)}
 
 
 def _is_user(message: dict[str, Any]) -> bool:
@@ -117,11 +127,9 @@ def _is_user_name(name: str) -> bool:
     return in_header and len(name) <= _MAX_USER_NAME
 
 
-def _assistant(
-    message: dict[str, Any], where: str, recipients: dict[str, str], before_call: bool
-) -> Iterator[Message]:
+def _assistant(message: dict[str, Any], where: str, before_call: bool) -> Iterator[Message]:
     """The text, then the calls: the order in which the model samples them."""
-    calls = list(_calls(message, where, recipients))
+    calls = list(_calls(message, where))
     text = _text(message, where)
     if text or (text is not None and not calls):
         channel = Channel.COMMENTARY if before_call else Channel.FINAL
@@ -136,7 +144,7 @@ def _text(message: dict[str, Any], where: str) -> str | None:
     return None
 
 
-def _calls(message: dict[str, Any], where: str, recipients: dict[str, str]) -> Iterator[Message]:
+def _calls(message: dict[str, Any], where: str) -> Iterator[Message]:
     if (legacy := message.get("function_call")) is not None:
         yield _call("function", legacy, f"{where}.function_call")
     tool_calls = message.get("tool_calls")
@@ -146,9 +154,8 @@ def _calls(message: dict[str, Any], where: str, recipients: dict[str, str]) -> I
         kind = string(wrapped.get("type", "function"), f"{param}.type")
         if kind not in _CALL_BODIES:
             raise invalid(f"{param}.type", "expected 'function' or 'custom'")
-        call = _call(kind, wrapped.get(kind), f"{param}.{kind}")
-        recipients[label(wrapped.get("id"), f"{param}.id")] = call.recipient or ""
-        yield call
+        label(wrapped.get("id"), f"{param}.id")
+        yield _call(kind, wrapped.get(kind), f"{param}.{kind}")
 
 
 def _call(kind: str, value: Any, where: str) -> Message:

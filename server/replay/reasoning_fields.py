@@ -12,6 +12,9 @@ from server.replay.sealed_items import Unseal
 from server.schemas.chat import ALIAS, SEAL_DETAIL, SEAL_FORMAT, SUMMARY_DETAIL, TEXT_DETAIL
 from server.schemas.fields import array, mapping, optional_string, string
 
+_FORMATS = (None, "unknown", SEAL_FORMAT)
+"""Details in other formats are the reasoning of another model."""
+
 
 def reasoning_of(
     message: dict[str, Any], where: str, unseal: Unseal, *, text_is_summary: bool = False
@@ -26,7 +29,8 @@ def reasoning_of(
     value = message.get("reasoning_details")
     listed = [] if value is None else array(value, f"{where}.reasoning_details")
     params = (f"{where}.reasoning_details.{index}" for index in range(len(listed)))
-    details = [(param, mapping(item, param)) for param, item in zip(params, listed, strict=True)]
+    read = [(param, mapping(item, param)) for param, item in zip(params, listed, strict=True)]
+    details = [(param, detail) for param, detail in read if detail.get("format") in _FORMATS]
     sealed = [unseal(data, param) for data, param in _seals(details).items()]
     text = _text(message, where, details, text_is_summary=text_is_summary)
     if sealed and text in ("", join_texts(str(each.content) for each in sealed)):
@@ -35,7 +39,7 @@ def reasoning_of(
 
 
 def _seals(details: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, str]:
-    """The path of the field of each seal. Seals of other formats are from other servers."""
+    """The path of the field of each seal. Those without a format are from other servers."""
     return {
         string(detail.get("data"), f"{param}.data"): f"{param}.data"
         for param, detail in details

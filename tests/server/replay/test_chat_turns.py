@@ -45,6 +45,16 @@ def test_reasoning_is_inserted_before_a_changed_preamble() -> None:
     assert list(restore_turn(RECEIVED[2:], SAMPLED)) == [SAMPLED[0], SAMPLED[2], call("{}")]
 
 
+def test_preambles_that_were_in_dropped_reasoning_are_restored_with_it() -> None:
+    assert restore_turn(RECEIVED[2:], SAMPLED, json_content=True) is SAMPLED
+
+
+def test_a_made_up_tool_of_the_models_own_has_a_functions_name() -> None:
+    made_up = (text(ANALYSIS, "One.", 1), Message(ASSISTANT, "1 + 1", ANALYSIS, "python", "code"))
+    received = (Message(ASSISTANT, "1 + 1", COMMENTARY, "functions.python", "json"),)
+    assert restore_turn(received, made_up) is made_up
+
+
 def test_calls_of_hosted_tools_come_back_with_the_reasoning() -> None:
     hosted = Message(ASSISTANT, "1 + 1", ANALYSIS, "python", "code", tokens=(5,))
     result = Message(Author(Role.TOOL, "python"), "2", ANALYSIS, "assistant")

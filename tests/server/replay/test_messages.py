@@ -150,6 +150,19 @@ def test_results_belong_to_their_own_calls() -> None:
     assert read[2:] == [result("g", "two"), result("f", "one")]
 
 
+def test_the_result_of_a_made_up_tool_is_from_the_recipient_that_was_sampled() -> None:
+    sampled = Message(ASSISTANT, "1 + 1", Channel.ANALYSIS, "python", "code", tokens=(1, 2))
+    read = read_messages(
+        [
+            assistant(tool_calls=[tool_call("c1", "python", "1 + 1")]),
+            {"role": "tool", "tool_call_id": "c1", "content": "2"},
+        ],
+        messages_up_to_call={"c1": [analysis("Sum."), sampled]},
+    )
+    assert read[:2] == [analysis("Sum."), sampled]
+    assert read[2].author == Author(Role.TOOL, "python")
+
+
 def test_text_before_a_call_of_the_same_turn_is_a_preamble() -> None:
     calling = assistant(tool_calls=[tool_call("c1")])
     read = read_messages([assistant(content="Look."), calling])

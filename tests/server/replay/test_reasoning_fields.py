@@ -38,6 +38,12 @@ def test_sealed_messages_are_used_with_their_tokens() -> None:
     assert read(seal("one"), seal("two")) == [SEALED["one"], SEALED["two"]]
 
 
+def test_text_of_another_format_is_another_models() -> None:
+    other = text("Another model's.") | {"format": "anthropic-claude-v1"}
+    assert read(other) == []
+    assert [each.content for each in read(other, text("One."))] == ["One."]
+
+
 def test_a_repeated_seal_is_used_once() -> None:
     assert read(seal("one"), seal("one", id="other")) == [SEALED["one"]]
 
