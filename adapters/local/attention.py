@@ -7,9 +7,9 @@ of its keys and values only.
 
 On CUDA one call of torch's own flash attention computes a whole batch of sequences (Ampere or
 newer, half precision). On a CPU each sequence is computed by itself, except that those in decode
-with equal numbers of keys are one call; `products` replaces the kernel where it is slow. Neither
-operator is part of torch's public interface: `works` compares them with plain attention before they
-are used.
+are one call where they have equally many keys, or few (`padded`); `products` replaces the kernel
+where it is slow. Neither operator is part of torch's public interface: `works` compares them with
+plain attention before they are used.
 """
 
 import logging
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from transformers.modeling_utils import AttentionInterface
 
-from adapters.local import products
+from adapters.local import padded, products
 from adapters.local.products import Part
 
 logger = logging.getLogger(__name__)
@@ -152,9 +152,7 @@ def _on_cpu(
     band = None if window is None else _band(window, query.dtype)
     by_products = products.are_faster(query.dtype)
     starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
-    done: set[int] = set()
-    if by_products:
-        done = _decoded(query, key, value, starts_q, starts_k, scaling, out, lse)
+    done = _decoded(query, key, value, starts_q, starts_k, scaling, out, lse)
     parts: Iterable[Part]
     for run in _runs(starts_q, starts_k, done):
         first, last = starts_q[run.start], starts_q[run.stop]
@@ -185,13 +183,18 @@ def _decoded(
     out: Tensor,
     lse: Tensor,
 ) -> set[int]:
-    """Write the results of sequences with one query to `out` and `lse`; the places of those."""
+    """Write the results of sequences with one query to `out` and `lse`, where several of them are
+    better computed together. Returns their places.
+    """
+    groups, one_query = padded.decoding_groups, padded.one_query
+    if products.are_faster(query.dtype):
+        groups, one_query = products.decoding_groups, products.one_query
     single = [place for place, count in enumerate(starts_q[1:]) if count - starts_q[place] == 1]
     spans = [(starts_k[place], starts_k[place + 1]) for place in single]
     done: set[int] = set()
-    for group in products.decoding_groups([end - start for start, end in spans]):
+    for group in groups([end - start for start, end in spans]):
         rows = [starts_q[single[member]] for member in group]
-        out[rows], lse[:, rows] = products.one_query(
+        out[rows], lse[:, rows] = one_query(
             query[rows], key, value, [spans[member] for member in group], scaling
         )
         done.update(single[member] for member in group)

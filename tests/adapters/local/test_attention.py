@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from adapters.local import attention, products
+from adapters.local import attention, padded, products
 from adapters.local.attention import attend, paged_attention, plain, works
 
 CPU = torch.device("cpu")
@@ -60,6 +60,7 @@ def run(tensors: dict[str, Tensor], window: int | None) -> Tensor:
         ([(300, 500)], None),
         ([(1, 90), (40, 0), (200, 333), (1, 5)], None),
         ([(1, 300)] * 4, None),
+        ([(1, 9), (1, 70), (4, 70), (1, 71), (1, 600), (1, 0)], None),
         ([(1, 9), (1, 70), (1, 70), (4, 70), (1, 70), (1, 70), (1, 70), (1, 0)], None),
         ([(3, 127), (1, 127), (1, 127), (1, 127), (1, 50)], 128),
         ([(1, 0)], 128),
@@ -91,8 +92,22 @@ def test_one_call_computes_neighbours_in_decode_with_as_many_keys(
         return one_query(query, *arguments)
 
     monkeypatch.setattr(attention, "_one_query", noted)
-    run(case([(1, 99), (1, 99), (5, 99), (1, 99), (1, 99), (1, 99), (1, 3)]), None)
+    run(case([(1, 299), (1, 299), (5, 299), (1, 299), (1, 299), (1, 299), (1, 3)]), None)
     assert computed == [2, 3, 1]
+
+
+def test_one_call_computes_short_sequences_in_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
+    computed: list[int] = []
+    one_query = padded.one_query
+
+    def noted(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+        computed.append(len(query))
+        return one_query(query, *arguments)
+
+    monkeypatch.setattr(padded, "one_query", noted)
+    run(case([(1, 99), (5, 99), (1, 20), (1, 99), (1, 700), (1, 3)]), None)
+    assert computed == [4]
 
 
 def test_a_sequence_that_is_not_numbers_affects_no_neighbour() -> None:
