@@ -5,7 +5,7 @@ from typing import Any
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from adapters.local.device import free_memory
-from adapters.local.options import Options
+from adapters.local.options import LEAST_CACHE_TOKENS, Options
 
 _PAGE_TOKENS = 32
 _CPU_CACHE_TOKENS = 32_768
@@ -63,4 +63,4 @@ def _eager_cache_tokens(model: Any, batch_tokens: int) -> int:
     scores = _BYTES_OF_SCORE * config.num_attention_heads * batch_tokens
     free = free_memory(model.device) or 0
     tokens = int(_MEMORY_SHARE * free / (states * model.dtype.itemsize + scores))
-    return max(_PAGE_TOKENS, min(tokens, int(config.max_position_embeddings)))
+    return max(LEAST_CACHE_TOKENS, min(tokens, int(config.max_position_embeddings)))

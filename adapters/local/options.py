@@ -16,6 +16,16 @@ def _device(name: str) -> str:
     return name
 
 
+LEAST_CACHE_TOKENS = 33
+"""Two pages: transformers cannot compute with a cache of one."""
+
+
+def _cache_tokens(count: int) -> int:
+    if count and count < LEAST_CACHE_TOKENS:
+        raise ValueError(f"must be 0 or at least {LEAST_CACHE_TOKENS}")
+    return count
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`. `auto` refuses a machine whose NVIDIA GPU
@@ -25,8 +35,8 @@ class Options:
     takes at most 8 GB, on a CPU whose oneDNN multiplies no bfloat16 matrices.
     attention: the name of an attention implementation: `eager`, `flash_with_sinks`, or another one
     of transformers. Empty selects the fastest one that works on the device.
-    cache_tokens: the size of the key-value cache; 0 uses the free memory of the accelerator, and is
-    32,768 on a CPU.
+    cache_tokens: the size of the key-value cache, at least `LEAST_CACHE_TOKENS`; 0 uses the free
+    memory of the accelerator, and is 32,768 on a CPU.
     batch_tokens: the maximum of tokens in one step; longer prompts take several. 0 is 4,096; 512
     with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU,
     steps are smaller while any request decodes: they last 0.1 s.
@@ -38,7 +48,7 @@ class Options:
     device: Annotated[str, AfterValidator(_device)] = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     attention: str = ""
-    cache_tokens: Annotated[int, Field(ge=0)] = 0
+    cache_tokens: Annotated[int, Field(ge=0), AfterValidator(_cache_tokens)] = 0
     batch_tokens: Annotated[int, Field(ge=0)] = 0
     batch_requests: Annotated[int, Field(ge=1)] = 128
     decode_graphs: Literal["auto", "true", "false"] = "auto"

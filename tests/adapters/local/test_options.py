@@ -18,6 +18,7 @@ def test_values_are_converted_to_the_types_of_the_fields() -> None:
     [
         ({"speed": "9"}, "no option speed; it has device"),
         ({"cache_tokens": "-1"}, "cache_tokens must be greater than or equal to 0, not '-1'"),
+        ({"cache_tokens": "32"}, "cache_tokens must be 0 or at least 33, not '32'"),
         ({"batch_tokens": "many"}, "batch_tokens must be a valid integer, not 'many'"),
         ({"batch_requests": "0"}, "batch_requests must be greater than or equal to 1, not '0'"),
         ({"dtype": "int8"}, "dtype must be 'auto', 'float32'"),
