@@ -9,6 +9,7 @@ BackendError
   + BackendFailed    the engine failed; this request is lost, and perhaps others
   |   + EngineFault  a failure whose message must not be sent to clients
   |   |   + Unreached  there was no connection; the engine may accept the request later
+  |   |   + Mismatch   the engine does not serve what it said it does
   |   + EngineDied   the engine of this process ended; only a new process helps
   |   + DeadEnd      the grammar of the request allows no further token
   + InvalidGrammar   the grammar of the request does not compile, or is too complex
@@ -69,6 +70,13 @@ class EngineFault(BackendFailed):
 
 class Unreached(EngineFault):
     """A connection to an external engine failed or was lost. The engine may still be running."""
+
+
+class Mismatch(EngineFault):
+    """The engine runs, but serves another model or interface than it said it does.
+
+    Its properties have to be requested again.
+    """
 
 
 class EngineDied(BackendFailed):

@@ -4,19 +4,24 @@ Routing: a request with an affinity goes to the engine that the affinity hashes 
 engine is down or far busier than the others. All gateways choose the same engine, without
 communication. A request without an affinity goes to the engine with the fewest requests.
 
-Failover: if an engine fails before the first token, the request goes to another engine. If all
-engines failed, those that could not be reached are tried again after a short pause, and once more
-after a longer one, unless they are down. After the first token a failure ends the request, since
-sampled tokens cannot be withdrawn.
+Failover: if an engine fails before the first token, or does not support the request, the request
+goes to another engine. If all engines failed, those that could not be reached are tried again after
+a short pause, and once more after a longer one, unless they are down. After the first token a
+failure ends the request, since sampled tokens cannot be withdrawn.
 
 An engine is down if its last health check failed, or if several consecutive requests failed (the
-circuit is open; after a while one request tries again). An engine that drains answers health checks
-with 503: it gets no new requests, and finishes those that it has. Failures are consecutive if each
-request was sent after the failure before it. Requests that were in flight at the same time fail for
-the same reason, and count once.
+circuit is open; after a while one request tries again, and after a passed health check any). An
+engine that drains answers health checks with 503: it gets no new requests, and finishes those that
+it has. Failures are consecutive if each request was sent after the failure before it. Requests that
+were in flight at the same time fail for the same reason, and count once; so do the attempts of one
+request.
+
+An engine whose health check failed may have been restarted with other properties. They are
+requested again when it is back, and `Pool.info` is what all engines have in common.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -24,58 +29,37 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
-from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
-from adapters.errors import BackendError, BackendFailed, EngineFault, Overloaded, Unreached
+from adapters.base import FEATURES, Backend, BackendInfo, GenerationChunk, GenerationRequest
+from adapters.circuit import FAILURES_TO_OPEN, Circuit, Clock
+from adapters.errors import (
+    BackendError,
+    BackendFailed,
+    ContextTooLong,
+    EngineFault,
+    Mismatch,
+    Overloaded,
+    Unreached,
+    Unsupported,
+)
 
-_FAILURES_TO_OPEN = 3
-_OPEN_SECONDS = 10.0
+logger = logging.getLogger(__name__)
+
 # How many requests more than its fair share an engine takes for the sake of its cache.
 _AFFINITY_SLACK = 8
 # Seconds before engines that could not be reached are tried again.
 _PAUSES = (0.2, 1.0)
+# An engine raises these where another one may have more.
+_UNSUITED = (ContextTooLong, Unsupported)
 
-Clock = Callable[[], float]
 Pause = Callable[[float], Awaitable[None]]
 
 
-class Circuit:
-    """A circuit breaker: opens after consecutive failures, and admits one request per interval."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._failures = 0
-        self._failed_at = 0.0
-        self._retry_at = 0.0
-
-    @property
-    def passes(self) -> bool:
-        """Whether a request may be sent."""
-        return self._failures < _FAILURES_TO_OPEN or self._clock() >= self._retry_at
-
-    def sent(self) -> float:
-        """Record that a request is sent. Returns the time.
-
-        An open circuit admits no other request until `_OPEN_SECONDS` later.
-        """
-        now = self._clock()
-        self._retry_at = now + _OPEN_SECONDS
-        return now
-
-    def succeeded(self) -> None:
-        """Record that the engine sampled a token."""
-        self._failures = 0
-
-    def failed(self, sent_at: float) -> None:
-        """Record that the engine failed a request that was sent at `sent_at`."""
-        if sent_at < self._failed_at:
-            return
-        self._failures += 1
-        self._failed_at = self._clock()
-        self._retry_at = self._failed_at + _OPEN_SECONDS
-
-
 class Member:
-    """An engine of the pool. load: the number of requests of this gateway that run on it."""
+    """An engine of the pool.
+
+    load: the number of requests of this gateway that run on it. started: whether its properties are
+    known. described: whether they were requested since its last failed check or `Mismatch`.
+    """
 
     def __init__(self, name: str, engine: Backend, clock: Clock) -> None:
         self.name = name
@@ -83,24 +67,54 @@ class Member:
         self.circuit = Circuit(clock)
         self.load = 0
         self.started = False
+        self.described = False
         self.healthy = False
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._logged: bool | None = None
 
     @property
     def available(self) -> bool:
         return self.healthy and self.circuit.passes
 
     async def probe(self) -> None:
-        """Check whether the engine can serve; start it if it has not been started.
+        """Check whether the engine can serve, and request its properties if that is necessary.
 
         Raises BackendFailed.
         """
+        last_failure = self.circuit.last_failure
         try:
-            await (self.engine.check() if self.started else self.engine.start())
-        except BackendFailed:
-            self.healthy = False
+            if self.started:
+                await self.engine.check()
+            if not self.described:
+                await self.engine.start()
+        except BackendFailed as error:
+            self.healthy = self.described = False
+            self._log(error)
             raise
-        self.started = self.healthy = True
+        self.started = self.described = self.healthy = True
+        self.circuit.passed_check(last_failure)
+        self._log("")
+
+    def succeeded(self) -> None:
+        """Record that the engine sampled a token of a request."""
+        self.circuit.succeeded()
+        self._log("")
+
+    def failed(self, ticket: int) -> None:
+        """Record that the engine failed the request with `ticket`."""
+        self.circuit.failed(ticket)
+        self._log(f"{FAILURES_TO_OPEN} requests failed one after another")
+
+    def _log(self, reason: object) -> None:
+        """Log whether the engine gets requests, if that has changed."""
+        in_use = self.healthy and not self.circuit.is_open
+        if in_use is self._logged:
+            return
+        self._logged = in_use
+        if in_use:
+            logger.info("%s gets requests", self.name)
+        else:
+            logger.warning("%s gets no new requests: %s", self.name, reason)
 
     def lose(self) -> None:
         """Release the requests that wait for a first token of this engine."""
@@ -126,8 +140,9 @@ class Member:
 class Pool:
     """Implements `adapters.base.Backend` over engines that serve the same model.
 
-    name: in BackendInfo. engines: name (a URL) -> backend, at least one. health_seconds: between
-    two checks of an engine. pause: waits for so many seconds.
+    name: in BackendInfo. engines: name (a URL) -> backend, at least one; names and the messages of
+    BackendFailed are logged. health_seconds: between two checks of an engine. pause: waits for so
+    many seconds.
     """
 
     def __init__(
@@ -145,6 +160,8 @@ class Pool:
         self._pause = pause
         self._members: list[Member] = []
         self._info: BackendInfo | None = None
+        # The server is set up for these at its start: those of engines that join are not added.
+        self._offered = FEATURES
         self._watches: set[asyncio.Task[None]] = set()
 
     @property
@@ -157,17 +174,22 @@ class Pool:
         """Start the engines. Raises BackendFailed when none can be reached; others may join."""
         self._members = [Member(*item, self._clock) for item in self._engines.items()]
         failures = await self.probe()
-        started = [member.engine.info for member in self._members if member.started]
-        if not started:
+        if not any(member.started for member in self._members):
             raise BackendFailed("; ".join(str(error) for error in failures))
-        self._info = replace(
+        self._info = self._combined()
+        self._offered = self._info.features
+        self._watches = {asyncio.create_task(self._keep_watch(one)) for one in self._members}
+
+    def _combined(self) -> BackendInfo:
+        """What all engines that were ever reached have in common, `_offered` at most."""
+        started = [member.engine.info for member in self._members if member.started]
+        return replace(
             started[0],
             name=self._name,
             context_length=min(info.context_length for info in started),
-            features=frozenset.intersection(*(info.features for info in started)),
+            features=self._offered.intersection(*(info.features for info in started)),
             max_requests=self._max_requests(started),
         )
-        self._watches = {asyncio.create_task(self._keep_watch(one)) for one in self._members}
 
     def _max_requests(self, started: list[BackendInfo]) -> int | None:
         """What all engines compute at once; those that join later count as the smallest does."""
@@ -184,32 +206,40 @@ class Pool:
         await asyncio.gather(*(member.engine.stop() for member in members))
 
     async def check(self) -> None:
-        """Raises BackendFailed when no engine can serve."""
-        if not any(member.available for member in self._members):
+        """Raises BackendFailed when no engine is healthy.
+
+        Open circuits do not matter: while all are open, requests are sent all the same.
+        """
+        if not any(member.healthy for member in self._members):
             raise BackendFailed(f"no engine of the {self._name} backend can serve")
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         candidates, pauses = list(self._members), iter(_PAUSES)
         untried = list(candidates)
-        failure: BackendError = BackendFailed(f"the {self._name} backend is not running")
+        tickets: dict[Member, int] = {}
+        failure: BackendError | None = None
         while untried:
             member = choose(untried, request)
             untried.remove(member)
             sampled = False
             try:
-                async with aclosing(self._generate_on(member, request)) as chunks:
+                async with aclosing(self._generate_on(member, request, tickets)) as chunks:
                     async for chunk in chunks:
                         sampled = True
                         yield chunk
                 return
-            except (BackendFailed, Overloaded) as error:
+            except (BackendFailed, Overloaded, *_UNSUITED) as error:
+                if sampled and isinstance(error, _UNSUITED):
+                    raise EngineFault(f"{member.name} does not take the rest of it") from error
                 if sampled:
                     raise
-                failure = error
+                # If only some of the engines are unsuited, the request is not at fault.
+                if failure is None or not isinstance(error, _UNSUITED):
+                    failure = error
                 if not isinstance(error, Unreached):
                     candidates.remove(member)
             untried = untried or await self._again(candidates, pauses)
-        raise failure
+        raise failure or BackendFailed(f"the {self._name} backend is not running")
 
     async def _again(self, members: Sequence[Member], pauses: Iterator[float]) -> list[Member]:
         """The engines to try once more, after the next pause; none if no attempt is left."""
@@ -220,18 +250,22 @@ class Pool:
         return _available(members)
 
     async def _generate_on(
-        self, member: Member, request: GenerationRequest
+        self, member: Member, request: GenerationRequest, tickets: dict[Member, int]
     ) -> AsyncGenerator[GenerationChunk, None]:
+        """Sample on one engine. tickets: those of the request, which gets one for each engine."""
         member.load += 1
-        sent_at = member.circuit.sent()
+        ticket = tickets.setdefault(member, member.circuit.sent())
         try:
             async with aclosing(member.engine.generate(request)) as chunks:
                 yield await member.first(chunks)
-                member.circuit.succeeded()
+                member.succeeded()
                 async for chunk in chunks:
                     yield chunk
+        except Mismatch:
+            member.described = False
+            raise
         except BackendFailed:
-            member.circuit.failed(sent_at)
+            member.failed(ticket)
             raise
         finally:
             member.load -= 1
@@ -250,6 +284,8 @@ class Pool:
             if was_healthy and any(other.available for other in others):
                 member.lose()
             return error
+        if self._info is not None:
+            self._info = self._combined()
         return None
 
     async def _keep_watch(self, member: Member) -> None:

@@ -31,5 +31,6 @@ def open_llama_cpp(config: BackendConfig) -> GrammarGuard:
 
 
 def _pool(wire: Wire, options: Options) -> Pool:
-    engines: dict[str, Backend] = {url: HTTPEngine(url, wire, options) for url in options.urls}
-    return Pool(wire.name, engines, options.health_seconds)
+    engines = [HTTPEngine(url, wire, options) for url in options.urls]
+    named: dict[str, Backend] = {engine.name: engine for engine in engines}
+    return Pool(wire.name, named, options.health_seconds)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -19,14 +20,21 @@ from adapters.errors import (
     Unreached,
     Unsupported,
 )
-from adapters.http.options import Options
+from adapters.http.options import Options, without_user
 from adapters.http.sse import EventLines
-from adapters.http.wire import JSON, Reader, ServerInfo, Wire, error_of_status
+from adapters.http.wire import JSON, ChunkCheck, Reader, ServerInfo, Wire, error_of_status
 from adapters.phases import split_by_phase
 
 logger = logging.getLogger(__name__)
 
-_QUOTED_BYTES = 500
+_DONE = b"[DONE]"
+# For the end of a response after its last event. It arrives with the event as a rule.
+_END_SECONDS = 0.1
+# The most that is read of the response to a request that failed.
+_ERROR_BYTES = 8192
+_ERROR_SECONDS = 5.0
+_MESSAGE_CHARACTERS = 500
+_LONGEST_RETRY_SECONDS = 3600.0
 # Most of it is for the test completion of llama.cpp.
 _DESCRIBE_SECONDS = 30.0
 # Shorter than the keep-alive of servers (uvicorn: 5), so that none closes a connection in use.
@@ -36,10 +44,15 @@ _UNREACHED = (httpx.ConnectTimeout, httpx.NetworkError, httpx.RemoteProtocolErro
 
 
 class HTTPEngine:
-    """Implements `adapters.base.Backend` for the server at `url`, with the protocol `wire`."""
+    """Implements `adapters.base.Backend` for the server at `url`, with the protocol `wire`.
+
+    name: the URL without user and password. Messages of errors and of the log contain it, but
+    nothing that the server sent: that may quote prompts.
+    """
 
     def __init__(self, url: str, wire: Wire, options: Options) -> None:
-        self.name = url
+        self.name = without_user(url)
+        self._url = url
         self._wire = wire
         self._options = options
         self._server: ServerInfo | None = None
@@ -60,7 +73,7 @@ class HTTPEngine:
         )
 
     async def start(self) -> None:
-        """Connect, and request the server's properties. May be repeated after BackendFailed."""
+        """Connect, and request the server's properties. May be repeated, also during requests."""
         if self._client is None:
             self._client = self._connect()
         try:
@@ -70,18 +83,22 @@ class HTTPEngine:
             raise EngineFault(f"{self.name} does not say what it serves") from error
         except httpx.HTTPStatusError as error:
             status = error.response.status_code
-            raise EngineFault(f"{self.name} answered {status} to {error.request.url}") from error
+            path = error.request.url.path
+            raise EngineFault(f"{self.name} answered {status} to {path}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failed(error) from error
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise EngineFault(f"{self.name} is no {self._wire.name} server: {error!r}") from error
+            kind = type(error).__name__
+            raise EngineFault(f"{self.name} is no {self._wire.name} server: {kind}") from error
 
     def _connect(self) -> httpx.AsyncClient:
         options = self._options
         key = {"authorization": f"Bearer {options.api_key}"} if options.api_key else {}
         try:
+            url = httpx.URL(self._url)
             return httpx.AsyncClient(
                 base_url=self.name,
+                auth=(url.username, url.password) if url.userinfo else None,
                 headers={"accept-encoding": "identity", **key},
                 timeout=httpx.Timeout(options.timeout_seconds, connect=options.connect_seconds),
                 # The gateway limits the requests. Idle connections stay open for the next turn.
@@ -93,7 +110,7 @@ class HTTPEngine:
                 trust_env=False,
             )
         except httpx.InvalidURL as error:
-            raise EngineFault(f"{self.name} is no URL: {error}") from error
+            raise EngineFault(f"{self.name} is no URL") from error
 
     async def stop(self) -> None:
         client, self._client = self._client, None
@@ -104,11 +121,17 @@ class HTTPEngine:
     async def check(self) -> None:
         client = self._running()
         try:
-            answer = await client.get("/health", timeout=self._options.health_timeout_seconds)
+            async with (
+                asyncio.timeout(self._options.health_timeout_seconds),
+                client.stream("GET", "/health") as answer,
+            ):
+                status = answer.status_code
+        except TimeoutError as error:
+            raise EngineFault(f"{self.name} does not answer health checks") from error
         except httpx.HTTPError as error:
             raise self._failed(error) from error
-        if answer.status_code != httpx.codes.OK:
-            raise EngineFault(f"{self.name} is not healthy: it answered {answer.status_code}")
+        if status != httpx.codes.OK:
+            raise EngineFault(f"{self.name} is not healthy: it answered {status}")
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         request = bounded(request, VOCAB_SIZE)
@@ -119,7 +142,7 @@ class HTTPEngine:
     async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         client = self._running()
         body = self._body(request)
-        reader = self._wire.reader(request)
+        status: object = "none"
         try:
             async with client.stream(
                 "POST",
@@ -131,31 +154,41 @@ class HTTPEngine:
                     "x-request-id": request.request_id,
                 },
             ) as response:
-                if response.status_code != httpx.codes.OK:
+                status = response.status_code
+                if status != httpx.codes.OK:
                     raise await self._error_of(response, request)
                 received = response.aiter_raw()
+                check = ChunkCheck(request)
                 try:
-                    async for chunk in self._chunks(received, reader):
-                        yield chunk
+                    async for chunk in self._chunks(response, received, request):
+                        yield check.checked(chunk)
                 except GeneratorExit:
                     if not response.is_closed:
                         await self._wire.leave(response, received)
                     raise
         except (httpx.HTTPError, httpx.StreamError) as error:
-            raise self._failed(error) from error
+            failure = self._failed(error)
+            self._log(failure, status, request)
+            raise failure from error
+        except BackendError as error:
+            self._log(error, status, request)
+            raise
 
     async def _chunks(
-        self, received: AsyncIterator[bytes], reader: Reader
+        self, response: httpx.Response, received: AsyncIterator[bytes], request: GenerationRequest
     ) -> AsyncIterator[GenerationChunk]:
-        lines = EventLines()
+        lines, reader = EventLines(), self._wire.reader(request)
         async for part in received:
-            chunks = [
-                chunk
-                for line in lines.push(part)
-                if line != b"[DONE]" and (chunk := self._read(line, reader)) is not None
-            ]
+            events = lines.push(part)
+            is_done = _DONE in events
+            if is_done:
+                del events[events.index(_DONE) :]
+            chunks = [chunk for one in events if (chunk := self._read(one, reader)) is not None]
             if chunks:
                 yield _merged(chunks)
+            if is_done:
+                await _end(response, received)
+                break
         yield reader.finish()
 
     def _read(self, line: bytes, reader: Reader) -> GenerationChunk | None:
@@ -165,8 +198,8 @@ class HTTPEngine:
                 raise TypeError("not an object")
             return reader.push(event)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            start = line[:_QUOTED_BYTES].decode(errors="replace")
-            raise EngineFault(f"{self.name} sent what cannot be read: {start}") from error
+            kind = type(error).__name__
+            raise EngineFault(f"{self.name} sent what cannot be read: {kind}") from error
 
     def _body(self, request: GenerationRequest) -> bytes:
         info = self.info
@@ -179,16 +212,25 @@ class HTTPEngine:
         return orjson.dumps(self._wire.body(request, self._server), option=orjson.OPT_NON_STR_KEYS)
 
     async def _error_of(self, response: httpx.Response, request: GenerationRequest) -> BackendError:
-        message = message_of(await response.aread())
         status = response.status_code
-        logger.warning("%s answered %d to request %s", self.name, status, request.request_id)
-        retry_after = response.headers.get("retry-after", "")
-        seconds = float(retry_after) if retry_after.isdecimal() else 1.0
+        seconds = _retry_after(response.headers.get("retry-after", ""))
         if status == httpx.codes.TOO_MANY_REQUESTS:
             return Overloaded("the engine is busy", seconds)
         if status == httpx.codes.SERVICE_UNAVAILABLE:
             return NotReady("the engine takes no requests now", seconds)
+        message = message_of(await _beginning(response))
         return error_of_status(status, message, request, self._wire.refused_statuses)
+
+    def _log(self, error: BackendError, status: object, request: GenerationRequest) -> None:
+        """Log a failure. status: of the response."""
+        logger.warning(
+            "%s did not serve request %s: %s, status %s: %s",
+            self.name,
+            request.request_id,
+            type(error).__name__,
+            status,
+            error,
+        )
 
     def _running(self) -> httpx.AsyncClient:
         if self._client is None:
@@ -198,9 +240,36 @@ class HTTPEngine:
     def _failed(self, error: Exception) -> EngineFault:
         if self._client is None:
             return EngineFault(f"the connection to {self.name} was closed")
-        reason = f"{self.name} cannot be reached: {type(error).__name__}: {error}"
-        logger.warning("%s", reason)
+        # The system's text. Those of other errors quote headers, or what the server sent.
+        detail = f": {error}" if isinstance(error, httpx.NetworkError) else ""
+        reason = f"{self.name} cannot be reached: {type(error).__name__}{detail}"
         return Unreached(reason) if isinstance(error, _UNREACHED) else EngineFault(reason)
+
+
+async def _end(response: httpx.Response, received: AsyncIterator[bytes]) -> None:
+    """Read the end of a response, so that its connection can be used again; else close it."""
+    with suppress(TimeoutError, httpx.HTTPError, httpx.StreamError):
+        async with asyncio.timeout(_END_SECONDS):
+            async for _ in received:
+                pass
+    await response.aclose()
+
+
+async def _beginning(response: httpx.Response) -> bytes:
+    """What arrives of a body in `_ERROR_SECONDS`, `_ERROR_BYTES` at most."""
+    body = b""
+    with suppress(TimeoutError, httpx.HTTPError, httpx.StreamError):
+        async with asyncio.timeout(_ERROR_SECONDS):
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > _ERROR_BYTES:
+                    break
+    return body[:_ERROR_BYTES]
+
+
+def _retry_after(value: str) -> float:
+    """The seconds of the header `Retry-After`, an hour at most; 1 if it has no number of them."""
+    return min(float(value), _LONGEST_RETRY_SECONDS) if value.isdecimal() else 1.0
 
 
 def message_of(body: bytes) -> str:
@@ -212,7 +281,7 @@ def message_of(body: bytes) -> str:
                 value = value[key]
     except ValueError:
         value = body.decode(errors="replace")
-    return str(value)[:_QUOTED_BYTES]
+    return str(value)[:_MESSAGE_CHARACTERS]
 
 
 def _merged(chunks: list[GenerationChunk]) -> GenerationChunk:
@@ -229,12 +298,15 @@ def _merged(chunks: list[GenerationChunk]) -> GenerationChunk:
     )
 
 
-def error_of_event(event: JSON) -> tuple[int, str] | None:
-    """Status and message of an event in the error format of OpenAI-like servers, else None."""
+def error_of_event(event: JSON, without_code: int = 500) -> tuple[int, str] | None:
+    """Status and message of an event in the error format of OpenAI-like servers, else None.
+
+    without_code: the status of an error that has none.
+    """
     error = event.get("error")
     if error is None:
         return None
     if isinstance(error, Mapping):
         code = error.get("code")
-        return code if isinstance(code, int) else 500, str(error.get("message", error))
-    return 500, str(error)
+        return code if type(code) is int else without_code, str(error.get("message", error))
+    return without_code, str(error)

@@ -36,8 +36,16 @@ import httpx
 from adapters.base import LEAST_LOGPROB, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendFailed
 from adapters.http.engine import error_of_event
-from adapters.http.wire import BAD_REQUEST, JSON, LastChunk, Reader, ServerInfo, error_of_status
-from adapters.reasons import finish_reason
+from adapters.http.wire import (
+    BAD_REQUEST,
+    JSON,
+    LastChunk,
+    Reader,
+    ServerInfo,
+    bounded_logprob,
+    error_of_status,
+    reason_of_finish,
+)
 
 _FEATURES = frozenset(
     {"logit_bias", "seed", "logprobs", "phases", "cached_tokens", "top_k", "min_p"}
@@ -159,6 +167,7 @@ class LlamaCppReader:
     def push(self, event: JSON) -> GenerationChunk | None:
         if (error := error_of_event(event)) is not None:
             raise error_of_status(*error, self._request)
+        self._last.expect_more()
         if event["stop"]:
             self._end(event)
             return None
@@ -177,7 +186,7 @@ class LlamaCppReader:
             # The ids of the incomplete character and of the stop token are missing.
             raise _missing_tokens()
         logprobs = None if self._request.logprobs is None else ()
-        reason = finish_reason(_FINISH.get(kind, kind), "llama.cpp")
+        reason = reason_of_finish(_FINISH.get(kind, kind), "llama.cpp")
         self._last.set(GenerationChunk((), logprobs, reason))
 
     def _unreported_cached(self, event: JSON) -> int | None:
@@ -203,13 +212,11 @@ class LlamaCppReader:
         if count is None:
             return None
         (entry,) = event["completion_probabilities"]
-        top = tuple((one["id"], _bounded(one["logprob"])) for one in entry["top_logprobs"][:count])
+        top = tuple(
+            (one["id"], bounded_logprob(one["logprob"])) for one in entry["top_logprobs"][:count]
+        )
         unknown = tuple(TokenLogprobs(token_id, LEAST_LOGPROB) for token_id in token_ids[:-1])
-        return (*unknown, TokenLogprobs(token_ids[-1], _bounded(entry["logprob"]), top))
-
-
-def _bounded(logprob: float) -> float:
-    return max(logprob, LEAST_LOGPROB)
+        return (*unknown, TokenLogprobs(token_ids[-1], bounded_logprob(entry["logprob"]), top))
 
 
 def _missing_tokens() -> BackendFailed:

@@ -1,9 +1,11 @@
 """The options of backends whose engines are servers (`--backend-option NAME=VALUE`)."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
+import httpx
 from pydantic import Field
 
 from adapters import options
@@ -34,20 +36,45 @@ class Options:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The base URLs without duplicates, and without a slash at the end."""
+        """The base URLs without a slash at the end, one for each engine.
+
+        Of URLs that differ in user and password only, it is the last.
+        """
         urls = (url.strip().rstrip("/") for url in self.url.split(","))
-        return tuple(dict.fromkeys(url for url in urls if url))
+        return tuple({without_user(url): url for url in urls if url}.values())
+
+
+def without_user(url: str) -> str:
+    """`url` without user and password, for logs and messages."""
+    return re.sub(r"(?<=//)[^/?#]*@", "", url)
 
 
 def parse_options(backend: str, values: Mapping[str, str]) -> Options:
     """The options of `backend`.
 
-    Raises BackendFailed, which names the option that is unknown, missing or invalid.
+    Raises BackendFailed, which names the option that is unknown, missing or invalid. The message
+    contains neither the key nor user and password of a URL.
     """
     parsed = options.parse_options(backend, Options, values)
     if not parsed.urls:
         raise BackendFailed(f"the {backend} backend needs --backend-url")
     for url in parsed.urls:
-        if not url.startswith(("http://", "https://")):
-            raise BackendFailed(f"{url} does not begin with http:// or https://")
-    return parsed
+        _check_url(url)
+    key = parsed.api_key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise BackendFailed("api_key has control characters, or characters outside of ASCII")
+    return replace(parsed, api_key=key)
+
+
+def _check_url(url: str) -> None:
+    # What is no URL is cut more, since a password may contain any character.
+    shown = url.rpartition("@")[2]
+    scheme = url.partition(":")[0]
+    if scheme not in ("http", "https"):
+        raise BackendFailed(f"{shown} does not begin with http:// or https://")
+    try:
+        host = httpx.URL(url).host
+    except httpx.InvalidURL:
+        host = ""
+    if not host:
+        raise BackendFailed(f"{shown} is no URL with a host")

@@ -11,8 +11,16 @@ import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.http.engine import error_of_event
-from adapters.http.wire import BAD_REQUEST, JSON, LastChunk, Reader, ServerInfo, error_of_status
-from adapters.reasons import finish_reason
+from adapters.http.wire import (
+    BAD_REQUEST,
+    JSON,
+    LastChunk,
+    Reader,
+    ServerInfo,
+    bounded_logprob,
+    error_of_status,
+    reason_of_finish,
+)
 
 _FEATURES = frozenset(
     {
@@ -93,8 +101,11 @@ class SGLangReader:
         self._count = 0
 
     def push(self, event: JSON) -> GenerationChunk | None:
-        if (error := error_of_event(event)) is not None:
+        # SGLang refuses a request by an event without a code, in an answer of status 200.
+        without_code = httpx.codes.INTERNAL_SERVER_ERROR if self._count else httpx.codes.BAD_REQUEST
+        if (error := error_of_event(event, without_code)) is not None:
             raise error_of_status(*error, self._request)
+        self._last.expect_more()
         meta = event["meta_info"]
         token_ids = event["output_ids"]
         whole = len(token_ids) == meta["completion_tokens"]
@@ -121,7 +132,7 @@ class SGLangReader:
         if set(chunk.token_ids[-1:]) & self._request.stop_token_ids:
             # Older versions test the length first.
             kind = "stop"
-        return GenerationChunk(chunk.token_ids, chunk.logprobs, finish_reason(kind, "SGLang"))
+        return GenerationChunk(chunk.token_ids, chunk.logprobs, reason_of_finish(kind, "SGLang"))
 
     def _logprobs(self, meta: JSON, count: int) -> tuple[TokenLogprobs, ...] | None:
         """The logprobs of the last `count` ids. SGLang's entries are (logprob, id, text)."""
@@ -133,7 +144,9 @@ class SGLangReader:
         pairs = list(zip(sampled, top, strict=True))[len(sampled) - count :]
         return tuple(
             TokenLogprobs(
-                token_id, logprob, tuple((other_id, value) for value, other_id, _ in best or ())
+                token_id,
+                bounded_logprob(logprob),
+                tuple((other_id, bounded_logprob(value)) for value, other_id, _ in best or ()),
             )
             for (logprob, token_id, _), best in pairs
         )

@@ -1,15 +1,32 @@
 """The interface between `HTTPEngine` and the HTTP protocols of inference servers."""
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import httpx
 
-from adapters.base import GenerationChunk, GenerationRequest
-from adapters.errors import BackendError, BackendFailed, EngineFault, InvalidGrammar, Rejected
+from adapters.base import (
+    LEAST_LOGPROB,
+    VOCAB_SIZE,
+    FinishReason,
+    GenerationChunk,
+    GenerationRequest,
+    TokenLogprobs,
+)
+from adapters.errors import (
+    BackendError,
+    BackendFailed,
+    EngineFault,
+    InvalidGrammar,
+    Mismatch,
+    Rejected,
+)
+from adapters.reasons import finish_reason
 
 JSON = dict[str, Any]
+
+_FINISH_WORDS = frozenset({"stop", "length", "abort", "error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +35,19 @@ class ServerInfo:
 
     model: the name of the model at the server. context_length: in tokens. features: a subset of
     `adapters.base.FEATURES`. max_requests: the number of requests that it computes at once; None if
-    unknown.
+    unknown. Raises ValueError where a server said something of another type.
     """
 
     model: str
     context_length: int
     features: frozenset[str]
     max_requests: int | None = None
+
+    def __post_init__(self) -> None:
+        model: Any = self.model
+        counts = (self.context_length, 1 if self.max_requests is None else self.max_requests)
+        if type(model) is not str or any(type(count) is not int or count < 1 for count in counts):
+            raise ValueError("a property has a wrong type or value")
 
 
 class Reader(Protocol):
@@ -86,14 +109,63 @@ def error_of_status(
     request: GenerationRequest,
     refused_statuses: frozenset[int] = BAD_REQUEST,
 ) -> BackendError:
-    """The error for an error status. message: from the server. refused_statuses: as in `Wire`."""
-    reason = f"the engine answered {status}: {message}"
+    """The error for an error status. refused_statuses: as in `Wire`.
+
+    message: from the server; the error does not contain it, since it may quote hosts and prompts.
+    """
+    reason = f"the engine answered {status}"
     if status not in refused_statuses:
-        return EngineFault(reason)
+        is_client_error = httpx.codes.is_client_error(status)
+        return Mismatch(reason) if is_client_error else EngineFault(reason)
     if request.grammar is not None and "grammar" in message.lower():
-        # Clients receive this message. That of the server may contain hosts and prompts.
         return InvalidGrammar("the engine does not take the request's grammar")
     return Rejected(reason)
+
+
+def reason_of_finish(word: object, engine: str) -> FinishReason:
+    """`finish_reason`, which quotes the word in its error, for the word of another program."""
+    return finish_reason(str(word) if word in _FINISH_WORDS else "unknown", engine)
+
+
+def bounded_logprob(value: float | None) -> float:
+    """`value`, or `LEAST_LOGPROB` if it is lower, missing or not a number."""
+    return value if value is not None and value > LEAST_LOGPROB else LEAST_LOGPROB
+
+
+class ChunkCheck:
+    """Checks the chunks of one answer, since an engine is another program with other faults."""
+
+    def __init__(self, request: GenerationRequest) -> None:
+        self._room = request.max_tokens
+
+    def checked(self, chunk: GenerationChunk) -> GenerationChunk:
+        """`chunk`, without a count of cached tokens that is none.
+
+        Raises EngineFault for more tokens than were requested, for ids outside of the vocabulary,
+        and for logprobs of other tokens.
+        """
+        self._room -= len(chunk.token_ids)
+        if self._room < 0:
+            raise EngineFault("the engine sent more tokens than were requested")
+        if not _are_ids(chunk.token_ids):
+            raise EngineFault("the engine sent ids of no tokens")
+        if chunk.logprobs is not None:
+            _check_logprobs(chunk.token_ids, chunk.logprobs)
+        cached = chunk.cached_tokens
+        if cached is None or (type(cached) is int and cached >= 0):
+            return chunk
+        return replace(chunk, cached_tokens=None)
+
+
+def _are_ids(values: Iterable[int]) -> bool:
+    return all(type(value) is int and 0 <= value < VOCAB_SIZE for value in values)
+
+
+def _check_logprobs(token_ids: tuple[int, ...], logprobs: tuple[TokenLogprobs, ...]) -> None:
+    if tuple(entry.token_id for entry in logprobs) != token_ids:
+        raise EngineFault("the engine sent logprobs of other tokens")
+    if not _are_ids(token_id for entry in logprobs for token_id, _ in entry.top):
+        raise EngineFault("the engine sent logprobs of no tokens")
 
 
 class LastChunk:
@@ -102,6 +174,11 @@ class LastChunk:
     def __init__(self, engine: str) -> None:
         self._engine = engine
         self._last: GenerationChunk | None = None
+
+    def expect_more(self) -> None:
+        """Raises EngineFault if the last chunk has been stored: nothing may follow it."""
+        if self._last is not None:
+            raise EngineFault(f"the {self._engine} engine sent more after the end of the answer")
 
     def set(self, chunk: GenerationChunk) -> None:
         """Store the chunk with the finish reason."""

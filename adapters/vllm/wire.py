@@ -13,8 +13,16 @@ import httpx
 from adapters.base import FEATURES, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendFailed
 from adapters.http.engine import error_of_event
-from adapters.http.wire import BAD_REQUEST, JSON, LastChunk, Reader, ServerInfo, error_of_status
-from adapters.reasons import finish_reason
+from adapters.http.wire import (
+    BAD_REQUEST,
+    JSON,
+    LastChunk,
+    Reader,
+    ServerInfo,
+    bounded_logprob,
+    error_of_status,
+    reason_of_finish,
+)
 from adapters.vllm.sampling import sampling_fields
 
 # The default of --max-num-seqs on most GPUs. The server does not report its value.
@@ -89,11 +97,12 @@ class VLLMReader:
             self._cached = details.get("cached_tokens")
         if not event["choices"]:
             return None
+        self._last.expect_more()
         choice = event["choices"][0]
         chunk = GenerationChunk(tuple(choice["token_ids"]), self._logprobs(choice))
         if choice["finish_reason"] is None:
             return chunk
-        reason = finish_reason(choice["finish_reason"], "vLLM")
+        reason = reason_of_finish(choice["finish_reason"], "vLLM")
         self._last.set(GenerationChunk(chunk.token_ids, chunk.logprobs, reason))
         return None
 
@@ -109,6 +118,8 @@ class VLLMReader:
 
 def _token(entry: dict[str, Any], count: int) -> TokenLogprobs:
     """The logprobs of one token. vLLM lists the sampled token first, whatever its rank."""
-    listed = [(each["token_id"], each["logprob"]) for each in entry["top_logprobs"]]
+    listed = [
+        (each["token_id"], bounded_logprob(each["logprob"])) for each in entry["top_logprobs"]
+    ]
     top = sorted(listed, key=lambda pair: -pair[1])
-    return TokenLogprobs(entry["token_id"], entry["logprob"], tuple(top[:count]))
+    return TokenLogprobs(entry["token_id"], bounded_logprob(entry["logprob"]), tuple(top[:count]))

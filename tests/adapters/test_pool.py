@@ -1,4 +1,5 @@
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,11 +12,13 @@ from adapters.errors import (
     BackendError,
     BackendFailed,
     ContextTooLong,
+    EngineFault,
+    Mismatch,
     Overloaded,
     Unreached,
     Unsupported,
 )
-from adapters.pool import Circuit, Pause, Pool
+from adapters.pool import Pause, Pool
 
 OFTEN = 0.001
 NEVER = 3600.0
@@ -114,6 +117,18 @@ async def sample(pool: Pool, request: GenerationRequest) -> list[GenerationChunk
     return [chunk async for chunk in pool.generate(request)]
 
 
+async def open_circuit(pool: Pool, engine: Engine) -> None:
+    """Let the engine fail three requests in a row."""
+    engine.fault = BackendFailed("500")
+    member = pool._members[list(pool._engines.values()).index(engine)]
+    for _ in range(3):
+        chunks = pool._generate_on(member, ask("bad"), {})
+        with pytest.raises(BackendFailed):
+            await anext(chunks)
+    assert not member.available
+    engine.fault = None
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Let everything else run until the condition holds."""
     while not condition():  # noqa: ASYNC110
@@ -167,6 +182,53 @@ async def test_an_engine_that_is_away_at_the_start_counts_as_the_smallest_one() 
     present.max_requests, away.ill = 4, BackendFailed("away")
     async with pooled(present, away) as pool:
         assert pool.info.max_requests == 8
+
+
+async def test_an_engine_that_joins_with_less_lowers_what_the_pool_promises() -> None:
+    late = Engine(60, frozenset({"seed"}))
+    late.ill = BackendFailed("still loading")
+    async with pooled(Engine(100, frozenset({"seed", "top_k"})), late) as pool:
+        late.ill = None
+        await pool.probe()
+        assert pool.info == BackendInfo("pool", "m", 60, 10, frozenset({"seed"}))
+
+
+async def test_an_engine_that_was_restarted_is_described_again() -> None:
+    engine = Engine(100)
+    async with pooled(engine) as pool:
+        engine.ill = BackendFailed("gone")
+        await pool.probe()
+        engine.ill, engine.context_length = None, 80
+        await pool.probe()
+        await pool.probe()
+        assert pool.info.context_length == 80
+    assert engine.starts == 2
+
+
+async def test_an_engine_that_drains_is_not_used_though_it_says_what_it_serves() -> None:
+    class Draining(Engine):
+        async def start(self) -> None:
+            self.starts += 1
+
+    engine = Draining()
+    async with pooled(engine) as pool:
+        engine.ill = BackendFailed("answered 503")
+        await pool.probe()
+        await pool.probe()
+        with pytest.raises(BackendFailed):
+            await pool.check()
+
+
+async def test_a_feature_that_was_not_there_at_the_start_is_not_added() -> None:
+    """The server decides at its start whether it uses grammars."""
+    engine = Engine(100, frozenset({"seed"}))
+    async with pooled(engine) as pool:
+        for features in ({"top_k"}, {"seed", "grammar"}):
+            engine.ill = BackendFailed("gone")
+            await pool.probe()
+            engine.ill, engine.features = None, frozenset(features)
+            await pool.probe()
+        assert pool.info.features == {"seed"}
 
 
 async def test_it_has_no_info_before_it_runs() -> None:
@@ -315,15 +377,91 @@ async def test_a_failure_after_a_token_is_the_requests(fault: BackendFailed) -> 
     assert sorted(len(engine.asked) for engine in engines) == [0, 1]
 
 
-@pytest.mark.parametrize("fault", [ContextTooLong(1, 1), Unsupported("grammar", "one")])
-async def test_what_no_engine_would_take_is_not_tried_again(fault: BackendError) -> None:
-    engines = [Engine(), Engine()]
-    async with pooled(*engines) as pool:
+UNSUITED = [ContextTooLong(1, 1), Unsupported("grammar", "one")]
+
+
+@pytest.mark.parametrize("fault", UNSUITED)
+async def test_what_no_engine_takes_is_tried_once_on_each(fault: BackendError) -> None:
+    engines, pause = [Engine(), Engine()], Paused()
+    async with pooled(*engines, pause=pause) as pool:
         for engine in engines:
             engine.fault = fault
         with pytest.raises(type(fault)):
             await sample(pool, ask())
-    assert sum(len(engine.asked) for engine in engines) == 1
+    assert [len(engine.asked) for engine in engines] == [1, 1]
+    assert pause.seconds == []
+
+
+@pytest.mark.parametrize("fault", UNSUITED)
+async def test_what_one_engine_does_not_take_goes_to_another(fault: BackendError) -> None:
+    unsuited, other = Engine(), Engine()
+    unsuited.fault = fault
+    async with pooled(unsuited, other) as pool:
+        for number in range(8):
+            assert await sample(pool, ask(str(number))) == [LAST]
+    assert unsuited.asked
+
+
+@pytest.mark.parametrize("is_first_unsuited", [True, False])
+async def test_a_request_that_another_engine_might_take_is_not_at_fault(
+    is_first_unsuited: bool,
+) -> None:
+    engines = [Engine(), Engine()]
+    faults: list[BackendError] = [ContextTooLong(1, 1), EngineFault("500")]
+    async with pooled(*engines) as pool:
+        for engine, fault in zip(engines, faults[:: 1 if is_first_unsuited else -1], strict=True):
+            engine.fault = fault
+        with pytest.raises(EngineFault, match="500"):
+            await sample(pool, ask())
+
+
+async def test_an_engine_that_does_not_take_the_rest_of_an_answer_has_failed() -> None:
+    engine = Engine()
+    engine.chunks, engine.fault_after = [GenerationChunk((2,)), LAST], ContextTooLong(1, 1)
+    async with pooled(engine) as pool:
+        chunks = pool.generate(ask())
+        await anext(chunks)
+        with pytest.raises(EngineFault, match="does not take the rest"):
+            await anext(chunks)
+
+
+async def test_a_request_that_fails_on_all_engines_counts_as_one_failure_of_each() -> None:
+    engines = [Engine(), Engine()]
+    async with pooled(*engines) as pool:
+        for engine in engines:
+            engine.fault = Unreached("reset")
+        with pytest.raises(Unreached):
+            await sample(pool, ask("bad"))
+        assert [len(engine.asked) for engine in engines] == [3, 3]
+        assert all(member.available for member in pool._members)
+
+
+async def test_requests_are_taken_while_engines_that_fail_them_are_healthy() -> None:
+    engine = Engine()
+    async with pooled(engine) as pool:
+        await open_circuit(pool, engine)
+        await pool.check()
+        assert await sample(pool, ask("good")) == [LAST]
+
+
+async def test_an_engine_that_passes_a_health_check_is_used_again() -> None:
+    failing, well = Engine(), Engine()
+    async with pooled(failing, well) as pool:
+        await open_circuit(pool, failing)
+        await pool.probe()
+        assert pool._members[0].available
+
+
+async def test_an_engine_that_serves_something_else_is_passed_over_and_described_again() -> None:
+    engine, other = Engine(), Engine()
+    async with pooled(engine, other) as pool:
+        engine.fault = Mismatch("answered 404")
+        for number in range(20):
+            assert await sample(pool, ask(str(number))) == [LAST]
+        assert len(engine.asked) > 3
+        assert pool._members[0].available
+        await pool.probe()
+    assert (engine.starts, other.starts) == (2, 1)
 
 
 async def test_when_all_fail_the_last_failure_is_raised() -> None:
@@ -426,34 +564,6 @@ async def test_cancelling_a_request_that_waits_frees_its_place() -> None:
             await task
         engine.gate.set()
         assert await sample(pool, ask()) == [LAST]
-
-
-def test_an_open_circuit_lets_one_request_through_at_a_time() -> None:
-    clock = Clock()
-    circuit = Circuit(clock)
-    for _ in range(3):
-        assert circuit.passes
-        circuit.failed(circuit.sent())
-    assert not circuit.passes
-    clock.now += 11
-    assert circuit.passes
-    circuit.sent()
-    assert not circuit.passes
-    circuit.succeeded()
-    assert circuit.passes
-
-
-def test_requests_that_were_out_at_the_same_time_count_as_one_failure() -> None:
-    clock = Clock()
-    circuit = Circuit(clock)
-    for _ in range(2):
-        sent = [circuit.sent() for _ in range(5)]
-        clock.now += 1
-        for sent_at in sent:
-            circuit.failed(sent_at)
-        assert circuit.passes
-    circuit.failed(circuit.sent())
-    assert not circuit.passes
 
 
 # When engines cannot be reached
@@ -640,3 +750,52 @@ async def test_a_slow_health_check_does_not_delay_other_engines() -> None:
         await until(lambda: not pool._members[1].healthy)
         other.ill = None
         await until(lambda: pool._members[1].healthy)
+
+
+# What is logged
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.name == "adapters.pool"]
+
+
+async def test_an_engine_that_goes_and_returns_is_logged_once_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    engine = Engine()
+    async with pooled(engine) as pool:
+        engine.ill = BackendFailed("it answered 503")
+        await pool.probe()
+        await pool.probe()
+        engine.ill = None
+        await pool.probe()
+        await pool.probe()
+    assert logged(caplog) == [
+        "http://a gets requests",
+        "http://a gets no new requests: it answered 503",
+        "http://a gets requests",
+    ]
+
+
+async def test_an_engine_that_is_away_at_the_start_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    away = Engine()
+    away.ill = BackendFailed("ConnectError")
+    async with pooled(Engine(), away):
+        assert logged(caplog) == ["http://b gets no new requests: ConnectError"]
+
+
+async def test_a_circuit_that_opens_and_closes_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = Engine()
+    async with pooled(engine) as pool:
+        caplog.set_level(logging.INFO)
+        await open_circuit(pool, engine)
+        await sample(pool, ask())
+    assert logged(caplog) == [
+        "http://a gets no new requests: 3 requests failed one after another",
+        "http://a gets requests",
+    ]

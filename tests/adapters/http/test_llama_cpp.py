@@ -134,7 +134,7 @@ async def test_ids_that_the_stream_leaves_out_are_found_again(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("hidden"))
-    chunks = await sample(client, ask(logprobs=1))
+    chunks = await sample(client, ask(logprobs=1, max_tokens=6))
     assert joined(chunks) == KNOT * 2
     entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
     assert tuple(entry.token_id for entry in entries) == KNOT * 2
@@ -292,21 +292,28 @@ async def test_a_grammar_that_the_server_refuses_is_the_requests_fault(
 
 async def test_a_refusal_is_the_requests(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("bad token"))
-    with pytest.raises(Rejected, match="invalid tokens"):
+    with pytest.raises(Rejected, match="answered 400"):
         await sample(client, ask())
 
 
 async def test_an_error_in_the_stream_is_read(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("exceeded"))
-    with pytest.raises(BackendFailed, match="Context size has been exceeded"):
+    with pytest.raises(BackendFailed, match="answered 500"):
         await sample(client, ask())
+
+
+async def test_tokens_after_the_end_are_a_fault(client: HTTPEngine, engine: FakeEngine) -> None:
+    lines = engine.lines("length")
+    engine.will("/completion", sends(*lines, lines[0]))
+    with pytest.raises(EngineFault, match="more after the end"):
+        await sample(client, ask(max_tokens=9))
 
 
 async def test_a_body_of_another_version_is_no_fault_of_the_request(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", status(422, '{"detail": "field required"}'))
-    with pytest.raises(EngineFault, match="field required"):
+    with pytest.raises(EngineFault, match="answered 422"):
         await sample(client, ask())
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from adapters.errors import BackendFailed
-from adapters.http.options import Options, parse_options
+from adapters.http.options import Options, parse_options, without_user
 
 
 def test_urls_are_normalized_without_duplicates() -> None:
@@ -14,9 +14,55 @@ def test_values_are_converted_to_the_types_of_the_fields() -> None:
     assert parse_options("b", values) == Options("http://a", api_key="k", timeout_seconds=2.5)
 
 
+def test_urls_that_differ_in_the_user_are_one_engine() -> None:
+    assert Options("http://u:p@a,http://v:q@a,http://a/b@c").urls == (
+        "http://v:q@a",
+        "http://a/b@c",
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://u:p@a:8000/x", "http://a:8000/x"),
+        ("http://u:p@q@a", "http://a"),
+        ("http://a/x@y", "http://a/x@y"),
+        ("http://a", "http://a"),
+    ],
+)
+def test_a_name_has_no_user(url: str, name: str) -> None:
+    assert without_user(url) == name
+
+
+@pytest.mark.parametrize(
+    "url", ["user:secret@a:8000", "ftp://user:secret@a", "http://user:sec/ret@a", "http://:secret@"]
+)
+def test_an_invalid_url_is_shown_without_its_password(url: str) -> None:
+    with pytest.raises(BackendFailed) as raised:
+        parse_options("b", {"url": url})
+    assert "sec" not in str(raised.value)
+
+
+@pytest.mark.parametrize("key", ["secret\n", " secret ", "secret\r\n"])
+def test_a_key_is_stripped(key: str) -> None:
+    assert parse_options("b", {"url": "http://a", "api_key": key}).api_key == "secret"
+
+
+@pytest.mark.parametrize(
+    "key", ["sec\nret", "sec\x00ret", "secr\N{LATIN SMALL LETTER E WITH ACUTE}t"]
+)
+def test_a_key_that_no_header_can_have_is_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(BackendFailed, match="api_key has control characters") as raised:
+        parse_options("b", {"url": "http://a", "api_key": key})
+    assert "sec" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
+        ({"url": "http://"}, "http: is no URL with a host"),
+        ({"url": "http://:8000"}, "http://:8000 is no URL with a host"),
+        ({"url": "https://a:b"}, "https://a:b is no URL with a host"),
         ({}, "the b backend needs --backend-url"),
         ({"url": ","}, "the b backend needs --backend-url"),
         ({"url": "a:8000"}, "a:8000 does not begin with http:// or https://"),

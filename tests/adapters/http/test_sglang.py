@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from adapters.base import (
+    LEAST_LOGPROB,
     BackendConfig,
     GenerationChunk,
     GenerationRequest,
@@ -150,21 +151,70 @@ async def test_an_error_has_its_class(
     client: HTTPEngine, engine: FakeEngine, code: int, error: type[Exception]
 ) -> None:
     engine.will("/generate", status(code, '{"error": {"message": "input too long"}}'))
-    with pytest.raises(error, match="input too long"):
+    with pytest.raises(error, match=f"answered {code}"):
         await sample(client, ask())
 
 
-async def test_an_error_in_the_stream_is_read(client: HTTPEngine, engine: FakeEngine) -> None:
-    engine.will("/generate", status(200, 'data: {"error": {"message": "boom"}}\n\n'))
-    with pytest.raises(BackendFailed, match="boom"):
+REFUSAL = 'data: {"error": {"message": "too long"}}\n\n'
+
+
+async def test_an_error_without_a_code_before_a_token_is_a_refusal(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/generate", sends(REFUSAL, "data: [DONE]\n\n"))
+    with pytest.raises(Rejected, match="answered 400"):
         await sample(client, ask())
+
+
+async def test_an_error_without_a_code_after_a_token_is_a_failure(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/generate", sends(engine.lines("stop")[0], REFUSAL))
+    with pytest.raises(EngineFault, match="answered 500"):
+        await sample(client, ask())
+
+
+async def test_an_error_with_a_code_keeps_it(client: HTTPEngine, engine: FakeEngine) -> None:
+    engine.will("/generate", sends('data: {"error": {"message": "boom", "code": 500}}\n\n'))
+    with pytest.raises(EngineFault, match="answered 500"):
+        await sample(client, ask())
+
+
+async def test_tokens_after_the_end_are_a_fault(client: HTTPEngine, engine: FakeEngine) -> None:
+    lines = engine.lines("incremental")[:-1]
+    engine.will("/generate", sends(*lines, lines[0]))
+    with pytest.raises(EngineFault, match="more after the end"):
+        await sample(client, ask())
+
+
+async def test_a_missing_logprob_is_the_least(client: HTTPEngine, engine: FakeEngine) -> None:
+    lines = [
+        line.replace("-0.5,", "null,").replace("-1.5,", "null,")
+        for line in engine.lines("incremental")
+    ]
+    engine.will("/generate", sends(*lines))
+    (first, *_) = await sample(client, ask(logprobs=2))
+    least = LEAST_LOGPROB
+    assert first.logprobs == (TokenLogprobs(200005, least, ((200005, least), (7, least))),)
+
+
+async def test_too_few_logprobs_are_a_fault(client: HTTPEngine, engine: FakeEngine) -> None:
+    line = engine.lines("incremental")[0]
+    entry = '"output_token_logprobs":[[-0.5,200005,null]],'
+    top = '"output_top_logprobs":[[[-0.5,200005,null],[-1.5,7,null]]]'
+    none = line.replace(entry, '"output_token_logprobs":[],').replace(
+        top, '"output_top_logprobs":[]'
+    )
+    engine.will("/generate", sends(none))
+    with pytest.raises(EngineFault, match="logprobs of other tokens"):
+        await sample(client, ask(logprobs=2))
 
 
 async def test_a_body_of_another_version_is_no_fault_of_the_request(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/generate", status(422, '{"detail": "field required"}'))
-    with pytest.raises(EngineFault, match="field required"):
+    with pytest.raises(EngineFault, match="answered 422"):
         await sample(client, ask())
 
 

@@ -1,5 +1,6 @@
 """vLLM's token interface, against what a real server was recorded to answer."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from adapters.base import (
     FEATURES,
+    LEAST_LOGPROB,
     BackendConfig,
     BackendInfo,
     GenerationChunk,
@@ -14,7 +16,14 @@ from adapters.base import (
     SamplingParams,
     SamplingPhase,
 )
-from adapters.errors import BackendError, BackendFailed, ContextTooLong, InvalidGrammar, Rejected
+from adapters.errors import (
+    BackendError,
+    BackendFailed,
+    ContextTooLong,
+    EngineFault,
+    InvalidGrammar,
+    Rejected,
+)
 from adapters.http.engine import HTTPEngine
 from adapters.http.options import Options
 from adapters.registry import create
@@ -187,7 +196,7 @@ async def test_what_the_engine_refuses_is_no_failure_of_the_engine(
 
 async def test_a_422_is_the_requests_fault(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will(GENERATE, status(422, '{"error": {"message": "no such adapter"}}'))
-    with pytest.raises(Rejected, match="no such adapter"):
+    with pytest.raises(Rejected, match="answered 422"):
         await sample(client, ask())
 
 
@@ -204,8 +213,48 @@ async def test_an_aborted_generation_is_a_failure(
 async def test_an_error_in_the_stream_is_a_failure(client: HTTPEngine, engine: FakeEngine) -> None:
     error = 'data: {"error": {"message": "boom", "type": "InternalServerError", "code": 500}}\n\n'
     engine.will(GENERATE, sends(engine.lines("length")[0], error))
-    with pytest.raises(BackendFailed, match="boom"):
+    with pytest.raises(BackendFailed, match="answered 500"):
         await sample(client, ask())
+
+
+async def test_tokens_after_the_end_are_a_fault(client: HTTPEngine, engine: FakeEngine) -> None:
+    (end, *_) = engine.lines("stop")
+    engine.will(GENERATE, sends(end, engine.lines("length")[0]))
+    with pytest.raises(EngineFault, match="more after the end"):
+        await sample(client, ask())
+
+
+async def test_missing_logprobs_are_the_least(client: HTTPEngine, engine: FakeEngine) -> None:
+    lines = [
+        re.sub(r'"logprob":-[\d.]+', '"logprob":null', line) for line in engine.lines("logprobs")
+    ]
+    engine.will(GENERATE, sends(*lines))
+    chunks = await sample(client, ask(logprobs=1))
+    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
+    assert {entry.logprob for entry in entries} == {LEAST_LOGPROB}
+    assert {entry.top[0][1] for entry in entries} == {LEAST_LOGPROB}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("[]", "logprobs of other tokens"),
+        ('[{"token_id": 6, "logprob": -1, "top_logprobs": []}]', "logprobs of other tokens"),
+        (
+            '[{"token_id": 5, "logprob": -1, "top_logprobs": [{"token_id": -1, "logprob": -1}]}]',
+            "logprobs of no tokens",
+        ),
+        ('[{"token_id": 5, "logprob": "-1", "top_logprobs": []}]', "cannot be read"),
+        ("null", "cannot be read"),
+    ],
+)
+async def test_logprobs_that_do_not_fit_the_tokens_are_a_fault(
+    client: HTTPEngine, engine: FakeEngine, content: str, reason: str
+) -> None:
+    choice = f'{{"token_ids": [5], "finish_reason": "stop", "logprobs": {{"content": {content}}}}}'
+    engine.will(GENERATE, sends(f'data: {{"choices": [{choice}]}}\n\n'))
+    with pytest.raises(EngineFault, match=reason):
+        await sample(client, ask(logprobs=2))
 
 
 async def test_too_long_a_request_is_not_sent(client: HTTPEngine, engine: FakeEngine) -> None:
@@ -219,12 +268,12 @@ async def test_a_phase_is_asked_for_with_its_own_sampling(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     phase = SamplingPhase(((159940,),), frozenset(), SamplingParams(presence_penalty=1.0))
-    chunks = await sample(client, ask(phases=(phase,), max_tokens=5))
+    chunks = await sample(client, ask(phases=(phase,), max_tokens=6))
     first, second = (body for body in engine.bodies(GENERATE) if body)
     assert second["token_ids"] == [*first["token_ids"], 144897, 159940]
     assert first["sampling_params"]["presence_penalty"] == 0
     assert second["sampling_params"]["presence_penalty"] == 1
-    assert second["sampling_params"]["max_tokens"] == 3
+    assert second["sampling_params"]["max_tokens"] == 4
     assert tokens(chunks) == [144897, 159940, 144897, 159940, 151153, 183088]
 
 

@@ -1,0 +1,36 @@
+import math
+from typing import Any
+
+import pytest
+
+from adapters.base import LEAST_LOGPROB
+from adapters.errors import BackendFailed
+from adapters.http.wire import ServerInfo, bounded_logprob, reason_of_finish
+
+
+@pytest.mark.parametrize("value", [None, math.nan, -math.inf, 2 * LEAST_LOGPROB])
+def test_a_logprob_that_is_none_is_the_least(value: float | None) -> None:
+    assert bounded_logprob(value) == LEAST_LOGPROB
+
+
+def test_a_logprob_stays_as_it_is() -> None:
+    assert bounded_logprob(-1.5) == -1.5
+
+
+@pytest.mark.parametrize(
+    "properties", [(None, 10), ("m", None), ("m", "10"), ("m", 0), ("m", True), ("m", 1.5)]
+)
+def test_properties_of_other_types_are_refused(properties: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match="wrong type"):
+        ServerInfo(*properties, frozenset())
+
+
+def test_a_count_of_no_requests_is_refused() -> None:
+    with pytest.raises(ValueError, match="wrong type"):
+        ServerInfo("m", 10, frozenset(), 0)
+
+
+@pytest.mark.parametrize(("word", "quoted"), [("abort", "abort"), ("my prompt", "unknown")])
+def test_an_unknown_word_of_an_engine_is_not_quoted(word: str, quoted: str) -> None:
+    with pytest.raises(BackendFailed, match=f"ended the generation: {quoted}"):
+        reason_of_finish(word, "vLLM")

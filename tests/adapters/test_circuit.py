@@ -1,0 +1,64 @@
+from adapters.circuit import Circuit
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_open_circuit_lets_one_request_through_at_a_time() -> None:
+    clock = Clock()
+    circuit = Circuit(clock)
+    for _ in range(3):
+        assert circuit.passes
+        circuit.failed(circuit.sent())
+    assert not circuit.passes
+    clock.now += 11
+    assert circuit.passes
+    circuit.sent()
+    assert not circuit.passes
+    circuit.succeeded()
+    assert circuit.passes
+
+
+def test_a_passed_health_check_lets_requests_through_until_the_next_failure() -> None:
+    circuit = Circuit(Clock())
+    for _ in range(3):
+        circuit.failed(circuit.sent())
+    circuit.passed_check(circuit.last_failure)
+    assert circuit.passes
+    circuit.failed(circuit.sent())
+    assert not circuit.passes
+
+
+def test_a_health_check_that_began_before_the_last_failure_does_not_matter() -> None:
+    circuit = Circuit(Clock())
+    for _ in range(3):
+        before = circuit.last_failure
+        circuit.failed(circuit.sent())
+    circuit.passed_check(before)
+    assert not circuit.passes
+
+
+def test_a_request_that_is_sent_again_fails_once() -> None:
+    circuit = Circuit(Clock())
+    ticket = circuit.sent()
+    for _ in range(3):
+        circuit.failed(ticket)
+        circuit.sent()
+    assert circuit.passes
+
+
+def test_requests_that_were_out_at_the_same_time_count_as_one_failure() -> None:
+    clock = Clock()
+    circuit = Circuit(clock)
+    for _ in range(2):
+        sent = [circuit.sent() for _ in range(5)]
+        clock.now += 1
+        for ticket in sent:
+            circuit.failed(ticket)
+        assert circuit.passes
+    circuit.failed(circuit.sent())
+    assert not circuit.passes
