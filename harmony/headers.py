@@ -21,6 +21,9 @@ _SPELLED = {CHANNEL: _CHANNEL, CONSTRAIN: _CONSTRAIN}
 CONTENT_TYPES = frozenset({"json", "code", "text"})
 """Words that are a content type even without `<|constrain|>`."""
 
+_HEADER_WORDS = CONTENT_TYPES | {"call", "functions", "recipient", "to", "to:", "tool"}
+"""Words between a channel and a tool in malformed headers; a text has other words, too."""
+
 _CHANNEL_NAMES = frozenset(Channel)
 _CHANNELS = "|".join(Channel)
 _TYPES = "|".join(sorted(CONTENT_TYPES))
@@ -286,15 +289,18 @@ class LenientHeaderReader:
     def _read_words(self, words: Sequence[str], *, most_unknown: int) -> None:
         """Read names of tools, and content types.
 
-        With an unknown word they may be words of a text, which mentions a tool but calls none
-        unless the name has its namespace. most_unknown: with more of them no word is a type.
+        With more unknown words than `most_unknown` they are a text, which may mention a tool: then
+        only a name with its namespace is a recipient.
         """
-        unknown = sum(word not in CONTENT_TYPES and not self._is_tool(word) for word in words)
+        is_text = sum(map(self._is_unknown, words)) > most_unknown
         for word in words:
-            if word in CONTENT_TYPES and unknown <= most_unknown:
+            if word in CONTENT_TYPES and not is_text:
                 self._set_content_type(word)
-            elif (unknown and not _has_namespace(word)) or not self._add_mentioned_tool(word):
+            elif (is_text and not _has_namespace(word)) or not self._add_mentioned_tool(word):
                 self._add_repair(Repair.HEADER_WORDS)
+
+    def _is_unknown(self, word: str) -> bool:
+        return word not in _HEADER_WORDS and not self._is_tool(word)
 
     def _is_tool(self, word: str) -> bool:
         return self._recipients.declared_tool(word) is not None

@@ -309,9 +309,10 @@ def from_backend(
 ) -> APIError:
     """The client's error for an error of a backend.
 
-    prompt_param: the request field that holds the prompt. own_grammar: whether the request has a
-    part of the grammar; only then a dead end in it is the request's fault. has_sampled: whether the
-    engine had sampled a token. If not, a retry is safe; if it had, it did not refuse the request.
+    prompt_param: the request field that holds the prompt. own_grammar: whether a part of the
+    grammar is from the request; only then a dead end in it is the request's fault. has_sampled:
+    whether the engine had sampled a token. If not, a retry is safe; if it had, it did not refuse
+    the request.
     Messages of external engines are not passed on: they name hosts, and may quote prompts.
     """
     match error:

@@ -36,7 +36,7 @@ class SamplingPlan:
     grammar: llguidance Lark text that masks the sampling; None for no mask.
     affinity: requests with the same value share a prompt prefix; None derives it from the prompt.
     priority: lower values are served first.
-    own_grammar: whether the request has a part of the grammar, as a schema, a regex or Lark.
+    own_grammar: whether a part of the grammar is from the request: a schema, a regex or Lark.
     prompt_param: the request field that holds the prompt, named in errors about its length.
     logprobs_param: the request field that asks for logprobs, named in errors about them.
     """

@@ -138,7 +138,7 @@ def _is_plain(body: Body) -> bool:
 
 
 def is_own(body: Body) -> bool:
-    """Whether the request has the constraint: a schema, a regex or a Lark grammar.
+    """Whether the body of a client's tool or of an answer has a schema, a regex or a Lark grammar.
 
     Only such a one can lead to where it allows no token.
     """

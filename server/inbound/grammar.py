@@ -107,7 +107,7 @@ class Constraint:
     answer_grammar: the grammar after the header of the final message. reasoned_grammar: as in
     `TurnPlan`. prefill: tokens of a header that the model's answer begins with. parallel_calls: a
     call does not end the turn. own_grammar: a schema, regex or Lark grammar of the request is a
-    part of it.
+    part of it; those of hosted tools are not the request's.
     spec: what `grammar` was written from, None without a grammar.
     """
 
@@ -250,12 +250,17 @@ def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
         reasoned_grammar=reasoned_grammar(spec),
         prefill=prefill,
         parallel_calls=parallel_calls and bool(spec.tools),
-        own_grammar=any(map(is_own, (spec.answer, *(tool.body for tool in spec.tools)))),
+        own_grammar=any(map(is_own, (spec.answer, *_client_bodies(request, spec)))),
         spec=spec,
     )
     if not in_time:
         raise _OutOfTime(constraint)
     return constraint
+
+
+def _client_bodies(request: ConstraintRequest, spec: GrammarSpec) -> Iterator[Body]:
+    """The constraints on calls of the client's tools, which come before hosted ones."""
+    return (tool.body for tool in spec.tools[: len(request.callable)])
 
 
 def _compile_turn(

@@ -6,7 +6,7 @@ items that the server made. `messages` reads a whole history.
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-input
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -43,6 +43,9 @@ CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
 REFERENCE = "item_reference"
+Readable = tuple[Item, Message | None, str]
+"""An item of a kind that this server makes, its sampled message, and the path of its field."""
+
 _MAX_QUOTE = 64
 NO_HOSTED_TOOLS: Enabled = {}
 STATUSES = ("in_progress", "completed", "incomplete")
@@ -134,24 +137,26 @@ def messages(
 ) -> list[Message]:
     """The harmony messages of the items of earlier turns and of the request.
 
-    history: items of earlier turns. A result whose call has been deleted is skipped, and so is a
-    call that was cut off and has no result. received: items of the request. enabled: the hosted
+    A call that was cut off and has no result is left out. history: items of earlier turns. A result
+    whose call has been deleted is skipped. received: items of the request. enabled: the hosted
     tools of the request.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
     hosted = HostedItems([*history, *received], received, enabled)
     earlier = _readable(history, "history", hosted, earlier=True)
-    readable = [*earlier, *_readable(received, param, hosted, earlier=False)]
+    own = _readable(received, param, hosted, earlier=False)
+    answered = {
+        str(item.get("call_id")) for item, _, _ in (*earlier, *own) if item["type"] in _OUTPUTS
+    }
+    earlier, own = (_without_cut_calls(each, answered) for each in (earlier, own))
+    readable = [*earlier, *own]
     before_call = before_calls(
         [item for item, _, _ in readable], is_user=_is_user, is_call=_is_call
     )
-    answered = {str(item.get("call_id")) for item, _, _ in readable if item["type"] in _OUTPUTS}
     recipients: dict[str, str] = {}
     messages: list[Message] = []
     for index, (item, sampled, where) in enumerate(readable):
-        if _is_cut_call(item) and str(item.get("call_id")) not in answered:
-            continue
         if item["type"] in _OUTPUTS:
             if index >= len(earlier) or item["call_id"] in recipients:
                 messages.append(_output(item, where, recipients))
@@ -259,12 +264,9 @@ def _resolve(item: Item, stored: StoredItem | None, where: str) -> StoredItem:
 
 def _readable(
     items: Sequence[StoredItem], param: str, hosted: HostedItems, *, earlier: bool
-) -> list[tuple[Item, Message | None, str]]:
-    """Each item in a kind that this server makes, its sampled message and the path of its field.
-
-    earlier: whether the items are of earlier turns.
-    """
-    readable: list[tuple[Item, Message | None, str]] = []
+) -> list[Readable]:
+    """The items in kinds that this server makes. earlier: whether they are of earlier turns."""
+    readable: list[Readable] = []
     for index, stored in enumerate(items):
         where = f"{param}.{index}"
         messages = hosted.read(stored, where, earlier=earlier)
@@ -276,8 +278,15 @@ def _readable(
     return readable
 
 
-def _is_cut_call(item: Item) -> bool:
-    return item["type"] in CALLS and item.get("status") == "incomplete"
+def _without_cut_calls(readable: Iterable[Readable], answered: Container[str]) -> list[Readable]:
+    """Without the calls that were cut off. answered: the ids of those that have a result."""
+    return [
+        (item, sampled, where)
+        for item, sampled, where in readable
+        if item["type"] not in CALLS
+        or item.get("status") != "incomplete"
+        or str(item.get("call_id")) in answered
+    ]
 
 
 def _is_user(item: Item) -> bool:

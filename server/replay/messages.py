@@ -154,7 +154,7 @@ def _calls(message: dict[str, Any], where: str) -> Iterator[Message]:
         kind = string(wrapped.get("type", "function"), f"{param}.type")
         if kind not in _CALL_BODIES:
             raise invalid(f"{param}.type", "expected 'function' or 'custom'")
-        label(wrapped.get("id"), f"{param}.id")
+        label(wrapped.get("id"), f"{param}.id")  # raises for one that results cannot name
         yield _call(kind, wrapped.get(kind), f"{param}.{kind}")
 
 

@@ -31,8 +31,12 @@ def reasoning_of(
     params = (f"{where}.reasoning_details.{index}" for index in range(len(listed)))
     read = [(param, mapping(item, param)) for param, item in zip(params, listed, strict=True)]
     details = [(param, detail) for param, detail in read if detail.get("format") in _FORMATS]
+    if read and not details:
+        return []
     sealed = [unseal(data, param) for data, param in _seals(details).items()]
-    text = _text(message, where, details, text_is_summary=text_is_summary)
+    types = {detail.get("type") for _, detail in read if isinstance(detail.get("type"), str)}
+    is_summary = text_is_summary or (SUMMARY_DETAIL in types and TEXT_DETAIL not in types)
+    text = _text(message, where, details, text_is_summary=is_summary)
     if sealed and text in ("", join_texts(str(each.content) for each in sealed)):
         return sealed
     return [Message(Author(Role.ASSISTANT), text, Channel.ANALYSIS)] if text else []
@@ -55,11 +59,9 @@ def _text(
     text_is_summary: bool,
 ) -> str:
     """The raw reasoning: the text of the first field that has any."""
-    types = {detail.get("type") for _, detail in details if isinstance(detail.get("type"), str)}
-    is_summary = text_is_summary or (SUMMARY_DETAIL in types and TEXT_DETAIL not in types)
     for field in ("reasoning", ALIAS):
         text = optional_string(message.get(field), f"{where}.{field}")
-        if text and not is_summary:
+        if text and not text_is_summary:
             return text
     return "".join(
         optional_string(detail.get("text"), f"{param}.text") or ""

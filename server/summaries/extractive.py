@@ -28,7 +28,7 @@ class ExtractiveSummariser:
         count = _SENTENCES[request.detail]
         chosen = sentences if len(sentences) <= count else _first_and_last(sentences, count)
         words = chosen[0].split()[:_TITLE_WORDS] if chosen else ()
-        title = as_title(" ".join(words)).rstrip(",;!?")
+        title = as_title(" ".join(words)).rstrip(" ,;!?")
         if not title:
             raise SummaryFailed("the reasoning has no sentence")
         return SummaryPart(f"**{title}**\n\n{' '.join(map(_shortened, chosen))}")

@@ -137,6 +137,22 @@ MALFORMED_HEADERS = {
     ),
     "<|channel|>commentary to=search": ("browser.search", None, Repair.RENAMED_RECIPIENT),
     "<|channel|>commentaryto= functions.f": ("functions.f", None, Repair.HEADER_WORDS),
+    "<|channel|>commentary to f <|constrain|>json": (
+        "functions.f",
+        "json",
+        Repair.MISPLACED_RECIPIENT,
+    ),
+    "<|channel|>commentary recipient: f<|constrain|>json": (
+        "functions.f",
+        "json",
+        Repair.MISPLACED_RECIPIENT,
+    ),
+    "<|channel|>commentary functions f json": (
+        "functions.f",
+        "json",
+        Repair.MISPLACED_RECIPIENT,
+    ),
+    " tool f<|channel|>commentary json": ("functions.f", "json", Repair.MISPLACED_RECIPIENT),
     "<|channel|>commentary functions.f json": (
         "functions.f",
         "json",

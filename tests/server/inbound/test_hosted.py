@@ -413,6 +413,14 @@ async def test_a_client_function_is_not_named_by_a_hosted_choice() -> None:
     assert error.param == "tool_choice.type"
 
 
+async def test_the_schemas_of_hosted_tools_are_not_the_requests_own() -> None:
+    hosted = await compiled(Servers(), tools=[MCP])
+    assert hosted.plan.grammar is not None
+    assert not hosted.plan.own_grammar
+    strict = F | {"strict": True, "parameters": QUERY}
+    assert (await compiled(Servers(), tools=[MCP, strict])).plan.own_grammar
+
+
 async def test_without_masks_hosted_tools_work_without_a_grammar() -> None:
     request = await compiled(Calculator(), masking=NEVER, tools=[CODE])
     assert (request.plan.grammar, request.plan.spec) == (None, None)

@@ -129,6 +129,11 @@ def test_a_call_that_was_cut_off_is_left_out_without_a_result(call: dict[str, An
     assert read([call, USER])[0].recipient is not None
 
 
+def test_a_message_before_a_call_that_was_cut_off_is_an_answer() -> None:
+    said = {"role": "assistant", "content": "I will look."}
+    assert read([said, CALL | {"status": "incomplete"}, USER]) == read([said, USER])
+
+
 def test_results_belong_to_their_own_calls() -> None:
     other = CALL | {"call_id": "call_2", "name": "g"}
     read_items = read([CALL, other, RESULT | {"call_id": "call_2"}, RESULT])

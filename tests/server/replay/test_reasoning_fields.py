@@ -41,7 +41,14 @@ def test_sealed_messages_are_used_with_their_tokens() -> None:
 def test_text_of_another_format_is_another_models() -> None:
     other = text("Another model's.") | {"format": "anthropic-claude-v1"}
     assert read(other) == []
+    assert read(other, reasoning="Another model's.") == []
     assert [each.content for each in read(other, text("One."))] == ["One."]
+
+
+def test_a_summary_of_another_format_beside_a_seal_is_no_reasoning() -> None:
+    summary = {"type": "reasoning.summary", "summary": "S", "format": "anthropic-claude-v1"}
+    assert read(summary, reasoning="S") == []
+    assert read(summary, seal("one"), reasoning="S") == [SEALED["one"]]
 
 
 def test_a_repeated_seal_is_used_once() -> None:

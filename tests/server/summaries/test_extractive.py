@@ -50,6 +50,11 @@ async def test_the_title_has_no_markdown_of_its_own(text: str) -> None:
     assert title == "**First bold claim**"
 
 
+async def test_the_title_ends_with_a_word() -> None:
+    title, _, _ = (await summary("Pourquoi faire cela ? Encore.")).partition("\n\n")
+    assert title == "**Pourquoi faire cela**"
+
+
 async def test_a_text_without_words_has_no_summary() -> None:
     with pytest.raises(SummaryFailed):
         await summary(" \n\n ")
