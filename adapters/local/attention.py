@@ -186,13 +186,16 @@ def _decoded(
     """Write the results of sequences with one query to `out` and `lse`, where several of them are
     better computed together. Returns their places.
     """
-    groups, one_query = padded.decoding_groups, padded.one_query
-    if products.are_faster(query.dtype):
-        groups, one_query = products.decoding_groups, products.one_query
     single = [place for place, count in enumerate(starts_q[1:]) if count - starts_q[place] == 1]
     spans = [(starts_k[place], starts_k[place + 1]) for place in single]
     done: set[int] = set()
-    for group in groups([end - start for start, end in spans]):
+    counts = [end - start for start, end in spans]
+    if products.are_faster(query.dtype):
+        groups, one_query = products.decoding_groups(counts), products.one_query
+    else:
+        groups = padded.decoding_groups(counts, query.shape[1], key[0].numel())
+        one_query = padded.one_query
+    for group in groups:
         rows = [starts_q[single[member]] for member in group]
         out[rows], lse[:, rows] = one_query(
             query[rows], key, value, [spans[member] for member in group], scaling
@@ -205,8 +208,7 @@ def _runs(starts_q: Sequence[int], starts_k: Sequence[int], done: set[int]) -> I
     """What one call computes, as places of sequences: one sequence, or several in decode that stand
     side by side and have equally many keys. The places in `done` are left out.
 
-    A call takes 60 us, however few keys it has. In layers with a window, most sequences in decode
-    have as many keys as the window.
+    In layers with a window, most sequences in decode have as many keys as the window.
     """
 
     def kind(place: int) -> tuple[str, int]:
@@ -227,13 +229,8 @@ def _one_query(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tup
 
     query: [sequences, heads, width]. key, value: [keys of all, key heads, width].
     """
-    keys, values = (
-        states.view(len(query), -1, *states.shape[1:]).transpose(1, 2) for states in (key, value)
-    )
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query.unsqueeze(2), keys, values, 0.0, False, attn_mask=None, scale=scaling
-    )
-    return out.squeeze(2), lse.squeeze(2).t()
+    keys, values = (states.view(len(query), -1, *states.shape[1:]) for states in (key, value))
+    return padded.flash(query, keys, values, scaling)
 
 
 def _full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:

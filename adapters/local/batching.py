@@ -5,9 +5,8 @@ from typing import Any
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from adapters.local.device import free_memory
-from adapters.local.options import LEAST_CACHE_TOKENS, Options
+from adapters.local.options import LEAST_CACHE_TOKENS, PAGE_TOKENS, Options
 
-_PAGE_TOKENS = 32
 _CPU_CACHE_TOKENS = 32_768
 _FLASH_BATCH_TOKENS = 4096
 _EAGER_BATCH_TOKENS = 512
@@ -32,8 +31,8 @@ def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
     elif not cache_tokens and eager and on_cuda:
         cache_tokens = _eager_cache_tokens(model, batch_tokens)
     return ContinuousBatchingConfig(
-        page_size=_PAGE_TOKENS,
-        num_blocks=-(-cache_tokens // _PAGE_TOKENS) or None,
+        page_size=PAGE_TOKENS,
+        num_blocks=-(-cache_tokens // PAGE_TOKENS) or None,
         max_batch_tokens=batch_tokens,
         max_requests_per_batch=min(options.batch_requests, batch_tokens),
         max_memory_percent=_MEMORY_SHARE,

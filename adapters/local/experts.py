@@ -1,9 +1,9 @@
-"""The experts of a model that has few of them, on a CPU: all experts, for steps of few tokens.
+"""The experts of small models, such as the demo checkpoint, for steps of few tokens on a CPU.
 
 transformers sorts tokens by their experts and multiplies the tokens of each expert. With few tokens
 most of that time is spent on a dozen small operations. Three products of all tokens and all experts
-take half of the time if a token uses a large part of the experts anyway; the weight of an expert
-that was not chosen is zero.
+take half of the time if a token uses half of the experts anyway; the weight of an expert that was
+not chosen is zero. gpt-oss-20b, of whose 32 experts a token uses 4, is computed by transformers.
 """
 
 from typing import Any
@@ -14,15 +14,14 @@ from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS, grouped_mm_expe
 NAME = "all_experts"
 """Its name in transformers."""
 
-_LEAST_SHARE = 0.5
 # Measured with 4 experts of which 2 are chosen: with more tokens the sorted ones are faster.
 _MOST_TOKENS = 64
 
 
 def select_experts(model: Any) -> None:
-    """Let `model` use `all_experts` if it chooses at least half of its experts."""
+    """Let `model` use `all_experts` if a token uses at least half of its experts."""
     config = model.config
-    if config.num_experts_per_tok >= _LEAST_SHARE * config.num_local_experts:
+    if 2 * config.num_experts_per_tok >= config.num_local_experts:
         model.set_experts_implementation(NAME)
 
 

@@ -9,15 +9,16 @@ from pydantic import AfterValidator, Field
 
 from adapters import options
 
+PAGE_TOKENS = 32
+"""Tokens in a page of the cache."""
+LEAST_CACHE_TOKENS = PAGE_TOKENS + 1
+"""Tokens that take two pages: transformers cannot compute with a cache of one."""
+
 
 def _device(name: str) -> str:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         raise ValueError("must be auto, cpu, mps, cuda or cuda:N")
     return name
-
-
-LEAST_CACHE_TOKENS = 33
-"""Two pages: transformers cannot compute with a cache of one."""
 
 
 def _cache_tokens(count: int) -> int:

@@ -111,14 +111,15 @@ def _kind(weight: Tensor, dtype: torch.dtype) -> type[PackedLayer] | None:
         return Float16Linear
     if dtype in _TYPES and _works(ReorderedLinear, checked):
         return ReorderedLinear
+    logger.warning("the weights of the output layer are not packed, which makes steps slower")
     return None
 
 
 def _fits_float16(weight: Tensor) -> bool:
-    """Whether `weight` can be float16 without loss.
+    """Whether `weight` has no number that is too large for float16.
 
     A bfloat16 number from 2**-14 to 65504 is a float16 number too. A smaller one is at most 2**-25
-    from one, which is less than the rounding of the sums.
+    from one: a logit changes by as little, times the states, which matters to no probability.
     """
     if weight.dtype not in (torch.bfloat16, torch.float16):
         return False
@@ -136,10 +137,10 @@ def _works(kind: type[PackedLayer], weight: Tensor) -> bool:
             expected = linear(states.float(), weight.float())
             error = (packed(states).float() - expected).abs().max() / expected.abs().max()
             if not error < _BOUND:
-                logger.warning("packed weights have an error of %g and are not used", error)
+                logger.warning("%s has an error of %g and is not used", kind.__name__, error)
                 return False
     except Exception as failure:  # operators raise errors of any type
-        logger.warning("packed weights are not available: %s", failure)
+        logger.info("%s is not available: %s", kind.__name__, failure)
         return False
     return True
 

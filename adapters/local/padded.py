@@ -1,39 +1,40 @@
 """Attention of short sequences in decode, by one call of torch's flash kernel for several of them.
 
 A call takes 60 us, however few keys it has. To copy the keys of several sequences side by side,
-padded to the longest, takes less time than a call for each.
+padded to the longest, takes less time than a call for each, if heads and keys are few.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
-_MOST_KEYS = 256
-_LEAST_SEQUENCES = 3
-# More copied keys leave the cache of the CPU.
-_MOST_COPIED = 4096
+from adapters.local.spans import Span, padded_places
 
-Span = tuple[int, int]
-"""The first key of a sequence, and the end of its keys."""
+# Measured with 8 and with 64 heads: with more scores a call takes longer than its overhead.
+_MOST_SCORES = 2048
+# More copied numbers leave the cache of the CPU.
+_MOST_COPIED = 1 << 20
+_LEAST_CALLS = 3
 
 
-def decoding_groups(counts: Sequence[int]) -> list[list[int]]:
+def decoding_groups(counts: Sequence[int], heads: int, features: int) -> list[list[int]]:
     """Sequences with one query each, by their places, in groups for `one_query`.
 
-    counts: their numbers of keys. Sequences with many keys are left out, and so are all if they
-    have equally many: they can be one call without copies.
+    counts: their numbers of keys. heads: of a query. features: the numbers in a key. Sequences with
+    many keys are left out. So are all if they are few calls anyway: neighbours with equally many
+    keys are one call without copies.
     """
-    short = [place for place, count in enumerate(counts) if count <= _MOST_KEYS]
-    if len({counts[place] for place in short}) < 2:
+    if sum(1 for _ in groupby(counts)) < _LEAST_CALLS:
         return []
+    short = [place for place, count in enumerate(counts) if count * heads <= _MOST_SCORES]
     groups: list[list[int]] = [[]]
     for place in sorted(short, key=lambda place: counts[place]):
-        if (len(groups[-1]) + 1) * counts[place] > _MOST_COPIED:
+        if (len(groups[-1]) + 1) * counts[place] * features > _MOST_COPIED:
             groups.append([])
         groups[-1].append(place)
-    return [group for group in groups if len(group) >= _LEAST_SEQUENCES]
+    return [group for group in groups if len(group) >= _LEAST_CALLS]
 
 
 def one_query(
@@ -43,25 +44,29 @@ def one_query(
 
     query: [queries, heads, width]. key, value: [keys, key heads, width]. spans: of each query.
     """
-    places, hidden = _layout(tuple(spans), query.dtype)
+    longest = max(end - start for start, end in spans)
+    places, hidden = padded_places(tuple(spans), longest, query.dtype)
     keys, values = (
-        states.index_select(0, places).view(len(spans), -1, *states.shape[1:]).transpose(1, 2)
+        states.index_select(0, places.flatten()).view(*places.shape, *states.shape[1:])
         for states in (key, value)
     )
+    return flash(query, keys, values, scaling, hidden[:, None, None])
+
+
+def flash(
+    query: Tensor, keys: Tensor, values: Tensor, scaling: float, hidden: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The same for keys and values that are [sequences, keys, key heads, width].
+
+    hidden: [sequences, 1, 1, keys], -inf for keys that are padding; None if there are none.
+    """
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query.unsqueeze(2), keys, values, 0.0, False, attn_mask=hidden, scale=scaling
+        query.unsqueeze(2),
+        keys.transpose(1, 2),
+        values.transpose(1, 2),
+        0.0,
+        False,
+        attn_mask=hidden,
+        scale=scaling,
     )
     return out.squeeze(2), lse.squeeze(2).t()
-
-
-@lru_cache(maxsize=4)
-def _layout(spans: tuple[Span, ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The places of the padded keys, [sequences * longest], and a mask that hides the padding.
-
-    All layers of a step have the same one or two. Padding is the sequence's own last key, so that
-    no other sequence can affect it.
-    """
-    starts, ends = torch.tensor(spans).unsqueeze(2).unbind(1)
-    places = starts + torch.arange(int((ends - starts).max()))
-    hidden = torch.zeros(places.shape, dtype=dtype).masked_fill_(places >= ends, -torch.inf)
-    return torch.minimum(places, ends - 1).flatten(), hidden[:, None, None]

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from adapters.local.spans import Span, padded_places
+
 LEAST_QUERIES = 16
 """The minimum of queries of a sequence; with fewer ones the flash kernel is faster."""
 
@@ -82,7 +84,7 @@ def decoding_groups(counts: Sequence[int]) -> list[list[int]]:
 
 
 def one_query(
-    query: Tensor, key: Tensor, value: Tensor, spans: Sequence[tuple[int, int]], scaling: float
+    query: Tensor, key: Tensor, value: Tensor, spans: Sequence[Span], scaling: float
 ) -> tuple[Tensor, Tensor]:
     """Attention of sequences with one query each: their outputs, and log-sum-exps [heads, queries].
 
@@ -90,11 +92,9 @@ def one_query(
     first of its keys and their end. A matrix product with few rows takes as long as reading the
     keys, so that one product has all key heads: the rows of a head are zero for other key heads.
     """
-    starts, ends = torch.tensor(spans).unbind(1)
-    at = torch.arange(_width(spans))
-    hidden = torch.zeros(len(query), 1, len(at), dtype=query.dtype)
-    hidden.masked_fill_((starts[:, None] + at >= ends[:, None]).unsqueeze(1), -torch.inf)
-    keys, values = (_padded(states.flatten(1), spans, starts, ends, at) for states in (key, value))
+    places, hidden = padded_places(tuple(spans), _width(spans), query.dtype)
+    hidden = hidden.unsqueeze(1)
+    keys, values = (_padded(states.flatten(1), spans, places) for states in (key, value))
     keys = keys.transpose(1, 2)
     rows = _spread(query * scaling, key.shape[1])
     reference = torch.baddbmm(hidden, rows, keys).amax(2, keepdim=True)
@@ -105,7 +105,7 @@ def one_query(
     return out.to(query.dtype), (reference.squeeze(2) + total.log()).t()
 
 
-def _width(spans: Sequence[tuple[int, int]]) -> int:
+def _width(spans: Sequence[Span]) -> int:
     """The length that sequences are padded to. It seldom changes from step to step.
 
     oneDNN compiles a product for each length, which takes longer than to copy the keys of a
@@ -115,19 +115,12 @@ def _width(spans: Sequence[tuple[int, int]]) -> int:
     return longest if len(spans) == 1 and longest > _LONG else -(-longest // _STEP) * _STEP
 
 
-def _padded(
-    states: Tensor, spans: Sequence[tuple[int, int]], starts: Tensor, ends: Tensor, at: Tensor
-) -> Tensor:
-    """[sequences, len(at), width] of the sequences' `spans` in [keys, width].
-
-    starts, ends: those of the spans. at: from zero. Padding is the sequence's own last key, so that
-    no other sequence can affect it.
-    """
+def _padded(states: Tensor, spans: Sequence[Span], places: Tensor) -> Tensor:
+    """The keys in [keys, width] at `places`, those of `spans` with padding: [*places, width]."""
     if len(spans) == 1:
         own = states[slice(*spans[0])]
-        missing = len(at) - len(own)
+        missing = places.shape[1] - len(own)
         return (functional.pad(own, (0, 0, 0, missing)) if missing else own).unsqueeze(0)
-    places = torch.minimum(starts[:, None] + at, ends[:, None] - 1)
     return states.index_select(0, places.flatten()).view(*places.shape, -1)
 
 

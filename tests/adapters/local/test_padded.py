@@ -53,19 +53,21 @@ def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "groups"),
+    ("counts", "heads", "groups"),
     [
-        ([], []),
-        ([9], []),
-        ([9, 8], []),
-        ([9, 9, 9, 9], []),
-        ([9, 8, 9], [[1, 0, 2]]),
-        ([9, 700, 8, 300, 1], [[4, 2, 0]]),
-        ([256, 257, 255, 256], [[2, 0, 3]]),
-        ([200] * 20 + [250] * 18, [list(range(20)), list(range(20, 36))]),
+        ([], 8, []),
+        ([9], 8, []),
+        ([9, 8], 8, []),
+        ([9, 8, 9], 8, [[1, 0, 2]]),
+        ([9, 700, 8, 300, 1], 8, [[4, 2, 0]]),
+        ([256, 257, 255, 256], 8, [[2, 0, 3]]),
+        ([32, 33, 31, 32], 64, [[2, 0, 3]]),
+        ([128] * 15 + [40], 8, []),
+        ([128, 40] * 3, 8, [[1, 3, 5, 0, 2, 4]]),
+        ([200, 250] * 20, 8, [list(range(0, 40, 2)), list(range(1, 33, 2)), [33, 35, 37, 39]]),
     ],
 )
-def test_short_sequences_of_like_lengths_are_one_call(
-    counts: list[int], groups: list[list[int]]
+def test_short_sequences_are_one_call_if_it_saves_several(
+    counts: list[int], heads: int, groups: list[list[int]]
 ) -> None:
-    assert padded.decoding_groups(counts) == groups
+    assert padded.decoding_groups(counts, heads, 256) == groups
