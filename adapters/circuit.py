@@ -1,4 +1,7 @@
-"""Holds requests back from an engine that fails one after another."""
+"""Holds requests back from an engine that fails one after another.
+
+A circuit only advises: the pool sends requests all the same where no other engine is available.
+"""
 
 from collections.abc import Callable
 
@@ -42,8 +45,12 @@ class Circuit:
         self._tickets += 1
         return self._tickets
 
+    def not_sent(self) -> None:
+        """Record that the last request was not sent after all, so that another one may be."""
+        self._retry_at = self._clock()
+
     def succeeded(self) -> None:
-        """Record that the engine sampled a token."""
+        """Record that the engine has not failed a request by the end of its answer."""
         self._failures = 0
 
     def failed(self, ticket: int) -> None:

@@ -1,7 +1,7 @@
 """The errors that backends raise.
 
 BackendError
-  + Overloaded       the queue of the engine is full; a later attempt may succeed
+  + Overloaded       the engine is busy; a later attempt may succeed
   |   + NotReady     the engine starts or stops, and accepts no requests
   + ContextTooLong   prompt and max tokens do not fit the context
   + Unsupported      the request needs a feature that the engine does not have
@@ -9,7 +9,7 @@ BackendError
   + BackendFailed    the engine failed; this request is lost, and perhaps others
   |   + EngineFault  a failure whose message must not be sent to clients
   |   |   + Unreached  there was no connection; the engine may accept the request later
-  |   |   + Mismatch   the engine does not serve what it said it does
+  |   |   + Mismatch   the engine does not take such requests, though it said it does
   |   + EngineDied   the engine of this process ended; only a new process helps
   |   + DeadEnd      the grammar of the request allows no further token
   + InvalidGrammar   the grammar of the request does not compile, or is too complex
@@ -73,7 +73,7 @@ class Unreached(EngineFault):
 
 
 class Mismatch(EngineFault):
-    """The engine runs, but serves another model or interface than it said it does.
+    """The engine runs, but expects another model, interface or key than it did.
 
     Its properties have to be requested again.
     """

@@ -10,14 +10,17 @@ a short pause, and once more after a longer one, unless they are down. After the
 failure ends the request, since sampled tokens cannot be withdrawn.
 
 An engine is down if its last health check failed, or if several consecutive requests failed (the
-circuit is open; after a while one request tries again, and after a passed health check any). An
-engine that drains answers health checks with 503: it gets no new requests, and finishes those that
-it has. Failures are consecutive if each request was sent after the failure before it. Requests that
-were in flight at the same time fail for the same reason, and count once; so do the attempts of one
-request.
+circuit is open; after a while one request tries again, and after a passed health check any). While
+another engine is available, it gets no new requests. An engine that drains answers health checks
+with 503, and finishes the requests that it has.
+
+Failures are consecutive if each request was sent after the failure before it, and no answer ended
+well in between. Requests that were in flight at the same time fail for the same reason, and count
+once; so do the attempts of one request.
 
 An engine whose health check failed may have been restarted with other properties. They are
-requested again when it is back, and `Pool.info` is what all engines have in common.
+requested again when it is back, and `Pool.info` is what all engines have in common. A busy engine
+may not answer this: it keeps the properties that it had until it does.
 """
 
 import asyncio
@@ -58,7 +61,7 @@ class Member:
     """An engine of the pool.
 
     load: the number of requests of this gateway that run on it. started: whether its properties are
-    known. described: whether they were requested since its last failed check or `Mismatch`.
+    known. described: whether they are those since its last failed check or `Mismatch`.
     """
 
     def __init__(self, name: str, engine: Backend, clock: Clock) -> None:
@@ -71,6 +74,7 @@ class Member:
         self.healthy = False
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._logged: bool | None = None
+        self._logged_reason = ""
 
     @property
     def available(self) -> bool:
@@ -79,24 +83,39 @@ class Member:
     async def probe(self) -> None:
         """Check whether the engine can serve, and request its properties if that is necessary.
 
-        Raises BackendFailed.
+        Raises BackendFailed; after any error the engine counts as down.
         """
         last_failure = self.circuit.last_failure
         try:
             if self.started:
                 await self.engine.check()
             if not self.described:
-                await self.engine.start()
-        except BackendFailed as error:
+                await self._describe()
+        except Exception as error:
             self.healthy = self.described = False
             self._log(error)
             raise
-        self.started = self.described = self.healthy = True
+        self.started = self.healthy = True
         self.circuit.passed_check(last_failure)
         self._log("")
 
+    async def _describe(self) -> None:
+        """Request the properties. Raises BackendFailed if there are none from before."""
+        # Before the request, since a `Mismatch` meanwhile makes its result doubtful.
+        self.described = True
+        reason = ""
+        try:
+            await self.engine.start()
+        except BackendFailed as error:
+            if not self.started:
+                raise
+            self.described, reason = False, str(error)
+        if reason and reason != self._logged_reason:
+            logger.warning("%s keeps the properties that it had: %s", self.name, reason)
+        self._logged_reason = reason
+
     def succeeded(self) -> None:
-        """Record that the engine sampled a token of a request."""
+        """Record that the engine has not failed a request by the end of its answer."""
         self.circuit.succeeded()
         self._log("")
 
@@ -106,7 +125,7 @@ class Member:
         self._log(f"{FAILURES_TO_OPEN} requests failed one after another")
 
     def _log(self, reason: object) -> None:
-        """Log whether the engine gets requests, if that has changed."""
+        """Log whether the engine is in use, if that has changed."""
         in_use = self.healthy and not self.circuit.is_open
         if in_use is self._logged:
             return
@@ -114,7 +133,9 @@ class Member:
         if in_use:
             logger.info("%s gets requests", self.name)
         else:
-            logger.warning("%s gets no new requests: %s", self.name, reason)
+            logger.warning(
+                "%s gets no new requests while another engine is available: %s", self.name, reason
+            )
 
     def lose(self) -> None:
         """Release the requests that wait for a first token of this engine."""
@@ -229,10 +250,10 @@ class Pool:
                         yield chunk
                 return
             except (BackendFailed, Overloaded, *_UNSUITED) as error:
-                if sampled and isinstance(error, _UNSUITED):
-                    raise EngineFault(f"{member.name} does not take the rest of it") from error
-                if sampled:
+                if sampled and isinstance(error, BackendFailed):
                     raise
+                if sampled:
+                    raise EngineFault(f"{member.name} does not take the rest of it") from error
                 # If only some of the engines are unsuited, the request is not at fault.
                 if failure is None or not isinstance(error, _UNSUITED):
                     failure = error
@@ -254,18 +275,27 @@ class Pool:
     ) -> AsyncGenerator[GenerationChunk, None]:
         """Sample on one engine. tickets: those of the request, which gets one for each engine."""
         member.load += 1
-        ticket = tickets.setdefault(member, member.circuit.sent())
+        # Another attempt keeps the ticket of the first, so that all count as one failure.
+        if member not in tickets:
+            tickets[member] = member.circuit.sent()
         try:
             async with aclosing(member.engine.generate(request)) as chunks:
                 yield await member.first(chunks)
-                member.succeeded()
                 async for chunk in chunks:
                     yield chunk
+            member.succeeded()
+        except GeneratorExit:
+            # Whoever leaves after a token, as at a stop string, has found no failure.
+            member.succeeded()
+            raise
+        except _UNSUITED:
+            member.circuit.not_sent()
+            raise
         except Mismatch:
             member.described = False
             raise
         except BackendFailed:
-            member.failed(ticket)
+            member.failed(tickets[member])
             raise
         finally:
             member.load -= 1
@@ -292,7 +322,10 @@ class Pool:
         """Probe one engine periodically, so that a slow answer does not delay other probes."""
         while True:
             await asyncio.sleep(self._health_seconds)
-            await self._probe(member)
+            try:
+                await self._probe(member)
+            except Exception:
+                logger.exception("the check of %s failed", member.name)
 
 
 async def _cancel(waiting: asyncio.Future[Any]) -> None:

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
-from typing import Any
 
 import httpx
 import orjson
@@ -15,14 +14,13 @@ from adapters.errors import (
     BackendError,
     ContextTooLong,
     EngineFault,
-    NotReady,
-    Overloaded,
     Unreached,
     Unsupported,
 )
 from adapters.http.options import Options, without_user
+from adapters.http.refusals import error_of_response
 from adapters.http.sse import EventLines
-from adapters.http.wire import JSON, ChunkCheck, Reader, ServerInfo, Wire, error_of_status
+from adapters.http.wire import MALFORMED, ChunkCheck, Reader, ServerInfo, Wire
 from adapters.phases import split_by_phase
 
 logger = logging.getLogger(__name__)
@@ -30,11 +28,6 @@ logger = logging.getLogger(__name__)
 _DONE = b"[DONE]"
 # For the end of a response after its last event. It arrives with the event as a rule.
 _END_SECONDS = 0.1
-# The most that is read of the response to a request that failed.
-_ERROR_BYTES = 8192
-_ERROR_SECONDS = 5.0
-_MESSAGE_CHARACTERS = 500
-_LONGEST_RETRY_SECONDS = 3600.0
 # Most of it is for the test completion of llama.cpp.
 _DESCRIBE_SECONDS = 30.0
 # Shorter than the keep-alive of servers (uvicorn: 5), so that none closes a connection in use.
@@ -87,7 +80,7 @@ class HTTPEngine:
             raise EngineFault(f"{self.name} answered {status} to {path}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._failed(error) from error
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except MALFORMED as error:
             kind = type(error).__name__
             raise EngineFault(f"{self.name} is no {self._wire.name} server: {kind}") from error
 
@@ -142,7 +135,7 @@ class HTTPEngine:
     async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         client = self._running()
         body = self._body(request)
-        status: object = "none"
+        status: int | None = None
         try:
             async with client.stream(
                 "POST",
@@ -156,7 +149,8 @@ class HTTPEngine:
             ) as response:
                 status = response.status_code
                 if status != httpx.codes.OK:
-                    raise await self._error_of(response, request)
+                    refused = self._wire.refused_statuses
+                    raise await error_of_response(response, request, refused)
                 received = response.aiter_raw()
                 check = ChunkCheck(request)
                 try:
@@ -183,7 +177,8 @@ class HTTPEngine:
             is_done = _DONE in events
             if is_done:
                 del events[events.index(_DONE) :]
-            chunks = [chunk for one in events if (chunk := self._read(one, reader)) is not None]
+            read = (self._read(one, reader) for one in events)
+            chunks = [chunk for chunk in read if chunk is not None and chunk.token_ids]
             if chunks:
                 yield _merged(chunks)
             if is_done:
@@ -197,7 +192,7 @@ class HTTPEngine:
             if not isinstance(event, dict):
                 raise TypeError("not an object")
             return reader.push(event)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except MALFORMED as error:
             kind = type(error).__name__
             raise EngineFault(f"{self.name} sent what cannot be read: {kind}") from error
 
@@ -211,24 +206,14 @@ class HTTPEngine:
         assert self._server is not None
         return orjson.dumps(self._wire.body(request, self._server), option=orjson.OPT_NON_STR_KEYS)
 
-    async def _error_of(self, response: httpx.Response, request: GenerationRequest) -> BackendError:
-        status = response.status_code
-        seconds = _retry_after(response.headers.get("retry-after", ""))
-        if status == httpx.codes.TOO_MANY_REQUESTS:
-            return Overloaded("the engine is busy", seconds)
-        if status == httpx.codes.SERVICE_UNAVAILABLE:
-            return NotReady("the engine takes no requests now", seconds)
-        message = message_of(await _beginning(response))
-        return error_of_status(status, message, request, self._wire.refused_statuses)
-
-    def _log(self, error: BackendError, status: object, request: GenerationRequest) -> None:
-        """Log a failure. status: of the response."""
+    def _log(self, error: BackendError, status: int | None, request: GenerationRequest) -> None:
+        """Log a failure. status: of the response, None if none came."""
         logger.warning(
             "%s did not serve request %s: %s, status %s: %s",
             self.name,
             request.request_id,
             type(error).__name__,
-            status,
+            status or "none",
             error,
         )
 
@@ -255,35 +240,6 @@ async def _end(response: httpx.Response, received: AsyncIterator[bytes]) -> None
     await response.aclose()
 
 
-async def _beginning(response: httpx.Response) -> bytes:
-    """What arrives of a body in `_ERROR_SECONDS`, `_ERROR_BYTES` at most."""
-    body = b""
-    with suppress(TimeoutError, httpx.HTTPError, httpx.StreamError):
-        async with asyncio.timeout(_ERROR_SECONDS):
-            async for part in response.aiter_raw():
-                body += part
-                if len(body) > _ERROR_BYTES:
-                    break
-    return body[:_ERROR_BYTES]
-
-
-def _retry_after(value: str) -> float:
-    """The seconds of the header `Retry-After`, an hour at most; 1 if it has no number of them."""
-    return min(float(value), _LONGEST_RETRY_SECONDS) if value.isdecimal() else 1.0
-
-
-def message_of(body: bytes) -> str:
-    """The message in the error response of a server, in any of the usual formats; truncated."""
-    try:
-        value: Any = orjson.loads(body)
-        for key in ("error", "message", "detail"):
-            if isinstance(value, Mapping) and key in value:
-                value = value[key]
-    except ValueError:
-        value = body.decode(errors="replace")
-    return str(value)[:_MESSAGE_CHARACTERS]
-
-
 def _merged(chunks: list[GenerationChunk]) -> GenerationChunk:
     """Chunks that arrived together, as one. None of them is the last one of the generation."""
     if len(chunks) == 1:
@@ -296,17 +252,3 @@ def _merged(chunks: list[GenerationChunk]) -> GenerationChunk:
             (one.cached_tokens for one in chunks if one.cached_tokens is not None), None
         ),
     )
-
-
-def error_of_event(event: JSON, without_code: int = 500) -> tuple[int, str] | None:
-    """Status and message of an event in the error format of OpenAI-like servers, else None.
-
-    without_code: the status of an error that has none.
-    """
-    error = event.get("error")
-    if error is None:
-        return None
-    if isinstance(error, Mapping):
-        code = error.get("code")
-        return code if type(code) is int else without_code, str(error.get("message", error))
-    return without_code, str(error)

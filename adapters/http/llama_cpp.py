@@ -35,15 +35,13 @@ import httpx
 
 from adapters.base import LEAST_LOGPROB, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendFailed
-from adapters.http.engine import error_of_event
+from adapters.http.readers import EventReader
+from adapters.http.refusals import BAD_REQUEST
 from adapters.http.wire import (
-    BAD_REQUEST,
     JSON,
-    LastChunk,
     Reader,
     ServerInfo,
     bounded_logprob,
-    error_of_status,
     reason_of_finish,
 )
 
@@ -86,6 +84,8 @@ class LlamaCppWire:
             self.path,
             json={"prompt": [0], "n_predict": 1, "return_tokens": True, "grammar": _GRAMMAR},
         )
+        if completion.status_code not in self.refused_statuses:
+            completion.raise_for_status()
         masks = completion.is_success and completion.json()["tokens"] == [_UNLIKELY]
         return ServerInfo(
             properties.get("model_alias") or properties["model_path"],
@@ -154,40 +154,32 @@ def _end_sending(connection: socket.socket) -> None:
         same.shutdown(socket.SHUT_WR)
 
 
-class LlamaCppReader:
+class LlamaCppReader(EventReader):
     """Reads events of one token. The last event has no token, but the finish reason."""
 
+    engine = "llama.cpp"
+
     def __init__(self, request: GenerationRequest, encode: Encode) -> None:
-        self._request = request
+        super().__init__(request)
         self._encode = encode
-        self._last = LastChunk("llama.cpp")
-        self._cached: int | None = None
         self._count = 0
 
-    def push(self, event: JSON) -> GenerationChunk | None:
-        if (error := error_of_event(event)) is not None:
-            raise error_of_status(*error, self._request)
-        self._last.expect_more()
+    def _chunk(self, event: JSON) -> GenerationChunk:
         if event["stop"]:
-            self._end(event)
-            return None
+            return self._last_chunk(event)
         token_ids = self._token_ids(event)
         cached = self._unreported_cached(event)
         self._count += len(token_ids)
         return GenerationChunk(token_ids, self._logprobs(event, token_ids), cached_tokens=cached)
 
-    def finish(self) -> GenerationChunk:
-        return self._last.take(self._cached)
-
-    def _end(self, event: JSON) -> None:
-        self._cached = self._unreported_cached(event)
+    def _last_chunk(self, event: JSON) -> GenerationChunk:
         kind = str(event["stop_type"])
         if kind == "eos" and event["tokens_predicted"] > self._count:
             # The ids of the incomplete character and of the stop token are missing.
             raise _missing_tokens()
         logprobs = None if self._request.logprobs is None else ()
-        reason = reason_of_finish(_FINISH.get(kind, kind), "llama.cpp")
-        self._last.set(GenerationChunk((), logprobs, reason))
+        reason = reason_of_finish(_FINISH.get(kind, kind), self.engine)
+        return GenerationChunk((), logprobs, reason, self._unreported_cached(event))
 
     def _unreported_cached(self, event: JSON) -> int | None:
         """The cached tokens for the first chunk: a phase may end the stream before the last."""

@@ -19,7 +19,7 @@ class Options:
     """url: the base URLs of the engines, separated by commas; `--backend-url` sets it.
 
     model: the name of the model at the engines; empty selects the first that they list.
-    api_key: sent to the engines as a bearer token; empty sends none.
+    api_key: sent to the engines as a bearer token; empty sends none. No URL may have a user then.
     connect_seconds: the longest time to open a connection.
     timeout_seconds: the longest time in which an engine sends nothing, queueing included.
     health_seconds: the time between two health checks of an engine.
@@ -46,7 +46,7 @@ class Options:
 
 def without_user(url: str) -> str:
     """`url` without user and password, for logs and messages."""
-    return re.sub(r"(?<=//)[^/?#]*@", "", url)
+    return re.sub(r"^(\w+://)[^/?#]*@", r"\1", url)
 
 
 def parse_options(backend: str, values: Mapping[str, str]) -> Options:
@@ -63,6 +63,9 @@ def parse_options(backend: str, values: Mapping[str, str]) -> Options:
     key = parsed.api_key.strip()
     if not (key.isascii() and key.isprintable()):
         raise BackendFailed("api_key has control characters, or characters outside of ASCII")
+    # Both are sent in the header Authorization.
+    if key and any(without_user(url) != url for url in parsed.urls):
+        raise BackendFailed("api_key cannot be combined with a user or password in a URL")
     return replace(parsed, api_key=key)
 
 

@@ -9,16 +9,14 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
-from adapters.http.engine import error_of_event
+from adapters.base import FinishReason, GenerationChunk, GenerationRequest, TokenLogprobs
+from adapters.http.readers import EventReader
+from adapters.http.refusals import BAD_REQUEST, error_of_status
 from adapters.http.wire import (
-    BAD_REQUEST,
     JSON,
-    LastChunk,
     Reader,
     ServerInfo,
     bounded_logprob,
-    error_of_status,
     reason_of_finish,
 )
 
@@ -91,21 +89,20 @@ class SGLangWire:
         pass
 
 
-class SGLangReader:
+class SGLangReader(EventReader):
     """Reads events with all ids so far, or with the new ids (`--incremental-streaming-output`)."""
 
+    engine = "SGLang"
+
     def __init__(self, request: GenerationRequest) -> None:
-        self._request = request
-        self._last = LastChunk("SGLang")
-        self._cached: int | None = None
+        super().__init__(request)
         self._count = 0
 
-    def push(self, event: JSON) -> GenerationChunk | None:
+    def _status_without_code(self) -> int:
         # SGLang refuses a request by an event without a code, in an answer of status 200.
-        without_code = httpx.codes.INTERNAL_SERVER_ERROR if self._count else httpx.codes.BAD_REQUEST
-        if (error := error_of_event(event, without_code)) is not None:
-            raise error_of_status(*error, self._request)
-        self._last.expect_more()
+        return super()._status_without_code() if self._count else httpx.codes.BAD_REQUEST
+
+    def _chunk(self, event: JSON) -> GenerationChunk:
         meta = event["meta_info"]
         token_ids = event["output_ids"]
         whole = len(token_ids) == meta["completion_tokens"]
@@ -114,25 +111,18 @@ class SGLangReader:
         # The first chunk has them, since a phase may end the stream before the last.
         cached = meta.get("cached_tokens") if self._count == 0 else None
         self._count += len(new)
-        chunk = GenerationChunk(new, self._logprobs(meta, len(new)), cached_tokens=cached)
-        if meta["finish_reason"] is None:
-            return chunk if new else None
-        self._cached = cached
-        self._last.set(self._last_chunk(chunk, meta["finish_reason"]))
-        return None
+        reason = self._finish_reason(meta["finish_reason"], new)
+        return GenerationChunk(new, self._logprobs(meta, len(new)), reason, cached)
 
-    def finish(self) -> GenerationChunk:
-        return self._last.take(self._cached)
-
-    def _last_chunk(self, chunk: GenerationChunk, reason: JSON) -> GenerationChunk:
+    def _finish_reason(self, reason: JSON | None, new: tuple[int, ...]) -> FinishReason | None:
+        if reason is None:
+            return None
         if reason["type"] == "abort":
             message = str(reason.get("message", "aborted"))
             raise error_of_status(int(reason.get("status_code") or 500), message, self._request)
-        kind = reason["type"]
-        if set(chunk.token_ids[-1:]) & self._request.stop_token_ids:
-            # Older versions test the length first.
-            kind = "stop"
-        return GenerationChunk(chunk.token_ids, chunk.logprobs, reason_of_finish(kind, "SGLang"))
+        # Older versions test the length first.
+        is_stopped = not self._request.stop_token_ids.isdisjoint(new[-1:])
+        return "stop" if is_stopped else reason_of_finish(reason["type"], self.engine)
 
     def _logprobs(self, meta: JSON, count: int) -> tuple[TokenLogprobs, ...] | None:
         """The logprobs of the last `count` ids. SGLang's entries are (logprob, id, text)."""

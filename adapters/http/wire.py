@@ -14,17 +14,20 @@ from adapters.base import (
     GenerationRequest,
     TokenLogprobs,
 )
-from adapters.errors import (
-    BackendError,
-    BackendFailed,
-    EngineFault,
-    InvalidGrammar,
-    Mismatch,
-    Rejected,
-)
+from adapters.errors import EngineFault
 from adapters.reasons import finish_reason
 
 JSON = dict[str, Any]
+
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""The errors of code that reads JSON which has another form than expected."""
 
 _FINISH_WORDS = frozenset({"stop", "length", "abort", "error"})
 
@@ -56,8 +59,8 @@ class Reader(Protocol):
     def push(self, event: JSON) -> GenerationChunk | None:
         """The tokens of an event, or None. The last chunk is returned by `finish`.
 
-        Raises BackendError for an error event, and KeyError, IndexError, TypeError, ValueError or
-        AttributeError for a malformed event.
+        Raises BackendError for an error event and for one after the end of the answer, and one of
+        `MALFORMED` for a malformed event.
         """
         ...
 
@@ -99,36 +102,13 @@ class Wire(Protocol):
         ...
 
 
-BAD_REQUEST = frozenset({int(httpx.codes.BAD_REQUEST)})
-"""The usual `Wire.refused_statuses`. A 422 means that the server's version is incompatible."""
-
-
-def error_of_status(
-    status: int,
-    message: str,
-    request: GenerationRequest,
-    refused_statuses: frozenset[int] = BAD_REQUEST,
-) -> BackendError:
-    """The error for an error status. refused_statuses: as in `Wire`.
-
-    message: from the server; the error does not contain it, since it may quote hosts and prompts.
-    """
-    reason = f"the engine answered {status}"
-    if status not in refused_statuses:
-        is_client_error = httpx.codes.is_client_error(status)
-        return Mismatch(reason) if is_client_error else EngineFault(reason)
-    if request.grammar is not None and "grammar" in message.lower():
-        return InvalidGrammar("the engine does not take the request's grammar")
-    return Rejected(reason)
-
-
 def reason_of_finish(word: object, engine: str) -> FinishReason:
     """`finish_reason`, which quotes the word in its error, for the word of another program."""
     return finish_reason(str(word) if word in _FINISH_WORDS else "unknown", engine)
 
 
 def bounded_logprob(value: float | None) -> float:
-    """`value`, or `LEAST_LOGPROB` if it is lower, missing or not a number."""
+    """`value`, or `LEAST_LOGPROB` if it is lower, NaN or None."""
     return value if value is not None and value > LEAST_LOGPROB else LEAST_LOGPROB
 
 
@@ -166,29 +146,3 @@ def _check_logprobs(token_ids: tuple[int, ...], logprobs: tuple[TokenLogprobs, .
         raise EngineFault("the engine sent logprobs of other tokens")
     if not _are_ids(token_id for entry in logprobs for token_id, _ in entry.top):
         raise EngineFault("the engine sent logprobs of no tokens")
-
-
-class LastChunk:
-    """Stores the last chunk of a generation until the stream has ended."""
-
-    def __init__(self, engine: str) -> None:
-        self._engine = engine
-        self._last: GenerationChunk | None = None
-
-    def expect_more(self) -> None:
-        """Raises EngineFault if the last chunk has been stored: nothing may follow it."""
-        if self._last is not None:
-            raise EngineFault(f"the {self._engine} engine sent more after the end of the answer")
-
-    def set(self, chunk: GenerationChunk) -> None:
-        """Store the chunk with the finish reason."""
-        self._last = chunk
-
-    def take(self, cached_tokens: int | None) -> GenerationChunk:
-        """The last chunk. Raises BackendFailed if the stream ended before it."""
-        last = self._last
-        if last is None:
-            raise BackendFailed(f"the {self._engine} engine's answer was cut off")
-        return GenerationChunk(
-            last.token_ids, last.logprobs, last.finish_reason, cached_tokens=cached_tokens
-        )

@@ -6,21 +6,20 @@ Checked against vLLM 0.32.
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
 
 from adapters.base import FEATURES, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.errors import BackendFailed
-from adapters.http.engine import error_of_event
+from adapters.http.readers import EventReader
+from adapters.http.refusals import BAD_REQUEST
 from adapters.http.wire import (
-    BAD_REQUEST,
     JSON,
-    LastChunk,
     Reader,
     ServerInfo,
     bounded_logprob,
-    error_of_status,
     reason_of_finish,
 )
 from adapters.vllm.sampling import sampling_fields
@@ -81,33 +80,31 @@ class VLLMWire:
         pass
 
 
-class VLLMReader:
+class VLLMReader(EventReader):
     """Reads `GenerateTokensStreamResponse` events. The usage follows the last tokens."""
 
+    engine = "vLLM"
+    refused_statuses = VLLMWire.refused_statuses
+
     def __init__(self, request: GenerationRequest) -> None:
-        self._request = request
-        self._last = LastChunk("vLLM")
+        super().__init__(request)
         self._cached: int | None = None
 
     def push(self, event: JSON) -> GenerationChunk | None:
-        if (error := error_of_event(event)) is not None:
-            raise error_of_status(*error, self._request, VLLMWire.refused_statuses)
         if usage := event.get("usage"):
             details = usage.get("prompt_tokens_details") or {}
             self._cached = details.get("cached_tokens")
-        if not event["choices"]:
-            return None
-        self._last.expect_more()
-        choice = event["choices"][0]
-        chunk = GenerationChunk(tuple(choice["token_ids"]), self._logprobs(choice))
-        if choice["finish_reason"] is None:
-            return chunk
-        reason = reason_of_finish(choice["finish_reason"], "vLLM")
-        self._last.set(GenerationChunk(chunk.token_ids, chunk.logprobs, reason))
-        return None
+        # The event of the usage has no choices, and follows the last tokens.
+        return None if event.get("choices") == [] else super().push(event)
 
     def finish(self) -> GenerationChunk:
-        return self._last.take(self._cached)
+        return replace(super().finish(), cached_tokens=self._cached)
+
+    def _chunk(self, event: JSON) -> GenerationChunk:
+        choice = event["choices"][0]
+        word = choice["finish_reason"]
+        reason = None if word is None else reason_of_finish(word, self.engine)
+        return GenerationChunk(tuple(choice["token_ids"]), self._logprobs(choice), reason)
 
     def _logprobs(self, choice: JSON) -> tuple[TokenLogprobs, ...] | None:
         count = self._request.logprobs

@@ -62,3 +62,14 @@ def test_requests_that_were_out_at_the_same_time_count_as_one_failure() -> None:
         assert circuit.passes
     circuit.failed(circuit.sent())
     assert not circuit.passes
+
+
+def test_a_request_that_was_not_sent_leaves_the_turn_to_another() -> None:
+    clock = Clock()
+    circuit = Circuit(clock)
+    for _ in range(3):
+        circuit.failed(circuit.sent())
+    clock.now += 11
+    circuit.sent()
+    circuit.not_sent()
+    assert circuit.passes

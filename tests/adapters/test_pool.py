@@ -2,7 +2,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -26,7 +26,11 @@ LAST = GenerationChunk((1,), finish_reason="stop")
 
 
 class Engine:
-    """An engine whose faults are chosen. asked: the requests that reached it, in order."""
+    """An engine whose faults are chosen.
+
+    fault, fault_after: of requests, before and after the first chunk. ill: of health checks and of
+    descriptions, silent: of descriptions alone. asked: the requests that reached it, in order.
+    """
 
     def __init__(self, context_length: int = 100, features: frozenset[str] = frozenset()) -> None:
         self.context_length = context_length
@@ -35,7 +39,8 @@ class Engine:
         self.chunks = [LAST]
         self.fault: BackendError | None = None
         self.fault_after: BackendError | None = None
-        self.ill: BackendFailed | None = None
+        self.ill: Exception | None = None
+        self.silent: BackendFailed | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.asked: list[str] = []
@@ -51,8 +56,8 @@ class Engine:
 
     async def start(self) -> None:
         self.starts += 1
-        if self.ill is not None:
-            raise self.ill
+        if (fault := self.ill or self.silent) is not None:
+            raise fault
 
     async def stop(self) -> None:
         self.stops += 1
@@ -203,6 +208,51 @@ async def test_an_engine_that_was_restarted_is_described_again() -> None:
         await pool.probe()
         assert pool.info.context_length == 80
     assert engine.starts == 2
+
+
+async def test_an_engine_that_is_too_busy_to_describe_itself_keeps_its_properties() -> None:
+    engine = Engine(100)
+    async with pooled(engine) as pool:
+        engine.ill = BackendFailed("timed out")
+        await pool.probe()
+        engine.ill, engine.silent = None, BackendFailed("does not say what it serves")
+        await pool.probe()
+        await pool.check()
+        assert pool._members[0].available
+        assert pool.info.context_length == 100
+
+
+async def test_an_engine_that_was_too_busy_to_describe_itself_is_asked_again() -> None:
+    engine = Engine(100)
+    async with pooled(engine) as pool:
+        engine.ill = BackendFailed("timed out")
+        await pool.probe()
+        engine.ill, engine.silent = None, BackendFailed("does not say what it serves")
+        await pool.probe()
+        engine.silent, engine.context_length = None, 80
+        await pool.probe()
+        assert pool.info.context_length == 80
+
+
+async def test_a_mismatch_while_an_engine_describes_itself_is_not_forgotten() -> None:
+    class Changing(Engine):
+        """Fails a request while it describes itself."""
+
+        async def start(self) -> None:
+            await super().start()
+            if self.fault is not None:
+                with pytest.raises(Mismatch):
+                    await sample(pool, ask())
+                self.fault = None
+
+    engine = Changing()
+    async with pooled(engine) as pool:
+        engine.ill = BackendFailed("gone")
+        await pool.probe()
+        engine.ill, engine.fault = None, Mismatch("answered 404")
+        await pool.probe()
+        await pool.probe()
+    assert engine.starts == 3
 
 
 async def test_an_engine_that_drains_is_not_used_though_it_says_what_it_serves() -> None:
@@ -415,9 +465,12 @@ async def test_a_request_that_another_engine_might_take_is_not_at_fault(
             await sample(pool, ask())
 
 
-async def test_an_engine_that_does_not_take_the_rest_of_an_answer_has_failed() -> None:
+@pytest.mark.parametrize("fault", [*UNSUITED, Overloaded("full")])
+async def test_an_engine_that_does_not_take_the_rest_of_an_answer_has_failed(
+    fault: BackendError,
+) -> None:
     engine = Engine()
-    engine.chunks, engine.fault_after = [GenerationChunk((2,)), LAST], ContextTooLong(1, 1)
+    engine.chunks, engine.fault_after = [GenerationChunk((2,)), LAST], fault
     async with pooled(engine) as pool:
         chunks = pool.generate(ask())
         await anext(chunks)
@@ -500,6 +553,58 @@ async def test_an_engine_that_keeps_failing_is_left_alone_for_a_while() -> None:
         for number in range(40):
             await sample(pool, ask(str(number)))
         assert len(failing.asked) > 10
+
+
+async def test_an_engine_that_keeps_failing_after_a_token_is_left_alone() -> None:
+    failing, well = Engine(), Engine()
+    failing.chunks = [GenerationChunk((2,)), LAST]
+    failing.fault_after = BackendFailed("reset")
+    async with pooled(failing, well) as pool:
+        for number in range(40):
+            with suppress(BackendFailed):
+                await sample(pool, ask(str(number)))
+    assert len(failing.asked) == 3
+
+
+async def test_failures_are_not_consecutive_with_an_answer_in_between() -> None:
+    engine = Engine()
+    async with pooled(engine) as pool:
+        for _ in range(4):
+            engine.fault = BackendFailed("500")
+            with pytest.raises(BackendFailed):
+                await sample(pool, ask())
+            engine.fault = None
+            await sample(pool, ask())
+        assert pool._members[0].available
+
+
+async def test_an_answer_that_is_left_after_a_token_is_no_failure() -> None:
+    engine = Engine()
+    engine.chunks = [GenerationChunk((2,)), LAST]
+    async with pooled(engine) as pool:
+        for _ in range(4):
+            engine.fault = BackendFailed("500")
+            with pytest.raises(BackendFailed):
+                await sample(pool, ask())
+            engine.fault = None
+            chunks = pool.generate(ask())
+            await anext(chunks)
+            await chunks.aclose()
+        assert pool._members[0].available
+
+
+@pytest.mark.parametrize("fault", UNSUITED)
+async def test_a_request_that_an_open_circuit_does_not_take_leaves_the_turn_to_another(
+    fault: BackendError,
+) -> None:
+    clock, engine = Clock(), Engine()
+    async with pooled(engine, clock=clock) as pool:
+        await open_circuit(pool, engine)
+        clock.now += 11
+        engine.fault = fault
+        with pytest.raises(type(fault)):
+            await sample(pool, ask())
+        assert pool._members[0].available
 
 
 async def test_when_every_engine_is_down_one_is_tried_all_the_same() -> None:
@@ -752,7 +857,24 @@ async def test_a_slow_health_check_does_not_delay_other_engines() -> None:
         await until(lambda: pool._members[1].healthy)
 
 
+async def test_the_watch_goes_on_after_an_unexpected_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = Engine()
+    async with pooled(engine, health_seconds=OFTEN) as pool:
+        (member,) = pool._members
+        engine.ill = OverflowError("infinity")
+        await asyncio.wait_for(until(lambda: not member.healthy), 10)
+        engine.ill = None
+        await asyncio.wait_for(until(lambda: member.healthy), 10)
+    assert "the check of http://a failed" in caplog.text
+    assert "OverflowError: infinity" in caplog.text
+
+
 # What is logged
+
+
+AVOIDED = "gets no new requests while another engine is available"
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -773,7 +895,7 @@ async def test_an_engine_that_goes_and_returns_is_logged_once_each(
         await pool.probe()
     assert logged(caplog) == [
         "http://a gets requests",
-        "http://a gets no new requests: it answered 503",
+        f"http://a {AVOIDED}: it answered 503",
         "http://a gets requests",
     ]
 
@@ -784,7 +906,7 @@ async def test_an_engine_that_is_away_at_the_start_is_logged(
     away = Engine()
     away.ill = BackendFailed("ConnectError")
     async with pooled(Engine(), away):
-        assert logged(caplog) == ["http://b gets no new requests: ConnectError"]
+        assert logged(caplog) == [f"http://b {AVOIDED}: ConnectError"]
 
 
 async def test_a_circuit_that_opens_and_closes_is_logged(
@@ -796,6 +918,20 @@ async def test_a_circuit_that_opens_and_closes_is_logged(
         await open_circuit(pool, engine)
         await sample(pool, ask())
     assert logged(caplog) == [
-        "http://a gets no new requests: 3 requests failed one after another",
+        f"http://a {AVOIDED}: 3 requests failed one after another",
         "http://a gets requests",
     ]
+
+
+async def test_an_engine_that_is_too_busy_to_describe_itself_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine = Engine()
+    async with pooled(engine) as pool:
+        engine.ill = BackendFailed("timed out")
+        await pool.probe()
+        caplog.clear()
+        engine.ill, engine.silent = None, BackendFailed("busy")
+        await pool.probe()
+        await pool.probe()
+    assert logged(caplog) == ["http://a keeps the properties that it had: busy"]

@@ -15,7 +15,7 @@ from adapters.errors import (
     Unreached,
     Unsupported,
 )
-from adapters.http.wire import error_of_status
+from adapters.http.refusals import error_of_status
 from server.errors import (
     MAX_MESSAGE,
     MAX_PARAM,

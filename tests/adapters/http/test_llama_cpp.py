@@ -85,6 +85,28 @@ async def test_a_server_that_still_loads_cannot_be_used_yet(engine: FakeEngine) 
     await client.stop()
 
 
+@pytest.mark.parametrize("code", [404, 429, 500, 503])
+async def test_a_server_that_fails_the_test_completion_may_have_grammars(
+    engine: FakeEngine, code: int
+) -> None:
+    engine.will("/completion", status(code))
+    client = HTTPEngine(engine.url, LlamaCppWire(encode_with_control), Options())
+    with pytest.raises(EngineFault, match=f"answered {code} to /completion"):
+        await client.start()
+    await client.stop()
+
+
+async def test_a_context_without_end_is_none(engine: FakeEngine) -> None:
+    settings = '{"n_ctx": 1e999}'
+    engine.will(
+        "/props", sends(f'{{"model_alias": "m", "default_generation_settings": {settings}}}')
+    )
+    client = HTTPEngine(engine.url, LlamaCppWire(encode_with_control), Options())
+    with pytest.raises(EngineFault, match="is no llama-cpp server: OverflowError"):
+        await client.start()
+    await client.stop()
+
+
 async def test_the_tokens_come_as_they_are_sampled(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("length"))
     chunks = await sample(client, ask())

@@ -27,6 +27,8 @@ def test_urls_that_differ_in_the_user_are_one_engine() -> None:
         ("http://u:p@a:8000/x", "http://a:8000/x"),
         ("http://u:p@q@a", "http://a"),
         ("http://a/x@y", "http://a/x@y"),
+        ("http://a//x@y/v1", "http://a//x@y/v1"),
+        ("http://u:p@a//x@y/v1", "http://a//x@y/v1"),
         ("http://a", "http://a"),
     ],
 )
@@ -55,6 +57,13 @@ def test_a_key_that_no_header_can_have_is_refused_without_being_shown(key: str) 
     with pytest.raises(BackendFailed, match="api_key has control characters") as raised:
         parse_options("b", {"url": "http://a", "api_key": key})
     assert "sec" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["http://user:secret@a", "http://b,http://user@a"])
+def test_a_key_is_not_combined_with_a_user(url: str) -> None:
+    with pytest.raises(BackendFailed, match="api_key cannot be combined with a user") as raised:
+        parse_options("b", {"url": url, "api_key": "secret"})
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ from adapters.base import (
     SamplingParams,
     TokenLogprobs,
 )
-from adapters.errors import BackendFailed, EngineFault, InvalidGrammar, Rejected, Unsupported
+from adapters.errors import (
+    BackendFailed,
+    EngineFault,
+    InvalidGrammar,
+    NotReady,
+    Rejected,
+    Unsupported,
+)
 from adapters.http.engine import HTTPEngine
 from adapters.http.options import Options
 from adapters.http.sglang import SGLangWire
@@ -142,6 +149,16 @@ async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
     engine.will("/generate", engine.recorded("abort"))
     with pytest.raises(InvalidGrammar, match="does not take the request's grammar"):
         await sample(client, ask(grammar="start: nonsense("))
+
+
+async def test_an_abort_of_a_full_queue_is_no_failure(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    reason = '{"type": "abort", "status_code": 503, "message": "The request queue is full."}'
+    meta = f'{{"completion_tokens": 0, "finish_reason": {reason}}}'
+    engine.will("/generate", sends(f'data: {{"output_ids": [], "meta_info": {meta}}}\n\n'))
+    with pytest.raises(NotReady):
+        await sample(client, ask())
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,14 @@ async def test_an_error_in_the_stream_is_a_failure(client: HTTPEngine, engine: F
         await sample(client, ask())
 
 
+async def test_an_error_of_a_request_in_the_stream_is_the_requests(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will(GENERATE, sends('data: {"error": {"message": "too long", "code": 422}}\n\n'))
+    with pytest.raises(Rejected, match="answered 422"):
+        await sample(client, ask())
+
+
 async def test_tokens_after_the_end_are_a_fault(client: HTTPEngine, engine: FakeEngine) -> None:
     (end, *_) = engine.lines("stop")
     engine.will(GENERATE, sends(end, engine.lines("length")[0]))
