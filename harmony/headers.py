@@ -254,12 +254,13 @@ class LenientHeaderReader:
         while role.startswith(Role.ASSISTANT):
             role = role[len(Role.ASSISTANT) :]
         rest = words[1:]
+        is_tool = self._is_tool(role)
         if role in _OTHER_AUTHORS:
             self._fallback = Channel.ANALYSIS
-        elif self._is_tool(role) or (channel := _nearest_channel(role)) is None:
-            rest = [role, *rest] if role else rest
-        else:
+        elif not is_tool and (channel := _nearest_channel(role)):
             self._channel = channel
+        elif role and (is_tool or rest):  # a misspelt role alone is no text
+            rest = [role, *rest]
         self._read_words(rest, most_unknown=0)
 
     def _channel_part(self, part: str) -> None:

