@@ -61,7 +61,7 @@ class Member:
     """An engine of the pool.
 
     load: the number of requests of this gateway that run on it. started: whether its properties are
-    known. described: whether they are those since its last failed check or `Mismatch`.
+    known. described: whether they were requested after its last failed check or `Mismatch`.
     """
 
     def __init__(self, name: str, engine: Backend, clock: Clock) -> None:

@@ -119,7 +119,7 @@ class ChunkCheck:
         self._room = request.max_tokens
 
     def checked(self, chunk: GenerationChunk) -> GenerationChunk:
-        """`chunk`, without a count of cached tokens that is none.
+        """`chunk`; its number of cached tokens becomes None if it is not an integer from 0 on.
 
         Raises EngineFault for more tokens than were requested, for ids outside of the vocabulary,
         and for logprobs of other tokens.

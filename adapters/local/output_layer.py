@@ -119,8 +119,8 @@ def _kind(weight: Tensor, dtype: torch.dtype) -> type[PackedLayer] | None:
 def _fits_float16(weight: Tensor) -> bool:
     """Whether `weight` has no number that is too large for float16.
 
-    A bfloat16 number from 2**-14 to 65504 is a float16 number too. A smaller one is at most 2**-25
-    from one: a logit changes by as little, times the states, which matters to no probability.
+    A bfloat16 number from 2**-14 to 65504 is a float16 number too. A smaller one is rounded by at
+    most 2**-25, which is too little to change a probability noticeably.
     """
     if weight.dtype not in (torch.bfloat16, torch.float16):
         return False

@@ -221,7 +221,7 @@ def prompt(plan: TurnPlan) -> tuple[int, ...]:
 def prompt_length(plan: TurnPlan, context_length: int) -> int:
     """The number of tokens in the prompt that `prepare` makes for an engine with that context.
 
-    It may exceed the context: `prepare` refuses such a prompt, with its oldest turns.
+    If it exceeds the context, so that `prepare` would refuse it, no turns are left out.
     """
     if plan.truncate and (fitting := len(_fitting_prompt(plan, context_length))) <= context_length:
         return fitting

@@ -210,13 +210,18 @@ async def test_an_engine_that_was_restarted_is_described_again() -> None:
     assert engine.starts == 2
 
 
+async def miss_a_check_and_be_busy(pool: Pool, engine: Engine) -> None:
+    """A failed health check, then a passed one of an engine that does not describe itself."""
+    engine.ill = BackendFailed("timed out")
+    await pool.probe()
+    engine.ill, engine.silent = None, BackendFailed("does not say what it serves")
+    await pool.probe()
+
+
 async def test_an_engine_that_is_too_busy_to_describe_itself_keeps_its_properties() -> None:
     engine = Engine(100)
     async with pooled(engine) as pool:
-        engine.ill = BackendFailed("timed out")
-        await pool.probe()
-        engine.ill, engine.silent = None, BackendFailed("does not say what it serves")
-        await pool.probe()
+        await miss_a_check_and_be_busy(pool, engine)
         await pool.check()
         assert pool._members[0].available
         assert pool.info.context_length == 100
@@ -225,10 +230,7 @@ async def test_an_engine_that_is_too_busy_to_describe_itself_keeps_its_propertie
 async def test_an_engine_that_was_too_busy_to_describe_itself_is_asked_again() -> None:
     engine = Engine(100)
     async with pooled(engine) as pool:
-        engine.ill = BackendFailed("timed out")
-        await pool.probe()
-        engine.ill, engine.silent = None, BackendFailed("does not say what it serves")
-        await pool.probe()
+        await miss_a_check_and_be_busy(pool, engine)
         engine.silent, engine.context_length = None, 80
         await pool.probe()
         assert pool.info.context_length == 80
