@@ -23,6 +23,8 @@ from server.web.mathml import mathml
 MAX_HIGHLIGHTED = 20_000
 """Characters of code that is highlighted. Longer code is shown without colours."""
 MAX_NESTING = 20
+_MAX_INLINE = 10_000
+"""Characters of a formula within a line, with what closes it."""
 
 _LINK = re.compile(r"(?i)\A(?:https?://|mailto:|#)")
 _FORMATTER = HtmlFormatter(nowrap=True, classprefix="hl-")
@@ -54,29 +56,37 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-# Pairs that open and close a formula within a line. Dollar signs follow Pandoc's rule: no space
-# inside of them, no digit after the second one, so that prices stay text.
-_INLINE = (
-    re.compile(r"\\\((.+?)\\\)", re.DOTALL),
-    re.compile(r"\\\[(.+?)\\\]", re.DOTALL),
-    re.compile(r"\$\$(.+?)\$\$", re.DOTALL),
-    re.compile(r"\$(?![\s$])((?:[^$\\\n]|\\.){1,400}?)(?<!\s)\$(?!\d)"),
-)
+# Pairs that open and close a formula within a line.
+_PAIRS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"))
+# Dollar signs follow Pandoc's rule: no space inside of them, no digit after the second one, so that
+# prices stay text.
+_DOLLARS = re.compile(r"\$(?![\s$])((?:[^$\\\n]|\\.){1,400}?)(?<!\s)\$(?!\d)")
 
 
 def _inline_math(state: StateInline, silent: bool) -> bool:
-    if state.src[state.pos] not in "\\$":
+    if state.src[state.pos] not in "\\$" or (found := _inline_formula(state)) is None:
         return False
-    for pattern in _INLINE:
-        found = pattern.match(state.src, state.pos, state.posMax)
-        if found is not None:
-            if not silent:
-                token = state.push("math_inline", "math", 0)
-                token.content = found[1].strip()
-                token.meta["block"] = found[0].startswith(("\\[", "$$"))
-            state.pos = found.end()
-            return True
-    return False
+    tex, end, block = found
+    if not silent:
+        token = state.push("math_inline", "math", 0)
+        token.content = tex.strip()
+        token.meta["block"] = block
+    state.pos = end
+    return True
+
+
+def _inline_formula(state: StateInline) -> tuple[str, int, bool] | None:
+    """The formula at `state.pos`, the place after it, and whether it is one that stands alone."""
+    for opening, closing in _PAIRS:
+        if state.src.startswith(opening, state.pos):
+            start = state.pos + len(opening)
+            # Each opening that nothing closes looks through what follows it.
+            last = min(state.posMax, start + _MAX_INLINE)
+            end = state.src.find(closing, start + 1, last)
+            if end >= 0:
+                return state.src[start:end], end + len(closing), opening != "\\("
+    found = _DOLLARS.match(state.src, state.pos, state.posMax)
+    return None if found is None else (found[1], found.end(), False)
 
 
 def _block_math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -106,11 +116,15 @@ def _formula(state: StateBlock, start: int, end: int, first: str, closing: str) 
     `$$` before text may be no formula: a later line has to end with it then.
     """
     ends_anywhere = closing != "$$" or not first
+    # From which line on nothing closes: text may open a formula in each of its lines.
+    unclosed: dict[tuple[int, str, bool], int] = state.env.setdefault("unclosed", {})
+    key = (end, closing, ends_anywhere)
     lines = [first]
     is_closed = closing in first
     while not is_closed:
         line = start + len(lines)
-        if line >= end:
+        if line >= unclosed.get(key, end):
+            unclosed[key] = min(start + 1, unclosed.get(key, end))
             return None
         lines.append(state.src[state.bMarks[line] : state.eMarks[line]].rstrip())
         is_closed = lines[-1].endswith(closing) or (ends_anywhere and closing in lines[-1])

@@ -1,4 +1,5 @@
 import json
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -135,3 +136,11 @@ def test_two_pairs_of_dollars_without_a_formula_stay_text() -> None:
 def test_dollars_that_are_prices_stay_text(source: str) -> None:
     assert "<math" not in render(source)
     assert "$" in render(source)
+
+
+@pytest.mark.parametrize("source", [r"\( ", r"\[ ", "\\[\n", "$$a\n", "\\[a\n\n", "> \\[\n"])
+def test_formulas_that_nothing_closes_take_no_time_of_their_square(source: str) -> None:
+    """A model, or anybody, may write 100,000 characters of them: that was minutes."""
+    began = time.thread_time()
+    render(source * (60_000 // len(source)))
+    assert time.thread_time() - began < 8
