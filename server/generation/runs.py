@@ -272,7 +272,8 @@ class Runs:
     """All runs of this process, by request id."""
 
     def __init__(self) -> None:
-        self._ids: dict[Run, str] = {}
+        self._runs: dict[str, Run] = {}
+        self._journaled = 0
         self._any_journaled = asyncio.Event()
         self.ending = False
         """True once the server stops and has cancelled all runs."""
@@ -280,7 +281,7 @@ class Runs:
     @property
     def journaled_ids(self) -> list[str]:
         """The request ids of the runs that have a journal and are not done."""
-        return [request_id for run, request_id in self._ids.items() if run.has_journal]
+        return [request_id for request_id, run in self._runs.items() if run.has_journal]
 
     async def wait_for_journaled(self) -> None:
         """Return when there is a run that has a journal."""
@@ -294,20 +295,24 @@ class Runs:
         journal: Journal | None = None,
         background: bool = False,
     ) -> Run:
-        """Start a run and register it until it is done. After `cancel` it is cancelled, too."""
+        """Start a run and register it until it is done. After `cancel` it is cancelled, too.
+
+        request_id: no other run that is not done has it.
+        """
         run = Run(produce, journal=journal, background=background)
-        self._ids[run] = request_id
+        self._runs[request_id] = run
         if self.ending:
             # Nobody else would cancel it, and the process would wait for its end.
             run.cancel()
         if run.has_journal:
+            self._journaled += 1
             self._any_journaled.set()
-        run.when_done(partial(self._forget, run))
+        run.when_done(partial(self._forget, request_id))
         return run
 
     def find(self, request_id: str) -> Run | None:
         """The run; None if it is done or runs in another process."""
-        return next((run for run, name in self._ids.items() if name == request_id), None)
+        return self._runs.get(request_id)
 
     def reason(self, request_id: str) -> APIError | None:
         """The error with which the server cancelled the run, None if it did not."""
@@ -317,7 +322,7 @@ class Runs:
     def cancel(self) -> None:
         """Cancel all runs, because the server stops."""
         self.ending = True
-        for run in self._ids:
+        for run in self._runs.values():
             run.cancel()
 
     async def close(self) -> None:
@@ -327,9 +332,9 @@ class Runs:
 
     async def wait(self) -> None:
         """Return when all current runs are done."""
-        await asyncio.gather(*(run.wait() for run in self._ids))
+        await asyncio.gather(*(run.wait() for run in self._runs.values()))
 
-    def _forget(self, run: Run) -> None:
-        del self._ids[run]
-        if run.has_journal and not any(other.has_journal for other in self._ids):
+    def _forget(self, request_id: str) -> None:
+        self._journaled -= self._runs.pop(request_id).has_journal
+        if not self._journaled:
             self._any_journaled.clear()

@@ -453,6 +453,30 @@ async def test_runs_are_found_by_their_requests_while_they_last(source: Source) 
     assert runs.find("r") is None
 
 
+class Name(str):
+    """A request id that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str(self) == str(other)
+
+
+async def test_a_run_is_found_without_a_look_at_the_others() -> None:
+    runs = Runs()
+    sources = [Source() for _ in range(100)]
+    for number, source in enumerate(sources):
+        runs.start(source, Name(number))
+    assert runs.reason("99") is None
+    assert runs.find("99") is not None
+    assert Name.compared < 10
+    for source in sources:
+        source.end()
+    await runs.wait()
+
+
 async def test_only_runs_with_a_journal_are_reported_as_journaled() -> None:
     runs = Runs()
     sources = [Source(), Source()]
@@ -473,7 +497,10 @@ async def test_a_wait_for_journaled_runs_ends_when_there_is_one() -> None:
     waiting = asyncio.create_task(runs.wait_for_journaled())
     await settle()
     assert not waiting.done()
-    journaled = [runs.start(one, "journaled", journal=SlowJournal()) for one in sources[1:]]
+    journaled = [
+        runs.start(source, name, journal=SlowJournal())
+        for name, source in zip("ab", sources[1:], strict=True)
+    ]
     await waiting
     sources[1].end()
     await journaled[0].wait()
