@@ -29,7 +29,6 @@ from server.context import Context
 from server.errors import (
     APIError,
     BodyMemoryExhausted,
-    ClientTooSlow,
     InvalidRequest,
     RateLimited,
     ServerFailed,
@@ -39,6 +38,7 @@ from server.http import json_body
 from server.http.backlog import open_backlog
 from server.http.budget import Lease
 from server.http.json_text import validate
+from server.outbound.failure import status_of
 from server.outbound.fold import DEFINING_EVENTS, fold
 from server.persistence.stored_stream import stream_stored
 from server.responses.creating import StartedResponse, create
@@ -58,7 +58,6 @@ MAX_WAITING_MESSAGES = 16
 GOING_AWAY = 1001
 """The close code of a server that is stopping (RFC 6455, 7.4.1)."""
 
-_STATUSES = {error.default_code: error.status for error in (ClientTooSlow, RateLimited)}
 _TRANSPORT_FIELDS = ("type", "stream", "stream_options", "generate")
 
 
@@ -295,6 +294,4 @@ def _log(status: Any, began: float, about: str) -> None:
 
 
 def _with_status(event: WireEvent) -> WireEvent:
-    if event["type"] != "error":
-        return event
-    return {**event, "status": _STATUSES.get(event["error"]["code"], ServerFailed.status)}
+    return event if event["type"] != "error" else {**event, "status": status_of(event)}

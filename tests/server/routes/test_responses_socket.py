@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from adapters.base import GenerationChunk, GenerationRequest
+from adapters.errors import EngineDied
 from server.http import json_body
 from server.responses import websocket
 from server.responses.websocket import MAX_WAITING_MESSAGES, Connection
@@ -255,6 +257,18 @@ async def test_a_failed_response_cannot_be_continued(open_app: Any) -> None:
     assert (error["type"], error["status"]) == ("error", 500)
     assert failed["type"] == "response.failed"
     assert again["error"]["code"] == "previous_response_not_found"
+
+
+async def test_an_engine_that_dies_before_its_first_token_is_a_503(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        app.backend.generate = _died
+        *_, error = await socket.turn(input="hi", store=False)
+    assert (error["code"], error["status"]) == ("engine_unavailable", 503)
+
+
+async def _died(request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+    raise EngineDied("it is gone")
+    yield
 
 
 async def test_another_turns_failure_is_not_the_last_responses(open_app: Any) -> None:
