@@ -81,7 +81,7 @@ class Loop:
     async def run(self, emit: Emit) -> None:
         """Run until the answer is complete: first the calls that the client has approved.
 
-        Raises APIError, and BackendFailed if the engine broke off.
+        Raises APIError, also for errors of the engine.
         """
         try:
             approved = await self._calls.approved()

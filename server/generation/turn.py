@@ -76,7 +76,10 @@ class Turn:
         self._sampled_before = 0
 
     def chunks(self) -> AsyncGenerator[GenerationChunk, None]:
-        """Sample, once. Closing the generator frees the engine's slot. Raises BackendError."""
+        """The chunks of one sampling; called again for the next one if the turn resumes.
+
+        Closing the generator frees the engine's slot. Raises BackendError.
+        """
         self.resumes = False
         self._sampled_before = self._reader.sampled
         return self._backend.generate(self.request)

@@ -11,7 +11,7 @@ from typing import Literal
 class Paging:
     """A page of a list.
 
-    limit: how many entries, 1 to 100. after: the id of the last entry of the page before, None for
+    limit: the most entries, >= 1. after: the id of the last entry of the page before, None for
     the first page.
     """
 
