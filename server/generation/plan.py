@@ -6,6 +6,7 @@ from typing import Literal
 from adapters.base import SamplingParams
 from harmony.grammar import GrammarSpec
 from harmony.messages import Conversation, Effort
+from harmony.tools import FUNCTIONS
 from server.summaries.base import Detail
 from server.tools.base import ToolDeclaration
 
@@ -103,4 +104,4 @@ class TurnPlan(SamplingPlan):
         for tool in self.tools:
             if tool.recipient == recipient:
                 return tool
-        return DeclaredTool(recipient, recipient.removeprefix("functions."))
+        return DeclaredTool(recipient, recipient.removeprefix(f"{FUNCTIONS}."))

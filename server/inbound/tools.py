@@ -15,8 +15,9 @@ from typing import Any
 
 from harmony.grammar import CallableTool
 from harmony.messages import FunctionTool, ToolNamespace
+from harmony.tools import FUNCTIONS
 from server.generation.plan import DeclaredTool
-from server.replay.tool_names import NAMESPACE, recipient
+from server.replay.tool_names import recipient
 from server.schemas.fields import (
     array,
     declaration,
@@ -110,7 +111,7 @@ class Tools:
         """The declarations for the developer message: one namespace, or none without functions."""
         hosted = (function for tool in self.hosted for function in tool.declaration.functions)
         functions = (*(tool.function for tool in self.served), *hosted)
-        return (ToolNamespace(NAMESPACE, tools=functions),) if functions else ()
+        return (ToolNamespace(FUNCTIONS, tools=functions),) if functions else ()
 
     @property
     def built_in(self) -> tuple[ToolNamespace, ...]:
@@ -124,7 +125,7 @@ def declared_calls(declarations: Iterable[ToolDeclaration]) -> tuple[DeclaredToo
     return tuple(
         DeclaredTool(
             call.recipient,
-            call.recipient.removeprefix(f"{NAMESPACE}."),
+            call.recipient.removeprefix(f"{FUNCTIONS}."),
             "hosted",
             hosted=declaration,
         )
@@ -188,7 +189,7 @@ def _read_tool(item: dict[str, Any], kind: str, where: str, namespace: str | Non
     name = _name(item.get("name"), f"{where}.name")
     description = optional_string(item.get("description"), f"{where}.description")
     to = recipient(name, namespace)
-    full_name = to.removeprefix(f"{NAMESPACE}.")
+    full_name = to.removeprefix(f"{FUNCTIONS}.")
     if kind == "custom":
         grammar = _input_grammar(item.get("format"), f"{where}.format")
         function = FunctionTool(full_name, _with_grammar(description, grammar), freeform=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from harmony.events import Header, MessageStarted
 from harmony.messages import Channel, Message
+from harmony.tools import FUNCTIONS
 from server.errors import APIError, InvalidRequest
 from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.runs import WireEvent
@@ -234,7 +235,7 @@ class ChatOutbound:
             self._field = None
             return []
         # Chat has no field for a namespace, so the name includes it.
-        name = tool.recipient.removeprefix("functions.")
+        name = tool.recipient.removeprefix(f"{FUNCTIONS}.")
         legacy = self._render_options.legacy and self._calls == 0
         call = LegacyCall() if legacy else ToolCall(self._calls, tool.kind)
         self._calls += 1

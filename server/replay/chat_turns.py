@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from harmony.messages import Channel, Message, Role
+from harmony.tools import FUNCTIONS
 from server.replay.arguments import same_arguments
 from server.replay.joining import join_texts
-from server.replay.tool_names import NAMESPACE
 
 
 def restore_turn(
@@ -68,7 +68,7 @@ def _same_call(received: Message, sampled: Message) -> bool:
 
 def _name(call: Message) -> str:
     """The API has one name for `functions.python` and a `python` that the model made up."""
-    return (call.recipient or "").removeprefix(f"{NAMESPACE}.")
+    return (call.recipient or "").removeprefix(f"{FUNCTIONS}.")
 
 
 def _same_text(one: Iterable[Message], other: Iterable[Message], *channels: Channel) -> bool:

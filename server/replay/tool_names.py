@@ -3,9 +3,8 @@
 from typing import Any
 
 from harmony import names
+from harmony.tools import FUNCTIONS
 from server.schemas.fields import invalid, string
-
-NAMESPACE = "functions"
 
 
 def recipient(name: str, namespace: str | None = None) -> str:
@@ -15,9 +14,9 @@ def recipient(name: str, namespace: str | None = None) -> str:
     a call in the history can be rendered without the declaration of its tool.
     """
     if namespace is None:
-        return f"{NAMESPACE}.{name}"
+        return f"{FUNCTIONS}.{name}"
     separator = "" if namespace.endswith("_") else "__"
-    return f"{NAMESPACE}.{namespace}{separator}{name}"
+    return f"{FUNCTIONS}.{namespace}{separator}{name}"
 
 
 def called_name(value: Any, param: str) -> str:
