@@ -11,7 +11,7 @@ interval.
 import asyncio
 import contextvars
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -49,6 +49,27 @@ async def run_alone(work: Callable[[], T]) -> T:
     context = contextvars.copy_context()
     job = partial(context.run, _with_short_interval, work)
     return await asyncio.get_running_loop().run_in_executor(_one_at_a_time, job)
+
+
+async def completed(work: Awaitable[T]) -> T:
+    """The result of `work`, whose end is waited for even if the caller is cancelled meanwhile.
+
+    Cancellations, however many, are raised as one when the work has ended, in place of its result
+    or error. A thread cannot be ended: what it uses may be freed after this alone. The work must
+    end by itself.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # else asyncio reports an error that nobody asked for
+    raise cancelled
 
 
 async def read(file: BinaryIO, most: int = sys.maxsize) -> AsyncIterator[bytes]:

@@ -10,6 +10,7 @@ from server.generation.hosted_calls import HostedCalls
 from server.generation.loop import Loop
 from server.generation.outbound_protocol import Outbound
 from server.generation.runs import Emit
+from server.threads import completed
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,8 @@ class Answer:
                 await emit(self._outbound.fail(failure))
                 raise failure from error
         finally:
-            await _uninterrupted(self._calls)
+            if not self._calls.is_closed:
+                await completed(self._calls.close())
 
     async def _end_early(self, emit: Emit) -> None:
         """Emit the last events of a cancelled answer. Raises APIError if the server cancelled it.
@@ -80,18 +82,6 @@ class Answer:
         failure = stopped()
         await emit(self._outbound.fail(failure))
         raise failure
-
-
-async def _uninterrupted(calls: HostedCalls) -> None:
-    """Close the calls, even if the answer is cancelled meanwhile."""
-    if calls.is_closed:
-        return
-    closing = asyncio.ensure_future(calls.close())
-    try:
-        await asyncio.shield(closing)
-    except asyncio.CancelledError:
-        await closing
-        raise
 
 
 def stopped() -> Unavailable:

@@ -13,6 +13,7 @@ from server.errors import BodyTooLarge, NotFound, Unavailable
 from server.ids import new_id
 from server.store.files.base import FileFilter, FilePage, FileStore, StoredFile
 from server.store.files.folder import FileFolder, StagedFile
+from server.threads import completed
 
 logger = logging.getLogger(__name__)
 
@@ -128,9 +129,9 @@ class FileLibrary:
             staging.release()
         try:
             with _disk():
-                await _ended(staging.file.keep(stored.id))
+                await completed(staging.file.keep(stored.id))
         except BaseException:
-            await _ended(self._forget(staging.account, stored))
+            await completed(self._forget(staging.account, stored))
             raise
         return stored
 
@@ -267,16 +268,6 @@ class Staging:
         """The upload has ended: its bytes are stored, or deleted. Safe to call twice."""
         self.account.staged -= self._staged
         self._staged = 0
-
-
-async def _ended(work: Awaitable[None]) -> None:
-    """Wait until the work has ended, also where this task is cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
 
 
 @contextmanager

@@ -4,10 +4,11 @@ import asyncio
 import os
 import secrets
 from asyncio.subprocess import Process as Guard
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
+from server.threads import completed
 from server.tools.python.confinement.command import DATA, Layers, Process, guarded
 from server.tools.python.frames import (
     Budget,
@@ -25,8 +26,6 @@ from server.tools.python.sandbox import (
     SandboxUnavailable,
 )
 
-T = TypeVar("T")
-
 READY_SECONDS = 60.0
 """How long a process may take to start. IPython's import takes 0.2 s on an idle machine."""
 GRACE_SECONDS = 1.0
@@ -42,16 +41,6 @@ _PARTS = 4
 with it."""
 _REQUESTS, _EVENTS = 3, 4
 _SIGNALS = {9: "it was killed", 11: "it crashed (SIGSEGV)", 6: "it aborted", 24: "CPU time"}
-
-
-async def completed(work: Awaitable[T]) -> T:
-    """The result of `work`. A cancellation is raised as soon as the work has ended."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
 
 
 class LiveProcess:

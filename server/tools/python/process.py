@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from server.threads import completed
 from server.tools.python import folder as files_of
 from server.tools.python.confinement.command import (
     TEMPORARY,
@@ -22,7 +23,7 @@ from server.tools.python.confinement.command import (
     Process,
 )
 from server.tools.python.confinement.probe import SOME_USER, probe
-from server.tools.python.live import LiveProcess, completed
+from server.tools.python.live import LiveProcess
 from server.tools.python.process_limits import environment, kernel_limits, usable_cores
 from server.tools.python.sandbox import (
     CellEvent,
