@@ -15,12 +15,13 @@ from typing import Any, cast
 import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade
 from starlette.types import ASGIApp
-from uvicorn._types import ASGI3Application
+from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.exceptions import InvalidHandshake
+from websockets.frames import CloseCode
 from websockets.http11 import Request
 from websockets.protocol import State
 
@@ -409,6 +410,21 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         self.transport.write(encoded(refusal(error), self.default_headers))
         self.transport.close()
 
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send the application's message. After a refusal, the handshake is complete, too."""
+        await super().send(message)
+        # uvicorn would log an error for each handshake that the application refuses.
+        self.handshake_complete = self.handshake_complete or self.close_sent
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a message on, or close the connection: text that is no UTF-8 is no server error."""
+        self.frames = [b"".join(self.frames)]
+        if self.close_sent or self.curr_msg_data_type != "text" or _is_utf8(self.frames[0]):
+            super().send_receive_event_to_app()
+        else:
+            self.conn.send_close(CloseCode.INVALID_DATA)
+            self.handle_parser_exception()
+
     def handle_ping(self) -> None:
         """Answer pings; while the client does not read, the last one only, once it reads again."""
         if self.writable.is_set() or self.conn.state is not State.OPEN:
@@ -439,6 +455,14 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         """Close the connection if its handshake is not complete."""
         if not self.handshake_complete:
             super().shutdown()
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _too_many_requests() -> Busy:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from server.http.limits import Limits
@@ -50,7 +51,10 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scopes.append(scope)
         if scope["type"] == "websocket":
-            await self._hold_a_socket(receive, send)
+            if scope["path"] == "/refused":
+                await Response("no", 401)(scope, receive, send)
+            else:
+                await self._hold_a_socket(receive, send)
             return
         started = {"type": "http.response.start", "status": 200, "headers": []}
         if scope["path"] == "/stream":
@@ -684,6 +688,27 @@ async def test_a_handshake_that_is_not_valid_is_a_400(lines: bytes) -> None:
         assert answer.status == 400
         assert "WebSocket handshake" in answer.error["message"]
         assert served.app.scopes == []
+
+
+async def test_a_handshake_that_the_application_refuses_is_no_server_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serve(Limits()) as served:
+        answer = await served.answer(UPGRADE.replace(b"/socket", b"/refused") + KEY + b"\r\n")
+        assert (answer.status, answer.body) == (401, b"no")
+    assert caplog.records == []
+
+
+async def test_text_that_is_no_utf_8_closes_a_websocket_without_a_server_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect(UPGRADE + KEY + b"\r\n")
+        await client.read(b"\r\n\r\n")
+        client.send(b"\x81\x81" + bytes(4) + b"\xff")
+        assert (await client.rest()).data == b"\x88\x02" + (1007).to_bytes(2)
+        await until(lambda: served.app.left == 1)
+    assert caplog.records == []
 
 
 async def test_the_head_of_a_websocket_is_bounded() -> None:
