@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Site, running
+from tests.browser.conftest import Server, Site, running
 from tests.browser.test_chat import WEATHER, ask, served, stream
 
 PLAIN = ("--store", "memory", "--hosted-tools", "")
@@ -91,6 +91,37 @@ def test_full_storage_keeps_nobody_from_sending(open_page: Any) -> None:
     page.evaluate(FILL)
     page.get_by_label("Instructions").fill("Be brief. " * 20)
     ask(page, "Hi")
+    expect(page.locator(".answer strong")).to_have_text("How")
+
+
+def test_full_storage_shows_the_page_to_a_first_visitor(
+    open_page: Any, context: Any, server: Server
+) -> None:
+    other = context.new_page()
+    other.goto(f"{server.url}/health")
+    other.evaluate(FILL)
+    page = open_page()
+    page.get_by_role("button", name="Theme: auto").click()
+    expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
+
+
+def test_storage_that_is_forbidden_keeps_nobody_from_a_chat(open_page: Any, context: Any) -> None:
+    """As browsers forbid it to sites whose cookies they block."""
+    for name in ("localStorage", "sessionStorage"):
+        refused = "get() { throw new DOMException('Denied', 'SecurityError'); }"
+        context.add_init_script(f"Object.defineProperty(window, '{name}', {{ {refused} }})")
+    page = open_page()
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    page.get_by_role("button", name="Hi", exact=True).click()
+    expect(page.locator(".answer strong")).to_have_text("How")
+
+
+def test_a_draft_that_does_not_fit_the_storage_is_sent(open_page: Any) -> None:
+    page = open_page()
+    page.evaluate(FILL.replace("localStorage", "sessionStorage"))
+    page.get_by_role("button", name="What is 12 times 7?").click()
     expect(page.locator(".answer strong")).to_have_text("How")
 
 

@@ -1,6 +1,7 @@
 // @ts-check
 /** Requests to the server's API, with the key of this tab, and its streams. */
 
+import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
 const KEY = "gpt-oss-key";
@@ -25,13 +26,13 @@ export function onKeyNeeded(ask) {
 
 /** @returns {string} the key of this tab, or nothing */
 export function key() {
-  return sessionStorage.getItem(KEY) ?? "";
+  return tabShelf.get(KEY) ?? "";
 }
 
 /** @param {string} value */
 export function setKey(value) {
-  if (value) sessionStorage.setItem(KEY, value);
-  else sessionStorage.removeItem(KEY);
+  if (value) tabShelf.set(KEY, value);
+  else tabShelf.remove(KEY);
 }
 
 /** The address of a path of the server, relative to the page. @param {string} path */

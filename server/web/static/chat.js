@@ -7,6 +7,7 @@ import { Composer } from "./composer.js";
 import { announce, button, h } from "./dom.js";
 import { OptionError, Options, RECORD } from "./options.js";
 import { Sidebar } from "./sidebar.js";
+import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
 /**
@@ -42,7 +43,7 @@ export class ChatView {
     });
     this.element = h("div", { class: "chat" }, this.sidebar.element, this.middle(), this.panel());
     this.chat = store.newChat();
-    void this.open(store.chats().find((each) => each.id === sessionStorage.getItem(CURRENT)));
+    void this.open(store.chats().find((each) => each.id === tabShelf.get(CURRENT)));
   }
 
   /** The view is on the page. */
@@ -66,7 +67,7 @@ export class ChatView {
   async open(chat) {
     this.leave();
     this.chat = chat ?? store.newChat();
-    sessionStorage.setItem(CURRENT, this.chat.id);
+    tabShelf.set(CURRENT, this.chat.id);
     this.element.classList.remove("show-chats");
     this.composer.focus();
     if (chat?.conversation) await this.readConversation(chat);

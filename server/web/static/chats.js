@@ -16,6 +16,7 @@
  * `conversation` is the id of a conversation on the server, whose turns the server has.
  */
 
+import { browserShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
 const CHATS = "gpt-oss-chats";
@@ -24,7 +25,7 @@ const MOST = 200;
 /** @returns {Chat[]} the newest first */
 export function chats() {
   try {
-    const found = JSON.parse(localStorage.getItem(CHATS) ?? "[]");
+    const found = JSON.parse(browserShelf.get(CHATS) ?? "[]");
     return Array.isArray(found) ? found : [];
   } catch {
     return [];
@@ -39,15 +40,11 @@ export function newChat() {
 /** Store the chat. What does not fit drops the oldest chats. @param {Chat} chat */
 export function save(chat) {
   chat.updated = Date.now();
-  let all = [unstored(chat), ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
-  while (all.length) {
-    try {
-      localStorage.setItem(CHATS, JSON.stringify(all));
-      return;
-    } catch {
-      all = all.slice(0, -1);
-    }
+  const all = [unstored(chat), ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
+  for (let count = all.length; count; count -= 1) {
+    if (browserShelf.set(CHATS, JSON.stringify(all.slice(0, count)))) return;
   }
+  browserShelf.set(CHATS, JSON.stringify(all)); // not one fits: all stay until the page is left
 }
 
 /** The chat without what the server has of a conversation. @param {Chat} chat @returns {Chat} */
@@ -58,7 +55,7 @@ function unstored(chat) {
 
 /** @param {string} id */
 export function remove(id) {
-  localStorage.setItem(CHATS, JSON.stringify(chats().filter((each) => each.id !== id)));
+  browserShelf.set(CHATS, JSON.stringify(chats().filter((each) => each.id !== id)));
 }
 
 /**

@@ -2,6 +2,7 @@
 /** The message box: Enter sends, Shift+Enter adds a line, Escape stops the answer. */
 
 import { h } from "./dom.js";
+import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
 const DRAFT = "gpt-oss-draft";
@@ -17,7 +18,7 @@ export class Composer {
       "aria-label": TEXT.message,
       placeholder: TEXT.placeholder,
       rows: 1,
-      value: sessionStorage.getItem(DRAFT) ?? "",
+      value: tabShelf.get(DRAFT) ?? "",
       oninput: () => {
         this.keep();
         typing();
@@ -57,7 +58,7 @@ export class Composer {
 
   /** Store what is typed, so that a reload does not lose it. */
   keep() {
-    sessionStorage.setItem(DRAFT, this.box.value);
+    tabShelf.set(DRAFT, this.box.value);
   }
 
   /** @param {string} text */

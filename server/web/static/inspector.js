@@ -8,6 +8,7 @@ import { HarmonyPanes, parse } from "./panes.js";
 import { section } from "./parts.js";
 import { showAnswer } from "./report.js";
 import { fetchRecord, readJson, rendered } from "./sources.js";
+import { tabShelf } from "./storage.js";
 import { INSPECTOR, TEXT } from "./text.js";
 import { Tip } from "./tip.js";
 
@@ -63,8 +64,8 @@ export class InspectorView {
 
   /** Inspect what the chat has handed over. */
   shown() {
-    const handed = sessionStorage.getItem(HANDED);
-    sessionStorage.removeItem(HANDED);
+    const handed = tabShelf.get(HANDED);
+    tabShelf.remove(HANDED);
     if (!handed) return;
     const { request, response } = JSON.parse(handed);
     if (request) this.request.field.value = JSON.stringify(request, null, 2);

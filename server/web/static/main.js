@@ -4,6 +4,7 @@
 import { json, key, onKeyNeeded, setKey } from "./api.js";
 import { ChatView } from "./chat.js";
 import { button, dialog, h } from "./dom.js";
+import { browserShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
 const THEME = "gpt-oss-theme";
@@ -47,7 +48,7 @@ function setTheme(theme) {
   const name = /** @type {Record<string, string>} */ (TEXT.themes)[theme] ?? TEXT.themes.system;
   control.replaceChildren(h("span", { class: "long" }, TEXT.theme), name);
   control.setAttribute("aria-label", TEXT.theme + name);
-  localStorage.setItem(THEME, theme);
+  browserShelf.set(THEME, theme);
 }
 
 function nextTheme() {
@@ -108,7 +109,7 @@ async function showModels() {
 
 const chat = new ChatView();
 onKeyNeeded(askForKey);
-setTheme(localStorage.getItem(THEME) ?? "system");
+setTheme(browserShelf.get(THEME) ?? "system");
 document.getElementById("theme")?.addEventListener("click", nextTheme);
 document.getElementById("key")?.addEventListener("click", () => void changeKey());
 // The address says which view is shown: the link must not change it.

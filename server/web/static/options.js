@@ -2,6 +2,7 @@
 /** The form of a request's options. It is kept in this browser. */
 
 import { announce, button, h } from "./dom.js";
+import { browserShelf } from "./storage.js";
 import { OPTION_HINTS, OPTION_LABELS, TEXT } from "./text.js";
 
 const OPTIONS = "gpt-oss-options";
@@ -44,7 +45,7 @@ const FIELDS = [
 /** @returns {Record<string, any>} */
 function stored() {
   try {
-    return JSON.parse(localStorage.getItem(OPTIONS) ?? "{}") ?? {};
+    return JSON.parse(browserShelf.get(OPTIONS) ?? "{}") ?? {};
   } catch {
     return {};
   }
@@ -124,11 +125,7 @@ export class Options {
     for (const [name, control] of this.controls) {
       this.values[name] = control.type === "checkbox" ? /** @type {any} */ (control).checked : control.value;
     }
-    try {
-      localStorage.setItem(OPTIONS, JSON.stringify(this.values));
-    } catch {
-      // The storage is full. The options hold until the page is left, and requests are sent.
-    }
+    browserShelf.set(OPTIONS, JSON.stringify(this.values));
   }
 
   /** @param {string} name @param {any} value */

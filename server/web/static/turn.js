@@ -5,6 +5,7 @@ import { Answer } from "./answer.js";
 import * as store from "./chats.js";
 import { button, h } from "./dom.js";
 import { question } from "./question.js";
+import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
 /**
@@ -66,7 +67,7 @@ function switcher(view, turn) {
 
 /** @param {Turn} turn */
 function inspect(turn) {
-  sessionStorage.setItem("gpt-oss-inspect", JSON.stringify({ request: turn.request, response: turn.response }));
+  tabShelf.set("gpt-oss-inspect", JSON.stringify({ request: turn.request, response: turn.response }));
   location.hash = "#inspector";
 }
 
