@@ -8,7 +8,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from server.errors import AuthenticationFailed
+from server.errors import APIError, AuthenticationFailed, NotFound
 from server.http.answers import error_response
 from server.http.authentication import PRINCIPAL, check_key
 
@@ -23,7 +23,7 @@ class Access:
     the request's state, the latter for `server.http.authentication.authenticate`.
 
     A request that matches no route, because of its path or its method, is passed on without its
-    body, for the application's own answer.
+    body, for the application's own answer. A WebSocket that matches none is refused.
     """
 
     def __init__(self, app: ASGIApp, public_endpoints: frozenset[Callable[..., Any]]) -> None:
@@ -37,8 +37,11 @@ class Access:
             return
         endpoint = _endpoint(scope)
         if endpoint is None:
-            receive_empty = receive if scope["type"] == "websocket" else _empty_body()
-            await self._app(scope, receive_empty, send)
+            if scope["type"] == "websocket":
+                # Starlette would refuse it with a 403, without a body.
+                await _refuse(_unknown(scope["path"]), scope, receive, send)
+            else:
+                await self._app(scope, _empty_body(), send)
             return
         state = scope.setdefault("state", {})
         state[ENDPOINT] = endpoint
@@ -61,7 +64,11 @@ def _endpoint(scope: Scope) -> Any:
     return None
 
 
-async def _refuse(error: AuthenticationFailed, scope: Scope, receive: Receive, send: Send) -> None:
+def _unknown(path: str) -> NotFound:
+    return NotFound(f"Invalid URL (WebSocket {path})", code="unknown_url")
+
+
+async def _refuse(error: APIError, scope: Scope, receive: Receive, send: Send) -> None:
     response = error_response(error)
     if scope["type"] == "websocket":
         await WebSocket(scope, receive, send).send_denial_response(response)

@@ -25,7 +25,7 @@ class RequestId:
     """Adds an `x-request-id` to every answer, and OpenAI's body to every error.
 
     Other exceptions become a 500. Each request is logged at its end with the same id, and without
-    its query, which may hold secrets.
+    its query, which may hold secrets. So is a WebSocket's handshake that is refused.
 
     direct: whether the events of a stream bypass inner middleware; False if that may read the
     bodies of answers.
@@ -37,10 +37,13 @@ class RequestId:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
+        if scope["type"] == "websocket":
+            await self._app(scope, receive, _with_id_of_refusal(scope, send))
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = f"req_{uuid.uuid4().hex}"
+        request_id = _new_id()
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
         if self._direct:
@@ -79,3 +82,30 @@ class RequestId:
                 time.perf_counter() - began,
                 request_id,
             )
+
+
+def _with_id_of_refusal(scope: Scope, send: Send) -> Send:
+    """`send`, with an id and a log line for the answer to a handshake that is refused.
+
+    The requests on an accepted WebSocket are logged by themselves.
+    """
+    began = time.perf_counter()
+
+    async def send_with_id(message: Message) -> None:
+        if message["type"] == "websocket.http.response.start":
+            request_id = _new_id()
+            MutableHeaders(scope=message)["x-request-id"] = request_id
+            logger.info(
+                "WS %s %s %.3fs %s",
+                quote(scope["path"]),
+                message["status"],
+                time.perf_counter() - began,
+                request_id,
+            )
+        await send(message)
+
+    return send_with_id
+
+
+def _new_id() -> str:
+    return f"req_{uuid.uuid4().hex}"

@@ -1,6 +1,7 @@
 """What is decided before a body is read. With the whole application: the order is its."""
 
 import gzip
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -130,6 +131,24 @@ async def test_without_keys_what_no_route_takes_is_not_read_either(
     async with client(watched) as http:
         assert (await http.post("/unknown", content=b"{}")).status_code == 404
     assert not watched.took
+
+
+async def test_a_websocket_that_no_route_takes_is_a_404(start_engine: StartEngine) -> None:
+    app = create_app(Settings(**OPTIONS), await start_engine(ANSWER))
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    extensions: dict[str, Any] = {"websocket.http.response": {}}
+    scope = {"type": "websocket", "path": "/unknown", "headers": [], "extensions": extensions}
+    await app(scope, receive, send)
+    start, text = sent
+    assert start["status"] == 404
+    assert json.loads(text["body"])["error"]["code"] == "unknown_url"
 
 
 async def test_who_has_no_body_has_left_when_it_is_asked_again(start_engine: StartEngine) -> None:

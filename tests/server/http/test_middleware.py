@@ -159,6 +159,23 @@ async def test_a_request_that_ends_without_an_answer_is_logged_too(
     assert record.getMessage().startswith("GET / unanswered ")
 
 
+async def test_a_handshake_that_is_refused_has_an_id_and_a_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": "/un\nknown", "headers": []}
+    caplog.set_level(logging.INFO, "server.http.middleware")
+    await RequestId(Response("no", 401))(scope, unused, send)
+    request_id = Headers(raw=sent[0]["headers"])["x-request-id"]
+    assert REQUEST_ID.fullmatch(request_id)
+    (record,) = caplog.records
+    assert re.fullmatch(rf"WS /un%0Aknown 401 \d+\.\d{{3}}s {request_id}", record.getMessage())
+
+
 async def test_an_error_that_nobody_answered_is_answered(
     client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,3 +207,7 @@ async def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> None:
         raise AssertionError(message)
 
     await app(scope, receive, send)
+
+
+async def unused() -> Message:
+    raise AssertionError
