@@ -67,6 +67,38 @@ def test_scripts_that_cannot_be_loaded_lose_nothing(open_page: Any) -> None:
     expect(page.locator(".answer strong")).to_have_text("How")
 
 
+def test_a_view_whose_scripts_cannot_be_loaded_says_so_and_is_tried_again(open_page: Any) -> None:
+    page = open_page(expected="ERR_")
+    page.route("**/inspector.js", lambda route: route.abort())
+    page.get_by_role("link", name="Inspector").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not send the rest of this page")
+    page.unroute("**/inspector.js")
+    page.get_by_role("link", name="Chat", exact=True).click()
+    page.get_by_role("link", name="Inspector").click()
+    expect(page.get_by_role("button", name="Show the prompt")).to_be_visible()
+
+
+def test_a_view_that_loads_late_takes_the_place_of_no_other(open_page: Any) -> None:
+    page = open_page()
+    held: list[Any] = []
+    page.route("**/inspector.js", lambda route: held.append(route))
+    page.get_by_role("link", name="Inspector").click()
+    page.get_by_role("link", name="Chat", exact=True).click()
+    while not held:
+        page.wait_for_timeout(20)
+    with page.expect_response("**/inspector.css"):  # the view asks for it when it is made
+        held[0].continue_()
+    expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    page.get_by_role("link", name="Inspector").click()
+    expect(page.get_by_role("button", name="Show the prompt")).to_be_visible()
+
+
+@pytest.mark.parametrize("view", ["toString", "__proto__", "nothing"])
+def test_an_address_that_names_no_view_shows_the_chat(open_page: Any, view: str) -> None:
+    page = open_page(view=view)
+    expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+
+
 def test_an_edit_that_cannot_be_sent_stays(open_page: Any) -> None:
     page = open_page()
     ask(page, "Hi")

@@ -26,15 +26,28 @@ let current = null;
 
 const main = /** @type {HTMLElement} */ (document.getElementById("view"));
 
+/** The view that the address names. */
+function named() {
+  const name = location.hash.slice(1);
+  return Object.hasOwn(MAKERS, name) ? name : "chat";
+}
+
 async function route() {
-  const name = location.hash.slice(1) in MAKERS ? location.hash.slice(1) : "chat";
+  const name = named();
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   if (!views.has(name)) views.set(name, MAKERS[name]());
-  const view = /** @type {View} */ (await views.get(name));
-  if (view === current) return;
+  let view;
+  try {
+    view = /** @type {View} */ (await views.get(name));
+  } catch {
+    views.delete(name); // the next visit tries again
+    view = { element: h("p", { class: "notice error", role: "alert" }, TEXT.noScripts) };
+  }
+  // Another view may have been chosen while the scripts of this one were loading.
+  if (view === current || name !== named()) return;
   current?.hidden?.();
   current = view;
   main.replaceChildren(view.element);
