@@ -88,7 +88,7 @@ def test_a_view_that_loads_late_takes_the_place_of_no_other(open_page: Any) -> N
         page.wait_for_timeout(20)
     with page.expect_response("**/inspector.css"):  # the view asks for it when it is made
         held[0].continue_()
-    expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
     page.get_by_role("link", name="Inspector").click()
     expect(page.get_by_role("button", name="Show the prompt")).to_be_visible()
 
