@@ -9,7 +9,7 @@ import secrets
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from server.tools.file_names import is_utf8
@@ -20,6 +20,7 @@ _DEEPEST = 64
 _ENTRY = 4096
 """Bytes that each entry counts for, beside its content."""
 _ENDLESS = 1 << 60
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -110,12 +111,16 @@ class Upload:
         self._path = path
         self._left = most
         self._partial = f".{secrets.token_hex(8)}.part"
-        with _parent(folder, path, make=user) as (parent, _):
-            self._parent = os.dup(parent)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.open(self._partial, flags, 0o600, dir_fd=self._parent)
-        if user is not None:
-            os.fchown(self._file, user, user)
+        with ExitStack() as opened:
+            with _parent(folder, path, make=user) as (parent, _):
+                self._parent = os.dup(parent)
+            opened.callback(os.close, self._parent)
+            self._file = os.open(self._partial, _NEW, 0o600, dir_fd=self._parent)
+            opened.callback(os.close, self._file)
+            if user is not None:
+                os.fchown(self._file, user, user)
+            # From here on `close` frees them.
+            opened.pop_all()
 
     def write(self, content: bytes) -> None:
         """Append. Raises FileTooLarge."""

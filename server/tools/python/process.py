@@ -194,27 +194,25 @@ class ProcessSandbox:
     async def read(self, session: str, path: str) -> AsyncIterator[bytes]:
         """The content of a file."""
         record = self._get(session)
-        async with record.moving:
-            opened = await asyncio.to_thread(files_of.open_file, record.data, path)
-        try:
-            while chunk := await asyncio.to_thread(os.read, opened, _CHUNK):
+        with ExitStack() as opened:
+            async with record.moving:
+                file = await completed(asyncio.to_thread(_open, record.data, path, opened))
+            while chunk := await completed(asyncio.to_thread(os.read, file, _CHUNK)):
                 yield chunk
-        finally:
-            os.close(opened)
 
     async def write(self, session: str, path: str, content: AsyncIterator[bytes]) -> SandboxFile:
         """Write a file; see `PythonSandbox`."""
         record = self._get(session)
-        async with record.moving:
-            upload = await asyncio.to_thread(self._upload, record, path)
-            record.uploads += 1
-        try:
-            async for chunk in content:
-                await asyncio.to_thread(upload.write, chunk)
-            return await asyncio.to_thread(upload.finish)
-        finally:
-            record.uploads -= 1
-            upload.close()
+        with ExitStack() as opened:
+            async with record.moving:
+                upload = await completed(asyncio.to_thread(_upload, record, path, opened))
+                record.uploads += 1
+            try:
+                async for chunk in content:
+                    await completed(asyncio.to_thread(upload.write, chunk))
+                return await completed(asyncio.to_thread(upload.finish))
+            finally:
+                record.uploads -= 1
 
     async def delete(self, session: str, path: str) -> None:
         """Delete a file."""
@@ -346,10 +344,6 @@ class ProcessSandbox:
         folder, held = self._folders.make(user)
         return _Session(limits, folder, user, held=held)
 
-    def _upload(self, record: _Session, path: str) -> files_of.Upload:
-        left = record.limits.disk - files_of.usage(record.folder)
-        return files_of.Upload(record.data, path, left, record.user)
-
     def _get(self, session: str) -> _Session:
         try:
             return self._sessions[session]
@@ -409,6 +403,21 @@ def _excess(record: _Session) -> str | None:
     if files_of.usage(record.folder) + used.deleted > limits.disk:
         return f"its files took more than {limits.disk >> 20} MiB; the last ones were deleted"
     return None
+
+
+def _open(folder: Path, path: str, opened: ExitStack) -> int:
+    """A descriptor of a file. opened: closes it, also if the caller was cancelled meanwhile."""
+    file = files_of.open_file(folder, path)
+    opened.callback(os.close, file)
+    return file
+
+
+def _upload(record: _Session, path: str, opened: ExitStack) -> files_of.Upload:
+    """An upload into the session's folder. opened: closes it, as `_open` describes."""
+    left = record.limits.disk - files_of.usage(record.folder)
+    upload = files_of.Upload(record.data, path, left, record.user)
+    opened.callback(upload.close)
+    return upload
 
 
 def _empty_folders(record: _Session) -> Folders:

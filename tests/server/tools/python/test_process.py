@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -350,6 +351,90 @@ async def test_an_upload_counts_for_the_disk(sandbox: ProcessSandbox) -> None:
     with pytest.raises(FileTooLarge):
         await sandbox.write("small", "x", content(bytes(MIB)))
     assert await sandbox.files("small") == []
+
+
+@pytest.fixture
+async def files_alone(root: Path) -> ProcessSandbox:
+    """A sandbox that keeps the files of the session `a`, on machines that run no sessions too."""
+    sandbox = ProcessSandbox(root, layers=Layers())
+    sandbox._problem = sandbox._folders.prepare(Layers())
+    await sandbox.create("a", LIMITS)
+    return sandbox
+
+
+class Held:
+    """A function that waits on its thread until it may go on. results: what it returned."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self.began, self.go_on = asyncio.Event(), threading.Event()
+        self.results: list[Any] = []
+
+    def __call__(self, *arguments: Any) -> Any:
+        self._loop.call_soon_threadsafe(self.began.set)
+        self.go_on.wait(30)
+        self.results.append(self._function(*arguments))
+        return self.results[-1]
+
+    async def cancelled_in(self, task: asyncio.Task[Any]) -> None:
+        """Cancel a task while it waits for the function, which then goes on."""
+        await self.began.wait()
+        task.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        self.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+async def test_a_file_is_closed_after_the_thread_that_reads_it(
+    files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A descriptor that is closed too early may already be another file's."""
+    await files_alone.write("a", "x", content(b"1"))
+    held = Held(lambda descriptor, _: is_open(descriptor))
+    monkeypatch.setattr(module, "os", SimpleNamespace(read=held, close=os.close))
+    await held.cancelled_in(asyncio.create_task(read(files_alone, "a", "x")))
+    assert held.results == [True]
+
+
+async def test_a_file_is_closed_after_the_thread_that_writes_it(
+    files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(lambda upload, _: is_open(upload._file))
+    monkeypatch.setattr(folder.Upload, "write", lambda *arguments: held(*arguments))
+    await held.cancelled_in(asyncio.create_task(files_alone.write("a", "x", content(b"1"))))
+    assert held.results == [True]
+    assert await files_alone.files("a") == []
+
+
+async def test_a_file_that_is_opened_after_a_cancellation_is_closed(
+    files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await files_alone.write("a", "x", content(b"1"))
+    held = Held(folder.open_file)
+    monkeypatch.setattr(folder, "open_file", held)
+    await held.cancelled_in(asyncio.create_task(read(files_alone, "a", "x")))
+    assert not is_open(held.results[0])
+
+
+async def test_an_upload_that_begins_after_a_cancellation_leaves_nothing(
+    files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(folder.Upload)
+    monkeypatch.setattr(folder, "Upload", held)
+    await held.cancelled_in(asyncio.create_task(files_alone.write("a", "x", content(b"1"))))
+    assert not is_open(held.results[0]._file)
+    assert await files_alone.files("a") == []
 
 
 async def test_sessions_are_created_once(sandbox: ProcessSandbox) -> None:
