@@ -23,6 +23,8 @@ MAX_CHARACTERS = 100_000
 
 _rendering = asyncio.Semaphore(2)
 """Requests that render at once: the work holds the interpreter, and streams share it."""
+_parsing = asyncio.Semaphore(2)
+"""Requests that parse harmony at once, for the same reason."""
 _following = asyncio.Semaphore(1)
 """Requests that follow a grammar at once."""
 
@@ -42,7 +44,8 @@ async def parsed_harmony(body: ParseHarmony) -> dict[str, Any]:
     Raises InvalidRequest.
     """
     small = threads.is_small([body.text, body.tokens])
-    return await threads.run(partial(_parsed, body), small=small)
+    async with _parsing:
+        return await threads.run(partial(_parsed, body), small=small)
 
 
 async def counted_permitted(body: CountPermitted) -> dict[str, Any]:

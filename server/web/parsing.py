@@ -1,9 +1,11 @@
 """Harmony text as messages: whole prompts, completions, and both together."""
 
 import codecs
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import itemgetter
 
 from harmony.events import ContentDelta, MessageEnded, MessageStarted, Repair
 from harmony.messages import Role
@@ -59,7 +61,7 @@ def parse(
     messages: list[PlacedMessage] = []
     model_start: int | None = None
     for span in _segments(token_ids, sampled or ()):
-        if _is_given(token_ids, span, sampled):
+        if _is_given(token_ids, span, sampled or ()):
             if model_start is not None:
                 messages += _completion(token_ids, (model_start, span[0]), tools)
                 model_start = None
@@ -73,28 +75,31 @@ def parse(
 
 def _segments(token_ids: Sequence[int], sampled: Sequence[Span]) -> Iterator[Span]:
     """The ranges that begin with `<|start|>`, where the model did not sample it."""
-    starts = [place for place, token in enumerate(token_ids) if token == START]
-    for first, last in sampled:
-        starts = [place for place in starts if not first <= place < last]
-    bounds = sorted({0, *starts, len(token_ids)})
-    return pairwise(bounds)
+    starts = (place for place, token in enumerate(token_ids) if token == START)
+    given = (place for place in starts if not _overlaps((place, place + 1), sampled))
+    return pairwise(sorted({0, *given, len(token_ids)}))
 
 
-def _is_given(token_ids: Sequence[int], span: Span, sampled: Sequence[Span] | None) -> bool:
+def _overlaps(span: Span, sampled: Sequence[Span]) -> bool:
+    """Whether the model sampled a token of the range. sampled: ascending."""
+    start, end = span
+    count = bisect_left(sampled, end, key=itemgetter(0))
+    return count > 0 and sampled[count - 1][1] > start
+
+
+def _is_given(token_ids: Sequence[int], span: Span, sampled: Sequence[Span]) -> bool:
     """Whether the segment is a message of somebody else than the assistant."""
     start, end = span
-    if token_ids[start] != START or any(
-        first < end and start < last for first, last in sampled or ()
-    ):
+    if token_ids[start] != START or _overlaps(span, sampled):
         return False
-    header = decode(_until_control(token_ids[start + 1 : end]))
+    header = decode(token_ids[start + 1 : _next_control(token_ids, start + 1, end)])
     role = header.partition(" ")[0]
     return role in _GIVEN_ROLES or (role != Role.ASSISTANT and " to=assistant" in header)
 
 
-def _until_control(token_ids: Sequence[int]) -> Sequence[int]:
-    ends = (place for place, token in enumerate(token_ids) if token >= FIRST_SPECIAL)
-    return token_ids[: next(ends, len(token_ids))]
+def _next_control(token_ids: Sequence[int], start: int, end: int) -> int:
+    """The place of the first control token in the range; `end` without one."""
+    return next((place for place in range(start, end) if token_ids[place] >= FIRST_SPECIAL), end)
 
 
 def _given(token_ids: Sequence[int], span: Span) -> Iterator[PlacedMessage]:
@@ -107,22 +112,22 @@ def _given(token_ids: Sequence[int], span: Span) -> Iterator[PlacedMessage]:
     parts: dict[int, str] = {}
     place = start
     while place < body - 1:
-        text = _until_control(token_ids[place + 1 : body])
-        parts[token_ids[place]] = decode(text).strip()
-        place += 1 + len(text)
+        after = _next_control(token_ids, place + 1, body)
+        parts[token_ids[place]] = decode(token_ids[place + 1 : after]).strip()
+        place = after
     role, _, rest = parts[START].partition(" ")
     words = [*rest.split(), *parts.get(CHANNEL, "").split()]
     recipients = [word.removeprefix("to=") for word in words if word.startswith("to=")]
-    content = _until_control(token_ids[body:end])
+    content_end = _next_control(token_ids, body, end)
     yield PlacedMessage(
         role=role,
         channel=next(iter(parts.get(CHANNEL, "").split()), None),
         recipient=next(iter(recipients), None),
         content_type=parts.get(CONSTRAIN),
-        content=decode(content),
-        complete=body + len(content) < end,
+        content=decode(token_ids[body:content_end]),
+        complete=content_end < end,
         span=span,
-        body=(body, body + len(content)),
+        body=(body, content_end),
     )
 
 
@@ -137,7 +142,8 @@ def _completion(
     opened = start
     for place in range(start, end + 1):
         events = parser.push(token_ids[place]) if place < end else parser.finish()
-        for index, event in enumerate(events):
+        last_end = next((each for each in reversed(events) if isinstance(each, MessageEnded)), None)
+        for event in events:
             if isinstance(event, MessageStarted):
                 body, opened = None, min(place + 1, end)
             elif isinstance(event, ContentDelta):
@@ -146,8 +152,7 @@ def _completion(
             else:
                 body = body or (opened, opened)
                 # Several messages end at once where a header has no end.
-                is_last = not any(isinstance(each, MessageEnded) for each in events[index + 1 :])
-                message_end = place if is_last else body[1]
+                message_end = place if event is last_end else body[1]
                 # A token that opens the next header is no part of the message that it ends.
                 if message_end < end and event.tokens[-1:] == (token_ids[message_end],):
                     message_end += 1

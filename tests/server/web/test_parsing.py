@@ -1,9 +1,13 @@
+import sys
+from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from harmony.events import Repair
 from harmony.tokenizer import decode, encode, encode_with_control
+from harmony.vocab import MESSAGE, START
 from server.web.parsing import PlacedMessage, parse
 
 WHOLE = (
@@ -121,3 +125,38 @@ def test_texts_without_headers_have_places_of_their_own() -> None:
     messages = parse(ids)
     assert [each.content for each in messages] == ["One", "Two"]
     assert [decode(ids[slice(*each.span)]) for each in messages] == ["One<|end|>", "Two<|return|>"]
+
+
+def lines_run(token_ids: Sequence[int], sampled: Sequence[tuple[int, int]]) -> int:
+    """How many lines of Python `parse` runs."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        parse(token_ids, sampled=sampled)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("first", [START, MESSAGE])
+def test_the_work_grows_with_the_tokens_and_not_with_their_square(first: int) -> None:
+    counts = [
+        lines_run([first, 1000] * size, [(2 * place, 2 * place + 1) for place in range(size // 2)])
+        for size in (200, 800)
+    ]
+    assert counts[1] < 6 * counts[0]
+
+
+def test_only_messages_that_no_range_touches_are_read_as_they_stand() -> None:
+    message = encode_with_control("<|start|>user<|message|>Hi<|end|>")
+    length = len(message)
+    last_of_first = [(length - 1, length)]
+    assert [each.role for each in parse(message * 3, sampled=last_of_first)][1:] == ["user"] * 2
+    assert [each.role for each in parse(message * 3, sampled=[])] == ["user"] * 3
