@@ -2,8 +2,10 @@
 
 import logging
 import os
+import resource
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,28 @@ async def test_a_full_file_is_checked_by_writing_until_there_is_room(
     await store.check()
     assert not store.database.writes_fail
     assert "can write again" in caplog.text
+
+
+async def test_a_heartbeat_without_runs_finds_room_only_where_there_is_some(
+    store: SqlStore,
+) -> None:
+    with full_disk():
+        for attempt in (store.put(turn("two")), store.heartbeat(()), store.heartbeat(())):
+            with pytest.raises(StoreUnavailable):
+                await attempt
+    await store.heartbeat(())
+    assert not store.database.writes_fail
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process can be written in the block."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 async def test_a_file_that_can_only_be_read_is_not_ready(store: SqlStore) -> None:
