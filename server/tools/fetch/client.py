@@ -7,14 +7,17 @@ environment is used. A fetch, with its redirects and robots.txt, ends within `Li
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import TypeVar
 
 import httpx
 from cachetools import TTLCache
 
+from server.threads import run_alone
 from server.tools.fetch import robots
 from server.tools.fetch.decoding import ACCEPTED, read_body
 from server.tools.fetch.errors import (
@@ -31,6 +34,8 @@ from server.tools.fetch.robots import Robots
 from server.tools.fetch.urls import FetchPolicy
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ROBOT = "gpt-oss-server"
 """The name that robots.txt may use."""
@@ -57,7 +62,8 @@ _TEXT_TYPES = frozenset(
 CONTENT_TYPES = HTML_TYPES | _TEXT_TYPES | {PDF}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ROBOTS_SECONDS = 3600.0
-_ROBOTS_SITES = 2048
+_ROBOTS_BYTES = 16 << 20
+"""The memory for the rules of all sites. Most have less than a hundred rules, which take 10 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,9 @@ class FetchClient:
                 "Accept-Encoding": ACCEPTED,
             },
         )
-        self._robots: TTLCache[str, Robots] = TTLCache(_ROBOTS_SITES, _ROBOTS_SECONDS)
+        self._robots: TTLCache[str, Robots] = TTLCache(
+            _ROBOTS_BYTES, _ROBOTS_SECONDS, getsizeof=lambda rules: rules.size
+        )
 
     async def close(self) -> None:
         """Close all connections. Safe to call twice."""
@@ -195,7 +203,8 @@ class FetchClient:
             rules = await self._read_robots(url.copy_with(raw_path=b"/robots.txt"))
             if rules is not robots.DENY_ALL:  # a failure may be short
                 self._robots[site] = rules
-        if not rules.allows(url.raw_path.decode("ascii")):
+        path = url.raw_path.decode("ascii")
+        if not await _computed(partial(rules.allows, path), small=rules.is_small(path)):
             raise Disallowed("the site's robots.txt does not allow this page")
 
     async def _read_robots(self, url: httpx.URL) -> Robots:
@@ -220,7 +229,16 @@ class FetchClient:
             body = await self._body(response, robots.MOST_BYTES)
         except FetchError:
             return robots.ALLOW_ALL
-        return robots.parse(body.decode("utf-8", "replace"), ROBOT)
+        return await _computed(partial(_parsed, body), small=len(body) <= robots.SMALL_FILE)
+
+
+async def _computed(work: Callable[[], T], *, small: bool) -> T:
+    """The result of work that a site may have made slow; the event loop does not wait for it."""
+    return work() if small else await run_alone(work)
+
+
+def _parsed(body: bytes) -> Robots:
+    return robots.parse(body.decode("utf-8", "replace"), ROBOT)
 
 
 def _content_type(response: httpx.Response) -> tuple[str, str | None]:

@@ -2,11 +2,13 @@
 
 import asyncio
 import gzip
+import threading
 import zlib
 from collections.abc import AsyncIterator
 
 import pytest
 
+from server.tools.fetch import robots
 from server.tools.fetch.client import FetchClient, Limits
 from server.tools.fetch.decoding import read_body
 from server.tools.fetch.errors import (
@@ -19,6 +21,7 @@ from server.tools.fetch.errors import (
     Unreachable,
     UnsupportedBody,
 )
+from server.tools.fetch.robots import Robots
 from tests.server.tools.fetch.conftest import Network
 from tests.server.tools.fetch.network import PRIVATE, PUBLIC, Site, answer
 
@@ -284,6 +287,41 @@ async def test_a_redirected_robots_txt_is_obeyed(network: Network) -> None:
     network.pages["/"] = answer("page")
     with pytest.raises(Disallowed):
         await network.client(obeys_robots=True).fetch(network.url())
+
+
+@pytest.mark.parametrize(("rules", "on_the_loop"), [(1, True), (9000, False)])
+async def test_a_large_robots_txt_does_not_block_the_event_loop(
+    network: Network, monkeypatch: pytest.MonkeyPatch, rules: int, on_the_loop: bool
+) -> None:
+    threads = []
+    parse, allows = robots.parse, Robots.allows
+
+    def noted_parse(text: str, agent: str) -> Robots:
+        threads.append(threading.get_ident())
+        return parse(text, agent)
+
+    def noted_allows(found: Robots, path: str) -> bool:
+        threads.append(threading.get_ident())
+        return allows(found, path)
+
+    monkeypatch.setattr(robots, "parse", noted_parse)
+    monkeypatch.setattr(Robots, "allows", noted_allows)
+    lines = "".join(f"Disallow: /a*%41a*{number}\n" for number in range(rules))
+    network.pages["/robots.txt"] = answer(f"User-agent: *\n{lines}", content_type="text/plain")
+    path = "/" + "a" * (8000 if rules > 1 else 10)
+    network.pages[path] = answer("page")
+    await network.client(obeys_robots=True).fetch(network.url(path))
+    assert [thread == threading.get_ident() for thread in threads] == [on_the_loop] * 2
+
+
+async def test_the_rules_of_all_sites_are_bounded_in_bytes(network: Network) -> None:
+    client = network.client(obeys_robots=True)
+    lines = "".join(f"Disallow: /{'x' * 55}{number:06}\n" for number in range(2000))
+    rules = robots.parse(f"User-agent: *\n{lines}", "x")
+    for number in range(2048):
+        client._robots[f"https://{number}.example"] = rules
+    assert rules.size > 150_000
+    assert len(client._robots) * rules.size <= 16 << 20
 
 
 async def test_a_client_can_be_closed_twice() -> None:
