@@ -280,7 +280,7 @@ def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
             allowed_host=None if settings.api_key else settings.allowed_hosts,
         ),
         *([cors] if settings.cors_origin else []),
-        Middleware(Access, public_endpoints=PUBLIC_ENDPOINTS),
+        Middleware(Access, public_endpoints=PUBLIC_ENDPOINTS, keys=settings.api_key),
         Middleware(
             Bodies,
             limit=settings.max_body_bytes,

@@ -38,7 +38,7 @@ LAYERS: dict[str, set[str]] = {
     "tools": {"errors", "ids", "schemas", "store", "threads"},
     "summaries": {"threads"},
     "generation": {"errors", "ids", "schemas", "summaries", "threads", "tools"},
-    "http": {"context", "errors", "generation", "schemas", "threads"},
+    "http": {"errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
     "inbound": {
         "errors",

@@ -1,6 +1,6 @@
 """Access control by the request line and the headers, before the body is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -19,16 +19,23 @@ ENDPOINT = "endpoint"
 class Access:
     """Middleware that lets only requests with a valid key, to a route, have their bodies read.
 
-    public_endpoints: the endpoints that need no key. The endpoint and the principal are stored in
-    the request's state, the latter for `server.http.authentication.authenticate`.
+    public_endpoints: the endpoints that need no key. keys: the valid ones; if there are none, no
+    request needs one. The endpoint and the principal are stored in the request's state, the latter
+    for `server.http.authentication.authenticate`.
 
     A request that matches no route, because of its path or its method, is passed on without its
     body, for the application's own answer. A WebSocket that matches none is refused.
     """
 
-    def __init__(self, app: ASGIApp, public_endpoints: frozenset[Callable[..., Any]]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        public_endpoints: frozenset[Callable[..., Any]],
+        keys: Sequence[str],
+    ) -> None:
         self._app = app
         self._public_endpoints = public_endpoints
+        self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -48,7 +55,7 @@ class Access:
         if endpoint not in self._public_endpoints:
             connection = HTTPConnection(scope)
             try:
-                state[PRINCIPAL] = check_key(connection)
+                state[PRINCIPAL] = check_key(connection, self._keys)
             except AuthenticationFailed as error:
                 await _refuse(error, scope, receive, send)
                 return

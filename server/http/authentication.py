@@ -2,11 +2,11 @@
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 
-from server.context import context_of
 from server.errors import AuthenticationFailed
 
 
@@ -32,13 +32,12 @@ def authenticate(connection: HTTPConnection) -> Principal:
     return principal
 
 
-def check_key(connection: HTTPConnection) -> Principal:
-    """The owner of the key in the request's headers.
+def check_key(connection: HTTPConnection, keys: Sequence[str]) -> Principal:
+    """The owner of the key in the request's headers, which must be one of `keys`.
 
-    Raises AuthenticationFailed if keys are configured and none matches. Without configured keys
-    all requests have the same owner.
+    Raises AuthenticationFailed if it is none of them. Without keys all requests have the same
+    owner.
     """
-    keys = context_of(connection).settings.api_key
     if not keys:
         return ANYONE
     scheme, _, credentials = connection.headers.get("authorization", "").partition(" ")

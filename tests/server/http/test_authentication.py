@@ -1,44 +1,41 @@
 import pytest
-from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 
-from adapters.base import BackendConfig
-from adapters.scripted import ScriptedBackend
 from server.errors import AuthenticationFailed
-from server.http.authentication import ANYONE, PRINCIPAL, authenticate, check_key
-from server.settings import Settings
-from tests.contexts import new_context
+from server.http.authentication import ANYONE, PRINCIPAL, Principal, authenticate, check_key
 
 
-def connection(header: str | bytes | None, *keys: str) -> HTTPConnection:
-    """A request with this `Authorization` header to a server with these keys."""
-    backend = ScriptedBackend(BackendConfig(None, {}, lambda _: [], lambda _: "", lambda: None))
-    app = Starlette()
-    app.state.context = new_context(Settings(api_key=keys), backend)
+def connection(header: str | bytes | None) -> HTTPConnection:
+    """A request with this `Authorization` header."""
     value = header.encode() if isinstance(header, str) else header
     headers = [] if value is None else [(b"authorization", value)]
-    return HTTPConnection({"type": "http", "headers": headers, "app": app})
+    return HTTPConnection({"type": "http", "headers": headers})
+
+
+def owner(header: str | bytes | None, *keys: str) -> Principal:
+    """The owner of a request with this `Authorization` header, where these keys are valid."""
+    return check_key(connection(header), keys)
 
 
 @pytest.mark.parametrize("header", [None, "Bearer anything", "nonsense"])
 def test_without_keys_everybody_is_the_same_owner(header: str | None) -> None:
-    assert check_key(connection(header)) is ANYONE
+    assert owner(header) is ANYONE
 
 
 @pytest.mark.parametrize("token", ["first", "second"])
 def test_any_of_several_keys_is_let_in(token: str) -> None:
-    check_key(connection(f"Bearer {token}", "first", "second"))
+    owner(f"Bearer {token}", "first", "second")
 
 
 @pytest.mark.parametrize("header", ["bearer key", "BEARER key", "Bearer  key "])
 def test_the_scheme_is_read_as_in_http(header: str) -> None:
-    check_key(connection(header, "key"))
+    owner(header, "key")
 
 
 @pytest.mark.parametrize("header", [None, "", "key", "Bearer", "Bearer ", "Basic key"])
 def test_without_a_key_the_answer_describes_how_to_send_one(header: str | None) -> None:
     with pytest.raises(AuthenticationFailed, match="Bearer YOUR_KEY"):
-        check_key(connection(header, "key"))
+        owner(header, "key")
 
 
 @pytest.mark.parametrize(
@@ -46,26 +43,26 @@ def test_without_a_key_the_answer_describes_how_to_send_one(header: str | None) 
 )
 def test_a_wrong_key_is_refused_and_not_repeated(token: str) -> None:
     with pytest.raises(AuthenticationFailed) as refusal:
-        check_key(connection(f"Bearer {token}", "key"))
+        owner(f"Bearer {token}", "key")
     assert refusal.value.message == "Incorrect API key provided."
 
 
 @pytest.mark.parametrize("key", ["schlüssel", "鍵", "\udcff"])
 def test_a_key_may_hold_any_bytes(key: str) -> None:
     token = b"Bearer " + key.encode("utf-8", "surrogateescape")
-    check_key(connection(token, key))
+    owner(token, key)
 
 
 def test_a_route_gets_the_owner_that_was_checked() -> None:
-    request = connection("Bearer key", "key")
+    request = connection("Bearer key")
     with pytest.raises(KeyError):
         authenticate(request)
-    request.scope["state"] = {PRINCIPAL: check_key(request)}
-    assert authenticate(request) == check_key(request)
+    request.scope["state"] = {PRINCIPAL: owner("Bearer key", "key")}
+    assert authenticate(request) == owner("Bearer key", "key")
 
 
 def test_an_owner_is_its_key_and_does_not_show_it() -> None:
-    first = check_key(connection("Bearer first", "first", "second"))
-    assert first == check_key(connection("Bearer first", "second", "first"))
-    assert first != check_key(connection("Bearer second", "first", "second"))
+    first = owner("Bearer first", "first", "second")
+    assert first == owner("Bearer first", "second", "first")
+    assert first != owner("Bearer second", "first", "second")
     assert "first" not in repr(first)
