@@ -149,13 +149,14 @@ class Ticket:
 class _Waiter:
     """A request that waits.
 
-    is_new: whether it had no slot before. arrival: a unique, increasing number.
+    is_new: whether it had no slot before. arrival: a unique, increasing number. granted: done when
+    it gets a slot, or an error if it is evicted.
     """
 
     priority: int
     is_new: bool
     arrival: int
-    turn: asyncio.Future[None] = field(compare=False)
+    granted: asyncio.Future[None] = field(compare=False)
     ticket: Ticket = field(compare=False)
 
 
@@ -210,35 +211,35 @@ class _Slots:
 
         hosted: whether it must be one with hosted tools.
         """
-        new = (each for each in reversed(self._waiting) if each.is_new and not each.turn.done())
+        new = (each for each in reversed(self._waiting) if each.is_new and not each.granted.done())
         last = next((each for each in new if each.ticket.hosted or not hosted), None)
         if last is None or last.priority <= priority:
             raise _full()
         self._waiting.remove(last)
-        last.turn.set_exception(_full())
+        last.granted.set_exception(_full())
         last.ticket.leave()
 
     async def _wait(self, ticket: Ticket, *, is_new: bool) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        waiter = _Waiter(ticket.priority, is_new, next(self._arrivals), turn, ticket)
+        granted = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(ticket.priority, is_new, next(self._arrivals), granted, ticket)
         insort(self._waiting, waiter)
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if turn.cancelled():
+            if granted.cancelled():
                 self._waiting.remove(waiter)
-            elif turn.exception() is None:
+            elif granted.exception() is None:
                 self._pass_on()
             raise
 
     def _pass_on(self) -> None:
         """Give a slot to the next waiter, or free it."""
-        following = next((each for each in self._waiting if not each.turn.done()), None)
+        following = next((each for each in self._waiting if not each.granted.done()), None)
         if following is None:
             self._free += 1
         else:
             self._waiting.remove(following)
-            following.turn.set_result(None)
+            following.granted.set_result(None)
 
 
 def _full() -> RateLimited:

@@ -75,7 +75,7 @@ class TurnPlan(SamplingPlan):
     `grammar` permits no reasoning.
     parallel_calls: `<|call|>` does not end the sampling.
     prefill: tokens after `<|start|>assistant`: a part or the whole of the first header.
-    truncate: drop the oldest turns of a prompt that is too long.
+    truncate: drop the oldest exchanges of a prompt that is too long.
     spec: what `grammar` was written from, None where there is none. Later turns of the answer have
     grammars that are written from changed copies of it.
     max_tool_calls: the most hosted calls that run in the answer, >= 0; None for no limit but the

@@ -1,4 +1,4 @@
-"""Truncates conversations: drops whole turns, the oldest first, until the prompt fits."""
+"""Truncates conversations: drops whole exchanges, the oldest first, until the prompt fits."""
 
 import sys
 from bisect import bisect_left
@@ -9,26 +9,26 @@ from harmony.render import render
 
 
 def render_within(conversation: Conversation, limit: int, most: int = sys.maxsize) -> list[int]:
-    """The prompt without as many of the oldest turns as needed to have at most `limit` tokens.
+    """The prompt without as many of the oldest exchanges as needed to have at most `limit` tokens.
 
-    A turn is a user's message and all messages until the next one, so calls and their results stay
-    together. Messages before the first turn stay, and so does the last turn, even if it is too
-    long. Of a prompt with more than `most` ids, only the first `most` + 1 or more are returned.
+    An exchange is a user's message and all messages until the next one, so calls and their results
+    stay together. Messages before the first exchange stay, and so does the last exchange, even if
+    it is too long. Of a prompt with more than `most` ids, only the first `most` + 1 or more are returned.
     """
     whole = render(conversation, most)
-    starts = _turns(conversation)
+    starts = _exchanges(conversation)
     if len(whole) <= limit or not starts:
         return whole
 
     def fits(dropped: int) -> bool:
-        return len(render(_from_turn(conversation, starts, dropped), limit)) <= limit
+        return len(render(_from_exchange(conversation, starts, dropped), limit)) <= limit
 
-    # The prompt gets shorter with each dropped turn, so a binary search finds the number.
+    # The prompt gets shorter with each dropped exchange, so a binary search finds the number.
     dropped = bisect_left(range(len(starts) - 1), True, lo=1, key=fits)
-    return render(_from_turn(conversation, starts, min(dropped, len(starts) - 1)), most)
+    return render(_from_exchange(conversation, starts, min(dropped, len(starts) - 1)), most)
 
 
-def _turns(conversation: Conversation) -> list[int]:
+def _exchanges(conversation: Conversation) -> list[int]:
     return [
         index
         for index, message in enumerate(conversation.messages)
@@ -36,6 +36,6 @@ def _turns(conversation: Conversation) -> list[int]:
     ]
 
 
-def _from_turn(conversation: Conversation, starts: list[int], turn: int) -> Conversation:
+def _from_exchange(conversation: Conversation, starts: list[int], first: int) -> Conversation:
     messages = conversation.messages
-    return replace(conversation, messages=(*messages[: starts[0]], *messages[starts[turn] :]))
+    return replace(conversation, messages=(*messages[: starts[0]], *messages[starts[first] :]))

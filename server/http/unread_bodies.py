@@ -31,23 +31,23 @@ class UnreadBody:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._turns = asyncio.Semaphore(LINGERING)
+        self._lingering = asyncio.Semaphore(LINGERING)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
         if scope["type"] != "http" or not _may_be_long(Headers(scope=scope)):
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(receive, send, self._turns)
+        exchange = _Exchange(receive, send, self._lingering)
         await self._app(scope, exchange.receive, exchange.send)
 
 
 class _Exchange:
     """A request with a long body, and its answer."""
 
-    def __init__(self, receive: Receive, send: Send, turns: asyncio.Semaphore) -> None:
+    def __init__(self, receive: Receive, send: Send, lingering: asyncio.Semaphore) -> None:
         self._receive = receive
-        self._turns = turns
+        self._lingering = lingering
         self._send = send
         self._read = False
         self._closing = False
@@ -65,7 +65,7 @@ class _Exchange:
             # The client has the whole answer, except its end.
             await self._send({**message, "more_body": True})
             with suppress(TimeoutError):
-                async with asyncio.timeout(LINGER_SECONDS), self._turns:
+                async with asyncio.timeout(LINGER_SECONDS), self._lingering:
                     await self._discard()
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
