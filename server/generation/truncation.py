@@ -13,7 +13,8 @@ def render_within(conversation: Conversation, limit: int, most: int = sys.maxsiz
 
     An exchange is a user's message and all messages until the next one, so calls and their results
     stay together. Messages before the first exchange stay, and so does the last exchange, even if
-    it is too long. Of a prompt with more than `most` ids, only the first `most` + 1 or more are returned.
+    it is too long. Of a prompt with more than `most` ids, only the first `most` + 1 or more are
+    returned.
     """
     whole = render(conversation, most)
     starts = _exchanges(conversation)

@@ -101,8 +101,8 @@ class CreateResponse(SamplingFields):
     Refused where reasoning is hidden.
     """
     truncation: Literal["auto", "disabled"] | None = None
-    """`auto` removes the user's oldest messages, each with all that follows it, where the prompt is too
-    long. By default that is an error."""
+    """`auto` removes the user's oldest messages, each with all that follows it, where the prompt is
+    too long. By default that is an error."""
     metadata: Metadata | None = None
     """Up to 16 labels of the stored response."""
     service_tier: Label | None = None
