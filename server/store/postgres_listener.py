@@ -13,6 +13,7 @@ import asyncpg
 from sqlalchemy.engine import URL
 
 from server.store.change_signal import ChangeSignals
+from server.store.sqlalchemy_engine import dsn_of
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class PostgresListener:
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._url = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._dsn = dsn_of(url)
         self._signals = signals
         self._gateway = gateway
         self._now = now
@@ -119,7 +120,7 @@ class PostgresListener:
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _listen(self) -> None:
-        connection = await asyncpg.connect(self._url, timeout=_CONNECT_SECONDS)
+        connection = await asyncpg.connect(self._dsn, timeout=_CONNECT_SECONDS)
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:

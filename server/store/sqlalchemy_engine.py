@@ -2,10 +2,12 @@
 
 import asyncio
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiosqlite
+import asyncpg
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, event, text
@@ -54,14 +56,25 @@ def open_engine(url: URL) -> AsyncEngine:
     """Return SQLAlchemy's engine, which connects when it is first used."""
     if url.get_backend_name() == "sqlite":
         return _open_sqlite(url)
-    timeouts: dict[str, Any] = {"timeout": _CONNECT_SECONDS, "command_timeout": _STATEMENT_SECONDS}
+    # asyncpg reads the URL itself: it knows `sslmode` and the like, which SQLAlchemy does not.
+    connect = partial(
+        asyncpg.connect,
+        dsn_of(url),
+        timeout=_CONNECT_SECONDS,
+        command_timeout=_STATEMENT_SECONDS,
+    )
     return create_async_engine(
-        url,
+        "postgresql+asyncpg://",
+        async_creator=connect,
         pool_pre_ping=True,
         pool_timeout=_CONNECT_SECONDS,
-        connect_args=timeouts,
         hide_parameters=True,
     )
+
+
+def dsn_of(url: URL) -> str:
+    """The URL of a PostgreSQL database as asyncpg takes it, with its password."""
+    return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 async def migrate(engine: AsyncEngine) -> None:
