@@ -74,6 +74,7 @@ class PostgresListener:
         self._task: asyncio.Task[None] | None = None
         self._attempted = asyncio.Event()
         self._connection: asyncpg.Connection | None = None
+        self._failure: str | None = None
         self._settled_at = 0.0
         self._missing: dict[str, float] = {}
 
@@ -114,7 +115,7 @@ class PostgresListener:
             try:
                 await self._listen()
             except _ERRORS as error:
-                logger.warning("cannot listen to the store's notifications: %s", error)
+                self._log(str(error) or type(error).__name__)
             self._settled_at = self._now() + _SETTLE_SECONDS
             self._attempted.set()
             await asyncio.sleep(_RETRY_SECONDS)
@@ -132,11 +133,18 @@ class PostgresListener:
             if self._attempted.is_set():
                 self._settled_at = self._now() + _SETTLE_SECONDS
             self._connection = connection
+            self._failure = None
             self._attempted.set()
             await lost.wait()
         finally:
             self._connection = None
             connection.terminate()
+
+    def _log(self, failure: str) -> None:
+        """Log a failure, but not again at each attempt of an outage."""
+        level = logging.DEBUG if failure == self._failure else logging.WARNING
+        logger.log(level, "cannot listen to the store's notifications: %s", failure)
+        self._failure = failure
 
     def _notify(self, _: object, __: int, ___: str, topic: object) -> None:
         self._signals.notify(str(topic))
