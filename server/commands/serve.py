@@ -95,7 +95,9 @@ def serve(settings: Settings) -> None:
         except StoreDamaged as error:
             raise CannotServe(f"cannot open the store: {error.advice}") from error
         except StoreUnavailable as error:
-            raise CannotServe(f"cannot open the store: {error.__cause__}") from error
+            cause = error.__cause__
+            reason = str(cause) or type(cause).__name__  # a timeout has no text
+            raise CannotServe(f"cannot open the store: {reason}") from error
 
 
 async def _start(settings: Settings, backend: Backend, sandbox: PythonSandbox) -> None:

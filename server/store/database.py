@@ -148,7 +148,7 @@ class Database:
                 raise self._damage from error
             raise StoreUnavailable(
                 f"The server's store is unavailable for now; {_STILL_SERVED}"
-            ) from error
+            ) from cause
         else:
             health.succeeded()
 
@@ -194,5 +194,6 @@ class _Health:
 
 
 def _cause(error: BaseException) -> BaseException:
-    cause: BaseException = getattr(error, "orig", None) or error
-    return cause.__cause__ or cause
+    """The driver's error, without SQLAlchemy's around it."""
+    adapted: BaseException | None = getattr(error, "orig", None)
+    return error if adapted is None else adapted.__cause__ or adapted

@@ -681,6 +681,16 @@ def test_a_damaged_store_is_reported_with_advice(tmp_path: Path) -> None:
     assert "restore a backup" in last
 
 
+def test_a_store_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
+    script = tmp_path / "script.jsonl"
+    script.write_text(json.dumps({"completion": ANSWER}), encoding="utf-8")
+    options = ("--backend", "scripted", "--script", str(script), "--port", "0")
+    status, log = Process(*options, "--store", f"sqlite:///{tmp_path}").end()
+    assert status == 1
+    last = log.splitlines()[-1]
+    assert last == "gpt-oss-server serve: cannot open the store: unable to open database file"
+
+
 def test_hosted_tools_are_listed_with_those_that_are_off() -> None:
     assert tool_lines({"python": None, "browser": None, "mcp": "no mcp"}) == [
         "hosted tools: python, browser",
