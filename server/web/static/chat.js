@@ -5,7 +5,7 @@ import { ApiError, json, send } from "./api.js";
 import * as store from "./chats.js";
 import { Composer } from "./composer.js";
 import { announce, button, h } from "./dom.js";
-import { OptionError, Options, RECORD } from "./options.js";
+import { OptionError, Options } from "./options.js";
 import { Sidebar } from "./sidebar.js";
 import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
@@ -27,6 +27,14 @@ export class ChatView {
     this.options = new Options(() => this.composer.box.value);
     this.turns = h("div", { class: "turns" });
     this.scroller = h("div", { class: "scroller", role: "region", tabindex: 0, "aria-label": TEXT.turns }, this.turns);
+    this.top = 0;
+    this.atEnd = true; // whether the end stays in view when the turns grow
+    this.scroller.addEventListener("scroll", () => this.scrolled());
+    new ResizeObserver(() => this.atEnd && this.toBottom()).observe(this.turns);
+    // Who opens or edits something wants to see it, not the end.
+    this.turns.addEventListener("click", (event) => {
+      if (/** @type {Element} */ (event.target).closest("summary, button")) this.atEnd = false;
+    }, true);
     /** @type {AbortController | null} */
     this.running = null;
     /** @type {Turn | null} */
@@ -48,6 +56,7 @@ export class ChatView {
 
   /** The view is on the page. */
   shown() {
+    this.scroller.scrollTop = this.top; // another view was shown in between
     this.composer.focus();
   }
 
@@ -169,7 +178,6 @@ export class ChatView {
         await this.follow(turn, shown, `v1/responses/${turn.response}?stream=true`);
       } else {
         shown.show(response, isLast);
-        if (isLast) this.toBottom();
       }
     } catch (error) {
       const gone = error instanceof ApiError && error.status === 404;
@@ -248,7 +256,7 @@ export class ChatView {
       for await (const batch of batches) this.apply(turn, shown, batch);
       if (!shown.ended) throw new ApiError(shown.problem || TEXT.lost, 0);
     } catch (error) {
-      if (this.withoutTokens(turn, error)) return void this.follow(turn, shown);
+      if (this.options.withoutTokens(turn.request, error)) return void this.follow(turn, shown);
       if (!controller.signal.aborted) this.fail(turn, shown, /** @type {Error} */ (error));
       else if (!turn.background) shown.say(TEXT.interrupted);
     }
@@ -257,8 +265,6 @@ export class ChatView {
 
   /** @param {Turn} turn @param {Answer} shown @param {any[]} batch */
   apply(turn, shown, batch) {
-    const { scroller } = this;
-    const atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
     for (const event of batch) {
       shown.apply(event);
       if (event.type === "response.created") {
@@ -274,11 +280,21 @@ export class ChatView {
       store.save(this.chat);
       announce(turn.error ?? TEXT.finished);
     }
-    if (atEnd) requestAnimationFrame(() => this.toBottom());
   }
 
   toBottom() {
+    this.atEnd = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.top = this.scroller.scrollTop;
+  }
+
+  /** Only a move up leaves the end: the turns may also have grown since the last move down. */
+  scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
+    if (!clientHeight) return; // another view is shown
+    if (scrollHeight - scrollTop - clientHeight < NEAR_END) this.atEnd = true;
+    else if (scrollTop < this.top) this.atEnd = false;
+    this.top = scrollTop;
   }
 
   /** @param {Turn} turn @param {Answer} shown @param {Error} error */
@@ -287,16 +303,6 @@ export class ChatView {
     // A response that the server has can be read again after a reload.
     if (!turn.response) turn.error = error.message;
     store.save(this.chat);
-  }
-
-  /** Whether the request may be sent again without the tokens, which this server refuses. */
-  withoutTokens(/** @type {Turn} */ turn, /** @type {any} */ error) {
-    if (!(error instanceof ApiError) || !error.param?.startsWith("include")) return false;
-    if (!turn.request?.include?.includes(RECORD)) return false;
-    turn.request.include = turn.request.include.filter((/** @type {string} */ each) => each !== RECORD);
-    this.options.set("tokens", false);
-    announce(TEXT.notRecorded);
-    return true;
   }
 
   async stop() {

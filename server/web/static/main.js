@@ -49,8 +49,10 @@ async function route() {
   // Another view may have been chosen while the scripts of this one were loading.
   if (view === current || name !== named()) return;
   current?.hidden?.();
+  // A view that leaves the page would lose the heights of its parts, and with them its place.
+  for (const other of main.children) other.toggleAttribute("hidden", other !== view.element);
+  if (!view.element.isConnected) main.append(view.element);
   current = view;
-  main.replaceChildren(view.element);
   view.shown?.();
 }
 

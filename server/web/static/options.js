@@ -1,6 +1,7 @@
 // @ts-check
 /** The form of a request's options. It is kept in this browser. */
 
+import { ApiError } from "./api.js";
 import { announce, button, h } from "./dom.js";
 import { browserShelf } from "./storage.js";
 import { OPTION_HINTS, OPTION_LABELS, TEXT } from "./text.js";
@@ -14,7 +15,7 @@ const SHOWN = /** @type {Record<string, string[]>} */ ({
 });
 
 /** The value of `include` that records the tokens of an answer. */
-export const RECORD = "gpt_oss:record";
+const RECORD = "gpt_oss:record";
 
 /** A field that cannot be read; `message` is for people. */
 export class OptionError extends Error {}
@@ -142,6 +143,16 @@ export class Options {
     const control = /** @type {HTMLSelectElement} */ (this.controls.get("model"));
     control.replaceChildren(...names.map((name) => h("option", { value: name }, name)));
     if (names.includes(this.values.model)) control.value = this.values.model;
+  }
+
+  /** Whether the request may be sent again without the tokens, which this server refuses. */
+  withoutTokens(/** @type {any} */ request, /** @type {any} */ error) {
+    if (!(error instanceof ApiError) || !error.param?.startsWith("include")) return false;
+    if (!request?.include?.includes(RECORD)) return false;
+    request.include = request.include.filter((/** @type {string} */ each) => each !== RECORD);
+    this.set("tokens", false);
+    announce(TEXT.notRecorded);
+    return true;
   }
 
   /** The fields of a request. @returns {Record<string, any>} Raises OptionError. */

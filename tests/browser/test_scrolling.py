@@ -1,0 +1,67 @@
+"""What of a long chat is in view."""
+
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import TIMEOUT_MS
+from tests.browser.test_chat import ask
+
+LEFT = """() => {
+  const { scrollHeight, scrollTop, clientHeight } = document.querySelector(".scroller");
+  return scrollHeight - scrollTop - clientHeight;
+}"""
+"""How far the end is below the view, in pixels."""
+TOP = "document.querySelector('.scroller').scrollTop"
+
+
+def until(page: Page, expression: str) -> None:
+    """Wait until the expression is true. The policy of the page forbids Playwright's own way."""
+    for _ in range(TIMEOUT_MS // 20):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError(expression)
+
+
+def rendered(page: Page) -> None:
+    """Wait until all of an answer is shown."""
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    expect(page.locator(".prose .plain")).to_have_count(0)
+
+
+def test_the_end_stays_in_view_while_tables_grow(open_page: Any) -> None:
+    """They are higher than their source, which is shown first."""
+    page = open_page()
+    ask(page, "Show me tables")
+    rendered(page)
+    until(page, f"({LEFT})() < 2")
+    page.reload()
+    rendered(page)
+    until(page, f"({LEFT})() < 2")
+
+
+def test_who_scrolls_up_stays_there(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Show me tables")
+    expect(page.locator(".prose td").first).to_be_visible()
+    page.mouse.move(600, 300)
+    page.mouse.wheel(0, -5000)
+    until(page, f"{TOP} === 0")
+    rendered(page)
+    assert page.evaluate(TOP) == 0
+    page.mouse.wheel(0, 300)
+    until(page, f"{TOP} === 300")
+    page.get_by_role("link", name="Load").click()
+    page.get_by_role("link", name="Chat", exact=True).click()
+    expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_focused()
+    assert page.evaluate(TOP) == 300
+
+
+def test_what_somebody_opens_stays_in_view(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Show me tables")
+    rendered(page)
+    page.locator(".reasoning summary").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Tables, then.")).to_be_in_viewport()
