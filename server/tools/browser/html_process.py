@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from server.tools.browser.html import html_page
@@ -24,6 +25,8 @@ SMALL = 4096
 """Characters of a page that no process is needed for: at worst it takes a few milliseconds."""
 _MOST_IDLE = 2
 _MEMORY = 2 << 30
+_BROKEN = (OSError, asyncio.IncompleteReadError)
+"""What is raised where a process has ended."""
 _NEEDED = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME")
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -42,16 +45,22 @@ class HtmlProcesses:
         """The page of an HTML text. Raises UnsupportedBody if that takes too long or fails."""
         if len(html) <= SMALL:
             return html_page(html, url)
-        process = self._idle.pop() if self._idle else await _start()
         try:
             async with asyncio.timeout(self._seconds):
-                page = await _ask(process, html, url)
+                if (process := self._take_idle()) is not None:
+                    # One that has ended since it was used says nothing of this page.
+                    with suppress(*_BROKEN):
+                        return await self._ask(process, html, url)
+                return await self._ask(await _start(), html, url)
         except TimeoutError as error:
-            await _kill(process)
             raise UnsupportedBody("the page takes too long to read") from error
-        except (OSError, asyncio.IncompleteReadError) as error:
-            await _kill(process)
+        except _BROKEN as error:
             raise UnsupportedBody("the page cannot be read") from error
+
+    async def _ask(self, process: asyncio.subprocess.Process, html: str, url: str) -> Page:
+        """The page, from a process that is kept if it can be used again. Raises `_BROKEN`."""
+        try:
+            page = await _converted(process, html, url)
         except BaseException:
             await _kill(process)
             raise
@@ -60,6 +69,14 @@ class HtmlProcesses:
         else:
             await _kill(process)
         return page
+
+    def _take_idle(self) -> asyncio.subprocess.Process | None:
+        """An idle process that runs, as far as is known."""
+        while self._idle:
+            process = self._idle.pop()
+            if process.returncode is None:
+                return process
+        return None
 
     async def close(self) -> None:
         """End the processes. Safe to call twice."""
@@ -80,7 +97,7 @@ async def _start() -> asyncio.subprocess.Process:
     )
 
 
-async def _ask(process: asyncio.subprocess.Process, html: str, url: str) -> Page:
+async def _converted(process: asyncio.subprocess.Process, html: str, url: str) -> Page:
     assert process.stdin is not None
     assert process.stdout is not None
     content = html.encode("utf-8", "replace")

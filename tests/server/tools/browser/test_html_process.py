@@ -11,6 +11,7 @@ import pytest
 from server.tools.browser import html_process
 from server.tools.browser.html import html_page
 from server.tools.browser.html_process import SMALL, HtmlProcesses
+from server.tools.browser.page import Page
 from server.tools.fetch.errors import UnsupportedBody
 
 URL = "https://site.example/"
@@ -58,12 +59,46 @@ async def test_a_page_that_takes_too_long_is_stopped() -> None:
     assert not processes._idle
 
 
-async def test_a_process_that_died_fails_one_page(processes: HtmlProcesses) -> None:
+async def test_an_idle_process_that_dies_fails_no_page(processes: HtmlProcesses) -> None:
     await processes.convert(LARGE, URL)
     processes._idle[0].kill()
-    with pytest.raises(UnsupportedBody, match="cannot be read"):
-        await processes.convert(LARGE, URL)
     assert await processes.convert(LARGE, URL) == html_page(LARGE, URL)
+
+
+async def test_an_idle_process_that_is_known_to_have_ended_is_not_asked(
+    processes: HtmlProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, converted = [], html_process._converted
+
+    async def noted(process: asyncio.subprocess.Process, html: str, url: str) -> Page:
+        asked.append(process)
+        return await converted(process, html, url)
+
+    monkeypatch.setattr(html_process, "_converted", noted)
+    await processes.convert(LARGE, URL)
+    asked[0].kill()
+    await asked[0].wait()
+    await processes.convert(LARGE, URL)
+    assert len(asked) == 2
+    assert asked[0] is not asked[1]
+
+
+async def test_a_page_that_ends_each_process_is_asked_for_twice_at_most(
+    processes: HtmlProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def ended(process: asyncio.subprocess.Process, html: str, url: str) -> Page:
+        asked.append(process)
+        raise asyncio.IncompleteReadError(b"", 8)
+
+    await processes.convert(LARGE, URL)
+    monkeypatch.setattr(html_process, "_converted", ended)
+    for count in (2, 3):
+        with pytest.raises(UnsupportedBody, match="cannot be read"):
+            await processes.convert(LARGE, URL)
+        assert len(asked) == count
+    assert all(process.returncode is not None for process in asked)
 
 
 async def test_a_cancelled_conversion_ends_its_process(
@@ -77,7 +112,7 @@ async def test_a_cancelled_conversion_ends_its_process(
         asked.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(html_process, "_ask", wait)
+    monkeypatch.setattr(html_process, "_converted", wait)
     task = asyncio.create_task(processes.convert(LARGE, URL))
     await asked.wait()
     task.cancel()
