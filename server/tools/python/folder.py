@@ -8,8 +8,8 @@ import os
 import secrets
 import stat
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from server.tools.file_names import is_utf8
@@ -30,19 +30,31 @@ def list_files(folder: Path) -> list[SandboxFile]:
     Those whose paths are not UTF-8 are left out, and those after the first MOST_LISTED.
     """
     found: list[SandboxFile] = []
-    with _opened(folder) as root:
-        for path, status in _walk(root, "", 0):
-            is_shown = stat.S_ISREG(status.st_mode) and is_utf8(path)
-            if is_shown and len(found) < MOST_LISTED:
+    with closing(Walk(folder).entries()) as entries:
+        for path, status in entries:
+            if stat.S_ISREG(status.st_mode) and is_utf8(path):
                 found.append(SandboxFile(path, status.st_size, status.st_mtime_ns))
+                if len(found) == MOST_LISTED:
+                    break
     return sorted(found, key=lambda file: file.path)
 
 
-def usage(folder: Path) -> int:
-    """The bytes that the folder takes on the disk; each entry counts for 4 KiB at least."""
-    with suppress(FileNotFoundError), _opened(folder) as root:
-        return sum(_size(path, status) for path, status in _walk(root, "", 0))
-    return 0
+def usage(folder: Path, most: int) -> int:
+    """The bytes that the folder takes on the disk, counted until they are more than `most`."""
+    used = 0
+    with suppress(FileNotFoundError), closing(Walk(folder).entries()) as entries:
+        for path, status in entries:
+            used += size_of(path, status)
+            if used > most:
+                break
+    return used
+
+
+def size_of(path: str, status: os.stat_result) -> int:
+    """The bytes that an entry takes on the disk, and 4 KiB. Too deep folders are endless."""
+    if stat.S_ISDIR(status.st_mode) and path.count("/") >= _DEEPEST:
+        return _ENDLESS
+    return status.st_blocks * 512 + _ENTRY
 
 
 def open_file(folder: Path, path: str) -> int:
@@ -72,16 +84,15 @@ def delete_file(folder: Path, path: str) -> None:
 
 def shrink(folder: Path, most: int) -> int:
     """Delete what changed last until the folder takes at most so much. Returns what it takes."""
-    with _opened(folder) as root:
-        entries = list(_walk(root, "", 0))
-    used = sum(_size(path, status) for path, status in entries)
+    entries = list(Walk(folder).entries())
+    used = sum(size_of(path, status) for path, status in entries)
     entries.sort(key=lambda entry: entry[1].st_ctime_ns)
     while used > most and entries:
         path, status = entries.pop()
         if not stat.S_ISDIR(status.st_mode):
             with suppress(NoSuchFile):
                 delete_file(folder, path)
-            used -= _size(path, status)
+            used -= size_of(path, status)
         elif path.count("/") >= _DEEPEST:
             remove(folder / path.split("/", 1)[0])
             return shrink(folder, most)
@@ -94,12 +105,6 @@ def remove(folder: Path) -> None:
     done = subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, check=False)
     if done.returncode != 0:
         raise OSError(f"{folder} cannot be deleted: {done.stderr.decode(errors='replace').strip()}")
-
-
-def _size(path: str, status: os.stat_result) -> int:
-    if stat.S_ISDIR(status.st_mode) and path.count("/") >= _DEEPEST:
-        return _ENDLESS
-    return status.st_blocks * 512 + _ENTRY
 
 
 class Upload:
@@ -151,35 +156,63 @@ class Upload:
         os.close(self._parent)
 
 
-def _walk(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
-    """The entries below an open folder."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries]
-    except OSError:
-        return
-    for name in names:
+class Walk:
+    """A walk through a folder that can be interrupted: `entries` then goes on where it stopped.
+
+    Nothing is open meanwhile. What is moved during the walk may come twice, or not at all.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # Of the folder and of each one on the way to the last entry: the beginning of its entries'
+        # paths, and the names that are left in it.
+        self._levels: list[tuple[str, list[str]]] = []
+
+    def entries(self) -> Generator[tuple[str, os.stat_result]]:
+        """The paths that are left, as far as they can be read. Raises FileNotFoundError."""
+        opened: list[int] = []
         try:
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except OSError:
-            continue  # It has been deleted meanwhile.
-        yield prefix + name, status
-        if stat.S_ISDIR(status.st_mode) and depth < _DEEPEST:
-            with suppress(OSError):
-                opened = os.open(name, _FOLDER, dir_fd=folder)
+            self._open(opened)
+            while opened:
+                prefix, names = self._levels[-1]
+                if not names:
+                    self._levels.pop()
+                    os.close(opened.pop())
+                    continue
+                name = names.pop()
                 try:
-                    yield from _walk(opened, f"{prefix}{name}/", depth + 1)
-                finally:
-                    os.close(opened)
+                    status = os.stat(name, dir_fd=opened[-1], follow_symlinks=False)
+                except OSError:
+                    continue  # It has been deleted meanwhile.
+                if stat.S_ISDIR(status.st_mode) and len(opened) <= _DEEPEST:
+                    with suppress(OSError):
+                        self._enter(opened, name, f"{prefix}{name}/")
+                yield prefix + name, status
+        finally:
+            for each in opened:
+                os.close(each)
 
+    def _open(self, opened: list[int]) -> None:
+        """Open the folder, and again those on the way to where the walk stopped."""
+        if not self._levels:
+            self._enter(opened, self._folder, "")
+            return
+        opened.append(os.open(self._folder, _FOLDER))
+        try:
+            for prefix, _ in self._levels[1:]:
+                name = prefix[:-1].rpartition("/")[2]
+                opened.append(os.open(name, _FOLDER, dir_fd=opened[-1]))
+        except OSError:  # It has been moved or deleted meanwhile.
+            del self._levels[len(opened) :]
 
-@contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    opened = os.open(folder, _FOLDER)
-    try:
-        yield opened
-    finally:
-        os.close(opened)
+    def _enter(self, opened: list[int], folder: Path | str, prefix: str) -> None:
+        inner = os.open(folder, _FOLDER, dir_fd=opened[-1] if opened else None)
+        try:
+            self._levels.append((prefix, os.listdir(inner)))
+        except OSError:
+            os.close(inner)
+            raise
+        opened.append(inner)
 
 
 @contextmanager

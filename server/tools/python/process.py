@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from server.threads import completed
@@ -33,8 +32,9 @@ from server.tools.python.sandbox import (
     SandboxLimits,
     SandboxUnavailable,
 )
+from server.tools.python.session import Session
 from server.tools.python.session_folders import SessionFolders
-from server.tools.python.usage import measure
+from server.tools.python.watch import Watch
 
 logger = logging.getLogger(__name__)
 
@@ -42,38 +42,7 @@ WORKER = Path(__file__).with_name("worker.py")
 RESTARTED = "The session was restarted: its variables are lost, its files are there.\n"
 
 _SESSION = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_WATCH_SECONDS = 0.25
-_IDLE_TICKS = 8
-"""Sessions without a running cell are looked at less often."""
 _CHUNK = 1 << 18
-
-
-@dataclass(slots=True, eq=False)
-class _Session:
-    """A session, or a process that waits for one.
-
-    folder: holds its folders. user: who owns them; None: this server's user. live: its process.
-    ran: whether it may have had a process before. lost: whether its variables were lost since its
-    last cell. lock: held by the cell that runs. moving: held while its files are opened or moved.
-    held: the lock of a folder that no session has yet.
-    """
-
-    limits: SandboxLimits
-    folder: Path
-    user: int | None
-    live: LiveProcess | None = None
-    ran: bool = False
-    lost: bool = False
-    closed: bool = False
-    uploads: int = 0
-    used: float = 0.0
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    moving: asyncio.Lock = field(default_factory=asyncio.Lock)
-    held: ExitStack = field(default_factory=ExitStack)
-
-    @property
-    def data(self) -> Path:
-        return Folders.below(self.folder).data
 
 
 class ProcessSandbox:
@@ -91,11 +60,11 @@ class ProcessSandbox:
         self._layers = layers or Layers()
         self._report: Mapping[str, str] = {}
         self._problem: str | None = "it has not been started"
-        self._sessions: dict[str, _Session] = {}
-        self._warm: _Session | None = None
+        self._sessions: dict[str, Session] = {}
+        self._warm: Session | None = None
         self._starts: asyncio.Task[None] | None = None
         self._warming: asyncio.Task[None] | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._watch: Watch | None = None
         cores = usable_cores()
         self._starting = asyncio.Semaphore(max(2, len(cores)))
         self._cores = itertools.cycle(cores)
@@ -135,16 +104,18 @@ class ProcessSandbox:
             except SandboxUnavailable as error:
                 self._problem = str(error)
         if self._problem is None:
-            self._watching = asyncio.create_task(self._watch())
+            self._watch = Watch(self._sessions)
 
     async def stop(self) -> None:
         """End all sessions' processes. Safe to call twice. Folders stay."""
         self._problem = "it has been stopped"
-        for task in (self._starts, self._watching, self._warming):
+        for task in (self._starts, self._warming):
             if task is not None and not task.done():
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+        if self._watch is not None:
+            await self._watch.stop()
         lives = [each.live for each in self._sessions.values() if each.live]
         await asyncio.gather(*(live.kill("the server stops") for live in lives))
         if self._warm is not None:
@@ -236,7 +207,7 @@ class ProcessSandbox:
 
     # Processes
 
-    async def _process_of(self, record: _Session) -> LiveProcess:
+    async def _process_of(self, record: Session) -> LiveProcess:
         """The session's process, which is started if there is none."""
         if record.closed:
             raise NoSuchSession("the session was closed")
@@ -257,14 +228,14 @@ class ProcessSandbox:
         assert record.live is not None
         return record.live
 
-    async def _launch(self, record: _Session) -> LiveProcess:
+    async def _launch(self, record: Session) -> LiveProcess:
         async with self._starting:
             # The thread would go on after a cancellation, while the folder is deleted.
             folders = await completed(asyncio.to_thread(_empty_folders, record))
-            process = self._describe(record, folders)
+            process = await asyncio.to_thread(self._describe, record, folders)
             return await LiveProcess.start(process, self._layers)
 
-    def _describe(self, record: _Session, folders: Folders) -> Process:
+    def _describe(self, record: Session, folders: Folders) -> Process:
         wrapped = self._layers.bubblewrap is not None
         temporary = TEMPORARY if wrapped else str(folders.temporary)
         return Process(
@@ -292,7 +263,7 @@ class ProcessSandbox:
 
     # The process that waits for a session
 
-    async def _start_warm(self) -> _Session:
+    async def _start_warm(self) -> Session:
         record = self._new(SandboxLimits())
         try:
             record.live = await self._launch(record)
@@ -307,7 +278,7 @@ class ProcessSandbox:
         except (SandboxUnavailable, OSError) as error:
             logger.warning("No Python process could be started ahead: %s", error)
 
-    async def _adopt(self, record: _Session) -> bool:
+    async def _adopt(self, record: Session) -> bool:
         """Give the waiting process to a session that never had one, if it has the same limits."""
         warm = self._warm
         if warm is None or record.ran or record.uploads or record.limits != warm.limits:
@@ -328,7 +299,7 @@ class ProcessSandbox:
 
     # Folders
 
-    def _find(self, session: str, limits: SandboxLimits) -> _Session:
+    def _find(self, session: str, limits: SandboxLimits) -> Session:
         """The session with its folder of before, or with a new one."""
         folder = self._folders.find(session)
         if folder is None:
@@ -337,20 +308,20 @@ class ProcessSandbox:
             record.held.close()
             return record
         user = Folders.below(folder).data.stat().st_uid if self._layers.user else None
-        return _Session(limits, folder, user, ran=True, lost=True)
+        return Session(limits, folder, user, ran=True, lost=True)
 
-    def _new(self, limits: SandboxLimits) -> _Session:
+    def _new(self, limits: SandboxLimits) -> Session:
         user = SOME_USER + secrets.randbelow(SOME_USER) if self._layers.user else None
         folder, held = self._folders.make(user)
-        return _Session(limits, folder, user, held=held)
+        return Session(limits, folder, user, held=held)
 
-    def _get(self, session: str) -> _Session:
+    def _get(self, session: str) -> Session:
         try:
             return self._sessions[session]
         except KeyError:
             raise NoSuchSession(session) from None
 
-    async def _discard(self, record: _Session) -> None:
+    async def _discard(self, record: Session) -> None:
         if record.live is not None:
             await record.live.kill("the session was closed")
         try:
@@ -360,50 +331,6 @@ class ProcessSandbox:
         finally:
             record.held.close()
 
-    # Limits that the kernel does not know
-
-    async def _watch(self) -> None:
-        for tick in itertools.count():
-            await asyncio.sleep(_WATCH_SECONDS)
-            due = [
-                each
-                for each in self._sessions.values()
-                if each.live and (each.lock.locked() or tick % _IDLE_TICKS == 0)
-            ]
-            try:
-                for record, reason in await asyncio.to_thread(_over, due) if due else ():
-                    await self._enforce(record, reason)
-            except OSError as error:
-                # Such as too many open files: the next round looks again.
-                logger.warning("The limits of Python sessions cannot be checked: %s", error)
-
-    async def _enforce(self, record: _Session, reason: str) -> None:
-        """End the process of a session that is over a limit, and delete what is too much."""
-        if record.live is not None:
-            logger.warning("A Python session was ended: %s", reason)
-            await record.live.kill(reason)
-            await asyncio.to_thread(files_of.shrink, record.folder, record.limits.disk)
-
-
-def _over(records: list[_Session]) -> list[tuple[_Session, str]]:
-    """The sessions that are over a limit, and over which."""
-    return [(each, reason) for each in records if (reason := _excess(each))]
-
-
-def _excess(record: _Session) -> str | None:
-    live, limits = record.live, record.limits
-    if live is None or not live.alive:
-        return None
-    used = measure(live.pid, limits.memory)
-    if used.memory > limits.memory:
-        return f"it used more memory than {limits.memory >> 20} MiB"
-    # The guard's child, and bubblewrap's processes.
-    if used.processes > limits.processes + 4:
-        return f"it had more processes and threads than {limits.processes}"
-    if files_of.usage(record.folder) + used.deleted > limits.disk:
-        return f"its files took more than {limits.disk >> 20} MiB; the last ones were deleted"
-    return None
-
 
 def _open(folder: Path, path: str, opened: ExitStack) -> int:
     """A descriptor of a file. opened: closes it, also if the caller was cancelled meanwhile."""
@@ -412,15 +339,15 @@ def _open(folder: Path, path: str, opened: ExitStack) -> int:
     return file
 
 
-def _upload(record: _Session, path: str, opened: ExitStack) -> files_of.Upload:
+def _upload(record: Session, path: str, opened: ExitStack) -> files_of.Upload:
     """An upload into the session's folder. opened: closes it, as `_open` describes."""
-    left = record.limits.disk - files_of.usage(record.folder)
+    left = record.limits.disk - files_of.usage(record.folder, record.limits.disk)
     upload = files_of.Upload(record.data, path, left, record.user)
     opened.callback(upload.close)
     return upload
 
 
-def _empty_folders(record: _Session) -> Folders:
+def _empty_folders(record: Session) -> Folders:
     """The session's folders, with nothing of an earlier process but its files."""
     folders = Folders.below(record.folder)
     for each in (folders.temporary, folders.shared):
@@ -431,7 +358,7 @@ def _empty_folders(record: _Session) -> Folders:
     return folders
 
 
-def _move(record: _Session, warm: _Session, folders: SessionFolders, session: str) -> None:
+def _move(record: Session, warm: Session, folders: SessionFolders, session: str) -> None:
     """Give a session the folder of the process that it gets, with its uploaded files."""
     for folder, below, files in os.walk(record.data):
         if warm.user is not None:

@@ -11,11 +11,10 @@ _MOST_PROCESSES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """memory: bytes. processes: processes and threads. deleted: bytes of deleted files in use."""
+    """memory: bytes. processes: processes and threads."""
 
     memory: int
     processes: int
-    deleted: int
 
 
 def processes_below(root: int) -> list[int]:
@@ -42,7 +41,20 @@ def measure(root: int, most_memory: int) -> Usage:
         threads += status.get("Threads", 1)
     if memory > most_memory:
         memory = sum(_proportional(pid) for pid in pids)
-    return Usage(memory, threads, _deleted(pids))
+    return Usage(memory, threads)
+
+
+def deleted_files(root: int) -> int:
+    """The bytes of files that the processes below a guard use, and that have no name any more."""
+    files: dict[tuple[int, int], int] = {}
+    for pid in processes_below(root):
+        with suppress(OSError):
+            for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):
+                    status = os.stat(f"/proc/{pid}/fd/{descriptor}")
+                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                        files[status.st_dev, status.st_ino] = status.st_blocks * 512
+    return sum(files.values())
 
 
 def _children(pid: int) -> Iterator[int]:
@@ -69,16 +81,3 @@ def _fields(path: str) -> dict[str, int]:
             if number and number[0].isdigit():
                 found[name] = int(number[0])
     return found
-
-
-def _deleted(pids: list[int]) -> int:
-    """The bytes of files that have no name any more, but are open."""
-    files: dict[tuple[int, int], int] = {}
-    for pid in pids:
-        with suppress(OSError):
-            for descriptor in os.listdir(f"/proc/{pid}/fd"):
-                with suppress(OSError):
-                    status = os.stat(f"/proc/{pid}/fd/{descriptor}")
-                    if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
-                        files[status.st_dev, status.st_ino] = status.st_blocks * 512
-    return sum(files.values())

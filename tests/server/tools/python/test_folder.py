@@ -2,6 +2,8 @@
 
 import os
 import sys
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from server.tools.python import folder as module
 from server.tools.python.folder import (
     Upload,
+    Walk,
     delete_file,
     list_files,
     open_file,
@@ -116,19 +119,70 @@ def test_the_last_changes_are_deleted_first(tmp_path: Path) -> None:
         (tmp_path / str(number)).write_bytes(bytes(8192))
         # Change times have the resolution of the kernel's clock.
         os.utime(tmp_path / str(number))
-    before = usage(tmp_path)
+    before = usage(tmp_path, 1 << 60)
     assert before >= 4 * 12288
     assert shrink(tmp_path, before - 1) < before
     assert len(os.listdir(tmp_path)) == 3
     assert shrink(tmp_path, 0) == 0
     assert os.listdir(tmp_path) == []
-    assert usage(tmp_path / "missing") == 0
+    assert usage(tmp_path / "missing", 1 << 60) == 0
+
+
+def test_no_more_is_counted_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        (tmp_path / str(number)).touch()
+    counted = []
+    monkeypatch.setattr(module, "size_of", lambda path, status: counted.append(path) or 4096)
+    assert usage(tmp_path, 9 * 4096) == 10 * 4096
+    assert len(counted) == 10
+
+
+def tree(folder: Path) -> set[str]:
+    """Make files in folders. Returns the paths of all."""
+    for name in ("a", "a/b", "c"):
+        (folder / name).mkdir()
+        for number in range(3):
+            (folder / name / str(number)).touch()
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def step_of(walk: Walk, most: int) -> list[str]:
+    """The next paths of a walk, which is interrupted then."""
+    with closing(walk.entries()) as entries:
+        return [path for path, _ in islice(entries, most)]
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_an_interrupted_walk_goes_on(tmp_path: Path, most: int) -> None:
+    paths, walk, found = tree(tmp_path), Walk(tmp_path), list[str]()
+    while len(found) < len(paths):
+        found += step_of(walk, most)
+    assert sorted(found) == sorted(paths)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc has the open files on Linux alone")
+def test_an_interrupted_walk_has_nothing_open(tmp_path: Path) -> None:
+    tree(tmp_path)
+    before = os.listdir("/proc/self/fd")
+    walk = Walk(tmp_path)
+    while not any("b/" in path for path in step_of(walk, 1)):
+        pass
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_walk_goes_on_where_a_folder_was_deleted(tmp_path: Path) -> None:
+    paths, walk, found = tree(tmp_path), Walk(tmp_path), list[str]()
+    while not any("b/" in path for path in found):
+        found += step_of(walk, 1)
+    remove(tmp_path / "a/b")
+    found += step_of(walk, 100)
+    assert {path for path in paths if not path.startswith("a/b")} <= set(found)
 
 
 def test_deep_folders_are_over_every_limit(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*["d"] * (module._DEEPEST + 2))
     deep.mkdir(parents=True)
-    assert usage(tmp_path) > 1 << 50
+    assert usage(tmp_path, 1 << 60) > 1 << 50
     assert shrink(tmp_path, 1 << 30) == 0
     remove(tmp_path)
     assert not tmp_path.exists()

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from server.tools.python import folder, live
+from server.tools.python import folder, live, watch
 from server.tools.python import process as module
 from server.tools.python.confinement import command, landlock
 from server.tools.python.confinement.command import Layers
@@ -725,17 +725,16 @@ async def test_the_limits_of_a_session_end_it(sandbox: ProcessSandbox) -> None:
 async def test_limits_are_checked_again_after_an_error(
     sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    failed = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    over = module._over
+    failed = threading.Event()
+    step = watch.FileCount.step
 
-    def fail_once(records: Any) -> Any:
+    def fail_once(count: watch.FileCount) -> bool:
         if failed.is_set():
-            return over(records)
-        loop.call_soon_threadsafe(failed.set)
+            return step(count)
+        failed.set()
         raise OSError("too many open files")
 
-    monkeypatch.setattr(module, "_over", fail_once)
+    monkeypatch.setattr(watch.FileCount, "step", fail_once)
     await sandbox.create("small", SandboxLimits(disk=MIB))
     code = "f = open('/mnt/data/x', 'wb'); f.write(bytes(1 << 20)); f.flush()\n"
     events = await cell(sandbox, "small", f"{code}import time\ntime.sleep(60)")

@@ -1,0 +1,148 @@
+"""Ends sessions that are over the limits that the kernel does not know.
+
+Memory and processes are measured in every round. Files are counted in steps, since a session may
+have hundreds of thousands: no session delays the checks of the others for longer than a step.
+"""
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing, suppress
+
+from server.threads import completed
+from server.tools.python import folder as files_of
+from server.tools.python.session import Session
+from server.tools.python.usage import deleted_files, measure
+
+logger = logging.getLogger(__name__)
+
+ROUND_SECONDS = 0.25
+STEP_SECONDS = 0.1
+"""The time for which the files of a session are counted before it is another one's turn."""
+_IDLE_ROUNDS = 8
+"""Sessions without a running cell are looked at less often."""
+
+
+class Watch:
+    """Checks sessions until it is stopped. sessions: those that there are, at any time."""
+
+    def __init__(self, sessions: Mapping[str, Session]) -> None:
+        self._sessions = sessions
+        self._counts: dict[Session, FileCount] = {}
+        self._ending: dict[Session, asyncio.Task[None]] = {}
+        checks = (_check_processes, self._check_files)
+        self._rounds = [asyncio.create_task(self._repeat(check)) for check in checks]
+
+    async def stop(self) -> None:
+        """End the checks. Safe to call twice."""
+        tasks = [*self._rounds, *self._ending.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _repeat(self, check: Callable[[Session], Awaitable[str | None]]) -> None:
+        """Check one session after another. check: says why a session has to end, if it has to."""
+        for number in itertools.count():
+            await asyncio.sleep(ROUND_SECONDS)
+            for session in self._due(number):
+                try:
+                    reason = await check(session)
+                except OSError as error:
+                    # Such as too many open files: the next round looks again.
+                    logger.warning("The limits of a Python session cannot be checked: %s", error)
+                else:
+                    self._end(session, reason)
+
+    def _due(self, number: int) -> list[Session]:
+        """The sessions to look at in a round. number: that of the round."""
+        is_for_all = number % _IDLE_ROUNDS == 0
+        return [
+            each
+            for each in self._sessions.values()
+            if each.live and each.live.alive and each not in self._ending
+            if is_for_all or each.lock.locked() or each in self._counts
+        ]
+
+    async def _check_files(self, session: Session) -> str | None:
+        """Count files of the session for a step."""
+        for each in [each for each in self._counts if each.closed or each.live is None]:
+            del self._counts[each]
+        count = self._counts.pop(session, None) or FileCount(session)
+        if not await completed(asyncio.to_thread(count.step)):
+            self._counts[session] = count
+        elif count.is_over:
+            limit = session.limits.disk >> 20
+            return f"its files took more than {limit} MiB; the last ones were deleted"
+        return None
+
+    def _end(self, session: Session, reason: str | None) -> None:
+        """End a session's process in a task of its own: the checks of the others go on."""
+        if reason is not None and session not in self._ending:
+            self._ending[session] = task = asyncio.create_task(_enforce(session, reason))
+            task.add_done_callback(lambda _: self._ending.pop(session))
+
+
+class FileCount:
+    """Counts what a session's files take, those included that are deleted, but in use."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._walk = files_of.Walk(session.folder)
+        self._left = session.limits.disk
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the files counted so far take more than the limit."""
+        return self._left < 0
+
+    def step(self) -> bool:
+        """Count for `STEP_SECONDS`. Returns whether all is counted, or too much. Raises OSError."""
+        end = time.monotonic() + STEP_SECONDS
+        with suppress(FileNotFoundError), closing(self._walk.entries()) as entries:
+            for path, status in entries:
+                self._left -= files_of.size_of(path, status)
+                if self.is_over:
+                    return True
+                if time.monotonic() >= end:
+                    return False
+        if (live := self._session.live) is not None:
+            self._left -= deleted_files(live.pid)
+        return True
+
+
+async def _enforce(session: Session, reason: str) -> None:
+    """End the process of a session that is over a limit, and delete what is too much."""
+    live = session.live
+    if live is None:
+        return
+    logger.warning("A Python session was ended: %s", reason)
+    # At once; `moving` may be held for a while. Whoever waits for it then finds what is left.
+    live.end(reason)
+    async with session.moving:
+        await live.kill(reason)
+        try:
+            if not session.closed:
+                await completed(
+                    asyncio.to_thread(files_of.shrink, session.folder, session.limits.disk)
+                )
+        except OSError as error:
+            logger.warning("The files of a Python session cannot be deleted: %s", error)
+
+
+async def _check_processes(session: Session) -> str | None:
+    return await asyncio.to_thread(_excess, session)
+
+
+def _excess(session: Session) -> str | None:
+    live, limits = session.live, session.limits
+    if live is None or not live.alive:
+        return None
+    used = measure(live.pid, limits.memory)
+    if used.memory > limits.memory:
+        return f"it used more memory than {limits.memory >> 20} MiB"
+    # The guard's child, and bubblewrap's processes.
+    if used.processes > limits.processes + 4:
+        return f"it had more processes and threads than {limits.processes}"
+    return None
