@@ -299,8 +299,8 @@ class Runs:
 
         request_id: no other run that is not done has it.
         """
-        run = Run(produce, journal=journal, background=background)
-        self._runs[request_id] = run
+        assert request_id not in self._runs, f"two runs are named {request_id}"
+        self._runs[request_id] = run = Run(produce, journal=journal, background=background)
         if self.ending:
             # Nobody else would cancel it, and the process would wait for its end.
             run.cancel()

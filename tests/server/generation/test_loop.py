@@ -36,6 +36,7 @@ from server.generation.turn_events import (
     CallStarted,
     TextDelta,
 )
+from server.ids import new_id
 from server.tools import closing
 from server.tools.base import AnsweredCall, ApprovalRequested, ToolCall, ToolEvent, ToolProgress
 from tests.server.generation.recorder import Recorder
@@ -64,7 +65,9 @@ async def start(
     gate: Gateway, sessions: Sequence[Session], asked: TurnPlan | None = None, **options: Any
 ) -> tuple[Run, Recorder]:
     recorder = Recorder()
-    run = await gate.start(asked or plan(QUESTION), recorder, "r", sessions=sessions, **options)
+    run = await gate.start(
+        asked or plan(QUESTION), recorder, new_id("r"), sessions=sessions, **options
+    )
     return run, recorder
 
 

@@ -17,6 +17,7 @@ from server.generation.turn_events import (
     TextDelta,
     TurnEvent,
 )
+from server.ids import new_id
 from server.summaries.base import SummaryPart, SummaryRequest, SummaryUsage
 from tests.server.generation.recorder import Recorder
 from tests.server.summaries.reasoning import PARAGRAPH, SHORT, START, thought
@@ -57,7 +58,7 @@ async def start(gate: Gateway, *messages: Message, **fields: Any) -> tuple[Run, 
     recorder = Recorder()
     sessions = fields.pop("sessions", ())
     asked = replace(plan(*(messages or (QUESTION,))), **{"summary": "auto", **fields})
-    return await gate.start(asked, recorder, "r", sessions=sessions), recorder
+    return await gate.start(asked, recorder, new_id("r"), sessions=sessions), recorder
 
 
 def text_of(recorder: Recorder) -> str:
