@@ -25,7 +25,7 @@ from server.generation.recording import Recorder
 from server.generation.runs import Emit, Journal, Run, Runs
 from server.generation.summary_events import SummaryEvents, protected_texts
 from server.generation.token_counts import TokenCounts
-from server.generation.turn import Turn, prepare, prepare_raw
+from server.generation.turn import SharedPrompt, Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
 from server.summaries.base import Summariser
 from server.summaries.writer import SummaryWriter
@@ -83,6 +83,7 @@ class Gateway:
         sessions: Sequence[ToolSession] = (),
         answered: Sequence[AnsweredCall] = (),
         recorder: Recorder | None = None,
+        prompt: SharedPrompt | None = None,
     ) -> Run:
         """Admit the request and start its run. Raises APIError for errors before sampling.
 
@@ -90,13 +91,14 @@ class Gateway:
         the request's hosted tools, which are closed when the run ends, or does not start.
         answered: calls of an earlier answer that the client approved or refused. Approved ones run
         before the first turn; their results follow the plan's conversation.
-        recorder: records the answer's samplings; None for no record.
+        recorder: records the answer's samplings; None for no record. prompt: that of the plan, if
+        other answers have it, too.
         """
         try:
             ticket = self.admission.enter(plan.priority, hosted=bool(sessions))
             try:
                 await self._check()
-                turn = await self.prepare(plan, request_id)
+                turn = await self.prepare(plan, request_id, prompt)
                 if journal is not None:
                     await journal.begin()
             except BaseException:
@@ -146,14 +148,19 @@ class Gateway:
         except BackendFailed as error:
             raise engine_down(error) from error
 
-    async def prepare(self, plan: TurnPlan | RawPlan, request_id: str) -> Turn:
-        """Prepare the plan for the engine. Raises APIError as `turn.prepare` does."""
+    async def prepare(
+        self, plan: TurnPlan | RawPlan, request_id: str, prompt: SharedPrompt | None = None
+    ) -> Turn:
+        """Prepare the plan for the engine. Raises APIError as `turn.prepare` does.
+
+        prompt: as in `start`.
+        """
         if plan.max_tokens is None:
             plan = replace(plan, max_tokens=self._max_tokens)
         if isinstance(plan, RawPlan):
             return await prepare_raw(plan, self.backend, request_id)
         report = partial(self._count_loop, request_id) if self._guard else None
-        return await prepare(plan, self.backend, request_id, report)
+        return await prepare(plan, self.backend, request_id, report, prompt)
 
     def _summary_events(self, plan: TurnPlan | RawPlan, request_id: str) -> SummaryEvents | None:
         """What adds summaries to the answer; None if the plan asks for none."""

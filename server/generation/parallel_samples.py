@@ -16,6 +16,7 @@ from server.generation.loop import LastEvents
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, WireEvent
+from server.generation.turn import SharedPrompt
 from server.schemas.fields import invalid
 from server.tools.base import ToolSession
 from server.tools.closing import close_sessions
@@ -36,6 +37,8 @@ async def start(
 ) -> Run:
     """Admit and start all choices: a plan and an outbound for each, at least one.
 
+    The prompt of plans with a conversation is rendered once: the plans differ in their seeds, and
+    in the declarations of their hosted tools.
     last_events: called when all choices have finished; its events are the last. The run fails with
     the first choice that fails. param: the request field with the number of choices. sessions: for
     each plan, those of its hosted tools, as in `Gateway.start`; empty for none. Raises APIError for
@@ -57,11 +60,13 @@ async def start(
             sessions=opened[0],
         )
     runs: list[Run] = []
+    prompt = SharedPrompt()
     try:
         for index, (plan, outbound) in enumerate(zip(plans, outbounds, strict=True)):
             name = f"{request_id}-{index}"
             # Popped: a run closes its own sessions, whether it starts or not.
-            runs.append(await gateway.start(plan, outbound, name, sessions=opened.pop(0)))
+            mine = opened.pop(0)
+            runs.append(await gateway.start(plan, outbound, name, sessions=mine, prompt=prompt))
         if journal is not None:
             await journal.begin()
     except BaseException:

@@ -8,8 +8,7 @@ An answer has one turn, and one more after each hosted call (`server.generation.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from adapters.base import (
@@ -187,25 +186,54 @@ class Turn:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A rendered prompt. key: its affinity."""
+
+    ids: tuple[int, ...]
+    key: str | None
+
+
+class SharedPrompt:
+    """The prompt of several turns, which is rendered for the first of them only.
+
+    Their plans have the same conversation, prefill and limits.
+    """
+
+    def __init__(self) -> None:
+        self._prompt: _Prompt | None = None
+
+    async def of(self, plan: TurnPlan, context_length: int) -> _Prompt:
+        """The prompt of the plan. The first call renders it, on a thread if it may be long."""
+
+        def work() -> _Prompt:
+            ids = _fitting_prompt(plan, context_length)
+            return _Prompt(ids, plan.affinity or conversation_key(ids))
+
+        if self._prompt is None:
+            self._prompt = await threads.run(work, small=_is_short(plan))
+        return self._prompt
+
+
 async def prepare(
     plan: TurnPlan,
     backend: Backend,
     request_id: str,
     report_loop: Callable[[str], None] | None = None,
+    shared: SharedPrompt | None = None,
 ) -> Turn:
     """Render the plan's prompt and make the engine's request.
 
-    report_loop: as in `RepetitionGuard`; None disables the guard.
+    report_loop: as in `RepetitionGuard`; None disables the guard. shared: the prompt, if other
+    turns have it, too.
     Raises ContextLengthExceeded if the prompt leaves no room for a token, InvalidRequest if the
     engine lacks a feature that the plan needs.
     """
     sampling, phases = _scoped(plan, backend.info)
-    work = partial(_fitting_prompt, plan, backend.info.context_length)
-    ids = await threads.run(work, small=_is_short(plan))
-    request = _fit(plan, ids, backend.info, request_id, phases)
+    rendered = await (shared or SharedPrompt()).of(plan, backend.info.context_length)
+    request = _fit(plan, rendered.ids, backend.info, request_id, phases)
     stops = STOP_TOKENS if _ends_with_calls(plan) else STOP_TOKENS - {CALL}
-    affinity = plan.affinity or conversation_key(ids)
-    request = replace(request, sampling=sampling, stop_token_ids=stops, affinity=affinity)
+    request = replace(request, sampling=sampling, stop_token_ids=stops, affinity=rendered.key)
     guard = None if report_loop is None else RepetitionGuard(report_loop)
     return Turn(plan, _parser(plan), backend, request, guard)
 
@@ -256,7 +284,7 @@ def _is_short(plan: TurnPlan) -> bool:
 
 
 def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:
-    """The prompt's ids; if the plan truncates, without the oldest turns that do not fit.
+    """The prompt's ids; if the plan truncates, without the oldest exchanges that do not fit.
 
     Rendering ends soon after the context is exceeded.
     """

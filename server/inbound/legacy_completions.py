@@ -1,6 +1,7 @@
 """Compiles legacy completion requests."""
 
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from harmony.tokenizer import decode
 from server.generation.plan import RawPlan
@@ -66,5 +67,7 @@ def compile(request: CreateCompletion, *, context_length: int) -> CompiledComple
         for prompt in prompts
         for index in range(best_of)
     )
-    echoes = tuple(decode(plan.prompt) if request.echo else "" for plan in plans)
-    return CompiledCompletion(plans, echoes, n, best_of, request.logprobs)
+    echoes = chain.from_iterable(
+        [decode(prompt) if request.echo else ""] * best_of for prompt in prompts
+    )
+    return CompiledCompletion(plans, tuple(echoes), n, best_of, request.logprobs)

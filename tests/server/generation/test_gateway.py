@@ -10,6 +10,7 @@ import pytest
 from adapters.base import GenerationRequest
 from adapters.errors import BackendFailed, ContextTooLong
 from harmony.messages import Author, Conversation, Message, Role
+from harmony.render import render as harmony_render
 from server import threads
 from server.errors import (
     APIError,
@@ -20,6 +21,7 @@ from server.errors import (
     ServerFailed,
     Unavailable,
 )
+from server.generation import parallel_samples, turn
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.plan import TurnPlan
@@ -107,6 +109,29 @@ async def test_a_plan_becomes_a_run_of_wire_events(start_engine: StartEngine) ->
     assert gate.admission.admitted == 0
 
 
+@pytest.mark.parametrize("length", [1, threads.MOST_SMALL])
+async def test_choices_share_one_rendering_of_their_prompt(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    rendered: list[Conversation] = []
+
+    def render(conversation: Conversation, *limits: int) -> list[int]:
+        rendered.append(conversation)
+        return harmony_render(conversation, *limits)
+
+    monkeypatch.setattr(turn, "render", render)
+    engine = await start_engine(ANSWER)
+    long = Message(Author(Role.USER), "a" * length)
+    plans = [TurnPlan(Conversation((long,)), seed=seed) for seed in range(3)]
+    run = await parallel_samples.start(gateway(engine), plans, [Told()] * 3, "r", tuple)
+    await settled(run)
+    assert len(rendered) == 1
+    assert [request.seed for request in engine.requests] == [0, 1, 2]
+    assert [request.request_id for request in engine.requests] == ["r-0", "r-1", "r-2"]
+    assert len({request.prompt_token_ids for request in engine.requests}) == 1
+    assert len({request.affinity for request in engine.requests}) == 1
+
+
 async def test_the_request_id_reaches_the_engine(start_engine: StartEngine) -> None:
     engine = await start_engine(ANSWER)
     await settled(await gateway(engine).start(PLAN, Told(), "resp_1"))
@@ -144,7 +169,7 @@ async def test_a_prompt_too_long_is_a_refusal(start_engine: StartEngine) -> None
 
 async def test_a_full_queue_is_a_refusal(start_engine: StartEngine) -> None:
     gate = gateway(await start_engine(SLOW), running=1, waiting=1)
-    runs = [await gate.start(PLAN, Told(), "r") for _ in range(2)]
+    runs = [await gate.start(PLAN, Told(), name) for name in "ab"]
     with pytest.raises(RateLimited) as refusal:
         await gate.start(PLAN, Told(), "r")
     assert refusal.value.headers == {"Retry-After": "1"}
@@ -197,8 +222,8 @@ async def test_waiting_requests_run_in_the_order_they_came(start_engine: StartEn
 
 async def test_a_waiting_request_has_begun_for_its_client(start_engine: StartEngine) -> None:
     gate = gateway(await start_engine(SLOW), running=1, waiting=1)
-    await gate.start(PLAN, Told(), "r")
-    waiting = await gate.start(PLAN, Told(), "r")
+    await gate.start(PLAN, Told(), "running")
+    waiting = await gate.start(PLAN, Told(), "waiting")
     async with aclosing(waiting.follow()) as events:
         assert await anext(events) == [{"type": "started"}]
     await gate.runs.close()
@@ -256,7 +281,7 @@ async def test_a_background_run_goes_on_without_followers(start_engine: StartEng
 async def test_shutting_down_ends_all_runs(start_engine: StartEngine) -> None:
     engine = await start_engine(SLOW)
     gate = gateway(engine)
-    runs = [await gate.start(PLAN, Told(), "r", background=bool(n)) for n in range(2)]
+    runs = [await gate.start(PLAN, Told(), str(n), background=bool(n)) for n in range(2)]
     await gate.runs.close()
     await asyncio.gather(*map(settled, runs))
     # The background run was not cancelled.
@@ -272,7 +297,7 @@ async def test_an_answer_without_a_cancelled_state_fails_when_the_server_stops(
             return []
 
     gate = gateway(await start_engine(SLOW), running=1)
-    running, waiting = [await gate.start(PLAN, Wordless(), "r") for _ in range(2)]
+    running, waiting = [await gate.start(PLAN, Wordless(), name) for name in "ab"]
     await gate.runs.close()
     for run in (running, waiting):
         await settled(run)

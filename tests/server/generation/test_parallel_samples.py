@@ -12,6 +12,7 @@ from server.generation.admission import Admission
 from server.generation.loop import LastEvents
 from server.generation.plan import TurnPlan
 from server.generation.runs import Emit, Journal, Run, Runs, Show, WireEvent
+from server.generation.turn import SharedPrompt
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Usage
 
 
@@ -69,6 +70,7 @@ class Gateway:
         journal: Journal | None = None,
         last_events: LastEvents = tuple,
         sessions: Sequence[Any] = (),
+        prompt: SharedPrompt | None = None,
     ) -> Run:
         if len(self.turns) == self._room:
             raise RateLimited("full")
