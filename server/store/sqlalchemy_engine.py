@@ -42,12 +42,12 @@ def parse_url(url: str) -> URL:
     """Parse `sqlite:///FILE` or `postgresql://…` and add the driver. Raises ValueError."""
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the latter quotes the text where the port should be
         parsed = None
     drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
     if parsed is None or parsed.drivername not in drivers:
         raise ValueError("expected memory, sqlite:///FILE or postgresql://…")
-    if parsed.drivername == "sqlite" and not parsed.database:
+    if parsed.drivername == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise ValueError("sqlite:/// needs a file; for a store without one say memory")
     return parsed.set(drivername=drivers[parsed.drivername])
 
