@@ -125,9 +125,10 @@ def check_port(settings: Settings) -> Check:
             listener.bind(address)
             listener.listen()
             bound = ip_address(listener.getsockname()[0].partition("%")[0])
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         advice = "end what listens there, or choose another --port or --host"
-        return Check("port", "failed", f"{where}: {error.strerror}", advice)
+        reason = error.strerror if isinstance(error, OSError) else "this is no host name"
+        return Check("port", "failed", f"{where}: {reason}", advice)
     if not (bound.is_loopback or settings.api_key or settings.allow_anonymous):
         advice = "set GPT_OSS_API_KEY, or --host 127.0.0.1, or --allow-anonymous true"
         return Check("port", "failed", f"{where} is reached by others, without a key", advice)

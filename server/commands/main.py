@@ -16,6 +16,9 @@ INTERRUPTED = 130
 """The exit status after Ctrl-C, as in shells."""
 
 
+MAX_PORT = 65_535
+
+
 class CommandFailed(Exception):
     """A command failed. The message is one line for the user. status: the exit status."""
 
@@ -237,7 +240,7 @@ def _playground_command(commands: Any) -> None:
     for name, kind, text in (
         ("--base-url", str, "the API's address, default that of `serve`"),
         ("--host", str, "address to listen on (default: 127.0.0.1)"),
-        ("--port", int, "port to listen on; 0 takes a free one (default: 8080)"),
+        ("--port", _port, "port to listen on; 0 takes a free one (default: 8080)"),
     ):
         command.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
     command.add_argument(
@@ -262,6 +265,12 @@ def _boolean(text: str) -> bool:
     return text == "true"
 
 
+def _port(text: str) -> int:
+    if not (text.isdecimal() and int(text) <= MAX_PORT):
+        raise argparse.ArgumentTypeError(f"expected a number up to {MAX_PORT}")
+    return int(text)
+
+
 def _sandbox_command(commands: Any) -> None:
     command = commands.add_parser(
         "python-sandbox",
@@ -272,7 +281,7 @@ def _sandbox_command(commands: Any) -> None:
     command.set_defaults(run=_python_sandbox)
     for name, kind, text in (
         ("--host", str, "address to listen on (default: 127.0.0.1)"),
-        ("--port", int, "port to listen on; 0 takes a free one (default: 8001)"),
+        ("--port", _port, "port to listen on; 0 takes a free one (default: 8001)"),
         ("--key", str, "key that servers must send [GPT_OSS_PYTHON_SANDBOX_KEY]"),
         ("--folder", Path, "folder of the sessions' files"),
         ("--sessions", int, "processes that live at once (default: 64)"),

@@ -62,8 +62,9 @@ def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise CannotShow(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "this is no host name"
+        raise CannotShow(f"cannot listen on {host}:{port}: {reason}") from error
 
 
 class _Server(uvicorn.Server):

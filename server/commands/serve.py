@@ -285,7 +285,7 @@ def _bind(host: str, port: int) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
             on_failure.pop_all()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise _cannot_listen(host, port, error) from error
     return listener
 
@@ -318,8 +318,9 @@ def _raise_open_file_limit(connections: int) -> None:
         )
 
 
-def _cannot_listen(host: str, port: int, error: OSError) -> CannotServe:
-    return CannotServe(f"cannot listen on {host}:{port}: {error.strerror}")
+def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> CannotServe:
+    reason = error.strerror if isinstance(error, OSError) else "this is no host name"
+    return CannotServe(f"cannot listen on {host}:{port}: {reason}")
 
 
 def _url(listener: socket.socket) -> str:

@@ -168,6 +168,11 @@ def test_the_port() -> None:
     assert (taken.status, "in use" in taken.fact) == ("failed", True)
 
 
+def test_a_host_that_is_none_is_not_listened_on() -> None:
+    check = check_port(Settings(host="a..b", port=0))
+    assert (check.status, check.fact) == ("failed", "a..b:0: this is no host name")
+
+
 def test_an_address_that_others_reach_needs_a_key() -> None:
     assert check_port(Settings(host="0.0.0.0", port=0)).status == "failed"
     assert check_port(Settings(host="0.0.0.0", port=0, api_key=("k",))).status == "ok"

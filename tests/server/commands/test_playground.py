@@ -103,6 +103,7 @@ def test_a_server_that_ends_breaks_the_stream(tmp_path: Path) -> None:
         (["--base-url", "http://a:b@localhost/v1"], "keys go in the page"),
         (["--host", "0.0.0.0"], "--allow-anonymous true"),
         (["--host", "example.test"], "--allow-anonymous true"),
+        (["--host", "a..b", "--allow-anonymous", "true"], "cannot listen on a..b:8080: "),
     ],
 )
 def test_what_cannot_be_shown_is_said(

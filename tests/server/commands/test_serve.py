@@ -222,10 +222,11 @@ def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
                 _listen(runner, settings, engine, MemoryStore(), _open_sandbox(settings), ours)
 
 
-def test_a_host_that_is_none_is_one_line(start: Start) -> None:
-    status, err = start("--host", "256.0.0.1").end()
+@pytest.mark.parametrize("host", ["256.0.0.1", "a..b"])
+def test_a_host_that_is_none_is_one_line(start: Start, host: str) -> None:
+    status, err = start("--host", host).end()
     assert (status, err.count("\n")) == (1, 1)
-    assert err.startswith("gpt-oss-server serve: cannot listen on 256.0.0.1:8000: ")
+    assert err.startswith(f"gpt-oss-server serve: cannot listen on {host}:8000: ")
 
 
 def test_an_address_that_others_reach_needs_a_key_or_leave(scripted: Start) -> None:
