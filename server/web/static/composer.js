@@ -25,7 +25,9 @@ export class Composer {
       },
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.onKey(event),
     });
-    this.button = h("button", { class: "primary" }, TEXT.send);
+    // The second click of a double click would stop what the first one has sent.
+    const onclick = (/** @type {MouseEvent} */ event) => event.detail > 1 && event.preventDefault();
+    this.button = h("button", { class: "primary", onclick }, TEXT.send);
     this.element = h("form", { class: "composer" }, this.box, this.button);
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -36,7 +38,9 @@ export class Composer {
 
   /** @param {KeyboardEvent} event */
   onKey(event) {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    // The key belongs to the input method. Safari says so by its code only.
+    if (event.isComposing || event.keyCode === 229) return;
+    if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       if (!this.running) void this.submit();
     } else if (event.key === "Escape" && this.running) {
