@@ -62,6 +62,63 @@ def test_stop_ends_the_answer(open_page: Any) -> None:
     expect(page.get_by_text("done.")).to_have_count(0)
 
 
+def test_nothing_goes_on_in_an_answer_that_was_stopped(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Ponder this")
+    page.get_by_text("Thinking…").click()
+    expect(page.get_by_text("I think")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    expect(page.get_by_text("Thinking…")).to_have_count(0)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    call = {"id": "ci_1", "type": "code_interpreter_call"}
+    item = {"type": "response.output_item.added", "output_index": 0, "item": call}
+    failed = {"type": "error", "message": "The engine has died."}
+    served(page, "".join(f"data: {json.dumps(each)}\n\n" for each in (item, failed)))
+    ask(page, "Compute")
+    expect(page.get_by_role("alert")).to_have_text("The engine has died.")
+    expect(page.locator(".card .state")).to_have_text("incomplete")
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_an_answer_that_was_stopped_before_it_began_is_not_lost(
+    open_page: Any, background: bool
+) -> None:
+    page = open_page()
+    page.get_by_label("Answers go on without this page").set_checked(background)
+    page.route("**/v1/responses", lambda _: None)
+    ask(page, "Hi")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_double_click_sends_and_does_not_stop(open_page: Any) -> None:
+    page = open_page()
+    page.get_by_role("textbox", name="Message").fill("Count slowly")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.mouse.down(click_count=2)
+    page.mouse.up(click_count=2)
+    expect(page.get_by_text("One two three")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+
+
+@pytest.mark.parametrize("composing", [{"isComposing": True}, {"keyCode": 229}])
+def test_enter_of_an_input_method_sends_nothing(open_page: Any, composing: Any) -> None:
+    """It takes the word that is offered. Safari says so by the code of the key only."""
+    page = open_page()
+    box = page.get_by_role("textbox", name="Message")
+    box.fill("Hi")
+    key = {"key": "Enter", "bubbles": True, "cancelable": True}
+    prevented = "(box, key) => !box.dispatchEvent(new KeyboardEvent('keydown', key))"
+    assert not box.evaluate(prevented, {**key, **composing})
+    assert box.evaluate(prevented, key)
+
+
 def test_a_function_gets_the_result_that_one_types(open_page: Any) -> None:
     page = open_page()
     page.get_by_label("Tools (JSON)").fill(WEATHER)

@@ -25,6 +25,8 @@ export class Answer {
     this.element = h("div", { class: "answer" }, this.items, this.note);
     /** @type {Map<string, ItemView>} */
     this.views = new Map();
+    /** @type {Set<ItemView>} the views of items that have not ended */
+    this.unended = new Set();
     /** @type {any} */
     this.response = null;
     this.problem = ""; // what an event says that went wrong
@@ -34,6 +36,7 @@ export class Answer {
 
   reset() {
     this.views.clear();
+    this.unended.clear();
     this.response = null;
     this.problem = "";
     this.began = performance.now();
@@ -67,6 +70,7 @@ export class Answer {
   open(item) {
     const view = itemView(item, this.actions);
     this.views.set(item.id, view);
+    this.unended.add(view);
     this.items.append(view.element);
     view.event({ type: "response.output_item.added", item });
   }
@@ -74,7 +78,15 @@ export class Answer {
   /** @param {any} item */
   close(item) {
     if (!this.views.has(item.id)) this.open(item);
-    this.views.get(item.id)?.done(item);
+    const view = /** @type {ItemView} */ (this.views.get(item.id));
+    this.unended.delete(view);
+    view.done(item);
+  }
+
+  /** The answer has ended, or is not followed any more: nothing goes on. */
+  cut() {
+    for (const view of this.unended) view.cut();
+    this.unended.clear();
   }
 
   /** @param {any} event */
@@ -87,6 +99,7 @@ export class Answer {
   /** The response has ended: say how, and offer what comes next. */
   end() {
     const { status, usage, incomplete_details: why, error } = this.response;
+    this.cut();
     if (status === "failed") this.fail(error?.message ?? TEXT.failed);
     else if (status === "cancelled") this.say(TEXT.interrupted);
     else if (status === "incomplete" && why?.reason === "max_output_tokens") this.say(TEXT.incomplete);

@@ -60,6 +60,9 @@ export function callView(kind, label) {
       shown.textContent = pretty(item.arguments ?? item.input ?? "");
       state.textContent = item.status ?? "";
     },
+    cut() {
+      state.textContent = TEXT.cut;
+    },
   };
 }
 
@@ -69,6 +72,7 @@ export function approvalView(actions) {
   return {
     element,
     event() {},
+    cut() {},
     done(item) {
       title.textContent = `${item.server_label} · ${item.name}`;
       const answer = async (/** @type {boolean} */ yes) => {
@@ -122,6 +126,9 @@ export function hostedView(begun) {
       title.textContent = hostedTitle(item);
       label.textContent = ACTIONS[item.action?.type] ?? kind;
       body.replaceChildren(...hostedParts(item));
+    },
+    cut() {
+      state.textContent = TEXT.cut;
     },
   };
 }

@@ -166,6 +166,7 @@ export class ChatView {
     if (turn.output) shown.show({ status: "completed", output: turn.output }, isLast);
     else if (turn.error) shown.fail(turn.error);
     else if (turn.response) void this.fetch(turn, shown, isLast);
+    else if (turn.ended) shown.say(TEXT.interrupted);
     else shown.fail(TEXT.lost);
   }
 
@@ -252,13 +253,13 @@ export class ChatView {
     try {
       const before = store.path({ ...this.chat, leaf: turn.parent });
       const { answerEvents } = await import("./stream.js");
-      const batches = answerEvents(turn, before, controller.signal, resumed);
-      for await (const batch of batches) this.apply(turn, shown, batch);
+      for await (const batch of answerEvents(turn, before, controller.signal, resumed)) this.apply(turn, shown, batch);
       if (!shown.ended) throw new ApiError(shown.problem || TEXT.lost, 0);
     } catch (error) {
       if (this.options.withoutTokens(turn.request, error)) return void this.follow(turn, shown);
+      shown.cut();
       if (!controller.signal.aborted) this.fail(turn, shown, /** @type {Error} */ (error));
-      else if (!turn.background) shown.say(TEXT.interrupted);
+      else if (!turn.background || turn.ended) shown.say(TEXT.interrupted);
     }
     if (this.running === controller) this.setRunning(null, null);
   }
@@ -310,7 +311,9 @@ export class ChatView {
     if (current?.background && current.response) {
       // The stream ends with the response, and says so.
       await send(`v1/responses/${current.response}/cancel`, { method: "POST" }).catch(() => running?.abort());
-    } else {
+    } else if (current) {
+      current.ended ||= !current.response; // of what the server has, it says how it ended
+      store.save(this.chat);
       running?.abort();
     }
   }

@@ -12,8 +12,10 @@ import { TEXT } from "./text.js";
  *   element: HTMLElement,
  *   event: (event: any) => void,
  *   done: (item: any) => void,
+ *   cut: () => void,
  * }} ItemView
- * `event` gets the events that name the item, `done` the item as it ended.
+ * `event` gets the events that name the item, `done` the item as it ended. `cut`: the answer has ended
+ * before the item.
  *
  * @typedef {{approve: (item: any, approve: boolean) => Promise<boolean>}} Actions
  */
@@ -63,6 +65,7 @@ function messageView(item) {
       if (!streamed) text.push(parts.map((/** @type {any} */ part) => part.text ?? part.refusal ?? "").join(""));
       text.end();
     },
+    cut: () => text.end(),
   };
 }
 
@@ -99,6 +102,9 @@ function reasoningView() {
       const seconds = (performance.now() - began) / 1000;
       const took = seconds > 0.5 ? ` · ${seconds.toFixed(1)} s` : "";
       title.textContent = node.data ? TEXT.reasoning + took : TEXT.reasoningHidden;
+    },
+    cut() {
+      title.textContent = TEXT.reasoning;
     },
   };
 }

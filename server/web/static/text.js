@@ -58,6 +58,7 @@ export const TEXT = {
   output: "Output",
   figure: "Figure that the code drew",
   interrupted: "Stopped.",
+  cut: "incomplete",
   incomplete: "The answer reached its token limit.",
   failed: "The answer failed",
   expired: "The server no longer stores this answer.",
