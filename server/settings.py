@@ -15,7 +15,14 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from adapters.registry import BUILT_IN, REMOTE
 from server.http.limits import Limits
-from server.schemas.option_values import is_loopback, items, timeouts, tool_names
+from server.schemas.option_values import (
+    is_loopback,
+    items,
+    origin,
+    sendable_key,
+    timeouts,
+    tool_names,
+)
 from server.summaries.options import ReasoningOptions
 
 DEMO_NAME = "gpt-oss-demo"
@@ -278,6 +285,16 @@ class Settings(ReasoningOptions):
         """Split a variable's string. The values of flags may contain commas."""
         return items(value) if isinstance(value, str) else value
 
+    @field_validator("api_key")
+    @classmethod
+    def _keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(sendable_key, value))
+
+    @field_validator("cors_origin")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(origin, value))
+
     @field_validator("store")
     @classmethod
     def _known_store(cls, value: str | None) -> str | None:
@@ -369,7 +386,10 @@ class Settings(ReasoningOptions):
     @field_validator("tool_timeout")
     @classmethod
     def _seconds(cls, value: str) -> str:
-        timeouts(value)
+        if names := timeouts(value):
+            from server.tools.registry import check
+
+            check(name.partition(".")[0] for name in names)  # mcp.LABEL is one of mcp
         return value
 
     @model_validator(mode="after")

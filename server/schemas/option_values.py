@@ -8,6 +8,9 @@ from ipaddress import ip_address
 NO_TOOLS = "none"
 """The value of `--hosted-tools` without any tool."""
 
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\s]+", re.IGNORECASE)
+"""Extensions of browsers have schemes of their own."""
+
 _JSON_ARRAY = re.compile(r'\[\s*["\]]')
 """How one begins. An IPv6 address, which may be an item, begins with `[`, too."""
 
@@ -32,6 +35,20 @@ def timeouts(text: str) -> dict[str, float]:
         if not 0 < limits[name] < math.inf:
             raise ValueError(f"{item!r} is not NAME=SECONDS with more than 0 seconds")
     return limits
+
+
+def sendable_key(key: str) -> str:
+    """The key. Raises ValueError for one that no client can send, as headers are stripped."""
+    if not key or key != key.strip():
+        raise ValueError("a key must not be empty, or begin or end with a space")
+    return key
+
+
+def origin(value: str) -> str:
+    """An origin as browsers send it, `*` or `null`. Raises ValueError for anything else."""
+    if not _ORIGIN.fullmatch(value):
+        raise ValueError("expected * or an origin such as https://app.example, without a path")
+    return value.lower()
 
 
 def is_loopback(host: str) -> bool:

@@ -265,11 +265,21 @@ def test_the_value_of_an_option_may_contain_commas() -> None:
         ({"fetch_allow_private": ["x"]}, "fetch_allow_private: Value error, 'x' does not appear"),
         ({"fetch_allow_domain": ["a:b"]}, "fetch_allow_domain: Value error, 'a:b' is not a domain"),
         ({"egress_proxy": "proxy:1"}, "egress_proxy: Value error, the proxy is a URL such as"),
+        ({"api_key": [""]}, "api_key: Value error, a key must not be empty"),
+        ({"api_key": ["k", "k\n"]}, "api_key: Value error, a key must not be empty, or begin"),
+        ({"cors_origin": ["a.example"]}, "cors_origin: Value error, expected * or an origin"),
+        ({"cors_origin": ["https://a.example/"]}, "cors_origin: Value error, expected * or an"),
+        ({"tool_timeout": "pyhton=9"}, "tool_timeout: Value error, unknown hosted tool 'pyhton'"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(options: dict[str, Any], reason: str) -> None:
     assert problem(**options).startswith(reason)
+
+
+def test_origins_are_compared_as_browsers_write_them() -> None:
+    origins = ("*", "null", "https://A.example:8443", "chrome-extension://abc")
+    assert Settings(cors_origin=origins).cors_origin == tuple(map(str.lower, origins))
 
 
 def test_keys_are_never_shown() -> None:
@@ -369,8 +379,8 @@ def test_an_unknown_hosted_tool_is_refused() -> None:
 
 def test_time_limits_of_tools_have_names() -> None:
     assert Settings().tool_timeouts["python"] == 120
-    limits = Settings(tool_timeout="mcp=5, python=1.5").tool_timeouts
-    assert (limits["mcp"], limits["python"]) == (5, 1.5)
+    limits = Settings(tool_timeout="mcp=5, mcp.label=4, python=1.5").tool_timeouts
+    assert (limits["mcp"], limits["mcp.label"], limits["python"]) == (5, 4, 1.5)
 
 
 @pytest.mark.parametrize("value", ["python", "python=x", "python=0", "python=inf", "python=nan"])

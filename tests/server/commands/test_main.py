@@ -59,6 +59,7 @@ def test_every_option_is_a_flag(served: list[Settings]) -> None:
         "--host": "::1",
         "--port": "0",
         "--raw-reasoning": "hide",
+        "--cors-origin": "https://a.example",
         "--max-running": "2",
         "--max-waiting": "3",
         "--max-body-bytes": "4",
@@ -74,7 +75,6 @@ def test_every_option_is_a_flag(served: list[Settings]) -> None:
         "--backend-option",
         "--api-key",
         "--allowed-host",
-        "--cors-origin",
     ]
     arguments = [part for pair in flags.items() for part in pair]
     arguments += [part for flag in several for part in (flag, "a=1", flag, "b=2,3")]
@@ -90,7 +90,7 @@ def test_every_option_is_a_flag(served: list[Settings]) -> None:
         api_key=("a=1", "b=2,3"),
         allowed_host=("a=1", "b=2,3"),
         allow_anonymous=True,
-        cors_origin=("a=1", "b=2,3"),
+        cors_origin=("https://a.example",),
         raw_reasoning="hide",
         max_running=2,
         max_waiting=3,
@@ -132,6 +132,16 @@ def test_a_bad_value_is_one_clear_line(
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(f"gpt-oss-server serve: {reason}")
     assert served == []
+
+
+@pytest.mark.parametrize("command", ["playground", "python-sandbox"])
+@pytest.mark.parametrize("port", ["65536", "-1", "x"])
+def test_a_port_that_is_none_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], command: str, port: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, f"--port={port}"])
+    assert "argument --port: expected a number up to 65535" in capsys.readouterr().err
 
 
 def test_a_bad_variable_is_reported_in_the_same_way(
