@@ -8,11 +8,12 @@ the field.
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Literal
 
 import orjson
+from cachetools import LRUCache, cached
 
 from harmony.grammar import (
     Body,
@@ -200,14 +201,6 @@ def _params_that_need_masks(request: ConstraintRequest) -> Iterator[str]:
             yield f"{tool.param}.format"
 
 
-@dataclass(frozen=True)
-class _CacheKey:
-    """A request, compared by its serialised content."""
-
-    content: bytes
-    request: ConstraintRequest = field(compare=False)
-
-
 class _OutOfTime(Exception):
     """Optional constraints were dropped for lack of time. The result must not be cached."""
 
@@ -224,7 +217,7 @@ def _constrain_cached(request: ConstraintRequest, parallel_calls: bool) -> Const
     try:
         if content is None or len(content) > _MAX_CACHED_BYTES:
             return _compile(request, parallel_calls)
-        return _compile_cached(_CacheKey(content, request), parallel_calls)
+        return _compile_cached(request, parallel_calls, content)
     except _OutOfTime as error:
         return error.constraint
 
@@ -236,9 +229,16 @@ def _cache_content(request: ConstraintRequest) -> bytes:
     return orjson.dumps((without, calls), default=sorted)
 
 
-@lru_cache(maxsize=512)
-def _compile_cached(key: _CacheKey, parallel_calls: bool) -> Constraint:
-    return _compile(key.request, parallel_calls)
+def _cache_key(
+    request: ConstraintRequest, parallel_calls: bool, content: bytes
+) -> tuple[bytes, bool]:
+    """Without the request, which holds all that the hosted tools declare, of any size."""
+    return content, parallel_calls
+
+
+@cached(LRUCache(512), key=_cache_key, lock=Lock())
+def _compile_cached(request: ConstraintRequest, parallel_calls: bool, content: bytes) -> Constraint:
+    return _compile(request, parallel_calls)
 
 
 def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:

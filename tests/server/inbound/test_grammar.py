@@ -1,5 +1,7 @@
 """A request's constraints as a grammar."""
 
+import gc
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +36,8 @@ from server.inbound.grammar import (
     constrain_plan,
 )
 from server.inbound.tool_choice import read_tool_choice
-from server.inbound.tools import read_tools
+from server.inbound.tools import OpenedTool, read_tools
+from tests.server.tools.hosted import declaration
 
 SCHEMA = {
     "type": "object",
@@ -461,6 +464,22 @@ def test_a_slow_optional_schema_leaves_time_for_required_ones(
     slow = F | {"name": "slow", "parameters": {"type": "object", "patternProperties": {"a": {}}}}
     calls = (call("slow", AnyObject()), call("f", SchemaJson(SCHEMA)))
     assert_spec(constraint_request([slow, F | {"strict": True}]), GrammarSpec(tools=calls))
+
+
+class Listed(dict[str, Any]):
+    """An item that an answer begins with; other than a dict's, its end can be seen."""
+
+
+def test_what_a_hosted_tool_shows_is_not_kept_with_its_grammar() -> None:
+    listed = Listed(type="mcp_list_tools")
+    shown = weakref.ref(listed)
+    tool = declaration("functions.kept__add", "mcp", "mcp_call", opening=(listed,))
+    read = read_tools([], hosted=[OpenedTool(tool, "tools.0")])
+    constraint = constrain(ConstraintRequest(read, read_tool_choice(None, read)), NEEDED)
+    del listed, tool, read
+    gc.collect()
+    assert constraint.grammar is not None
+    assert shown() is None
 
 
 def test_a_result_that_ran_out_of_time_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
