@@ -1,8 +1,8 @@
 """The server's options: each is a flag of `gpt-oss-server serve` and an environment variable.
 
 For example, the variable of `--served-model-name` is `GPT_OSS_SERVED_MODEL_NAME`. Flags take
-precedence. In a variable, the values of a repeatable option are separated by commas, or stand in a
-JSON array of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
+precedence. In a variable, the values of a repeatable option are separated by
+commas, or stand in a JSON array of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
 import re
@@ -433,7 +433,8 @@ class Settings(ReasoningOptions):
     @property
     def is_demo(self) -> bool:
         """Whether the demo checkpoint is served."""
-        return self.model is None and not self.backend_url and self.backend != "scripted"
+        has_engine = self.backend_url or self.backend in (*REMOTE, "scripted")
+        return self.model is None and not has_engine
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -450,7 +451,7 @@ class Settings(ReasoningOptions):
         if self.is_demo:
             return (DEMO_NAME,)
         if self.model is None:
-            return (REMOTE_NAME if self.backend_url else "scripted",)
+            return ("scripted" if self.backend == "scripted" else REMOTE_NAME,)
         folder = Path(self.model)
         return (folder.resolve().name if folder.is_dir() else self.model,)
 

@@ -321,11 +321,18 @@ def test_without_a_model_the_name_depends_on_the_backend() -> None:
     assert Settings().model_names == (DEMO_NAME,)
     assert Settings(backend="scripted", script="s.jsonl").model_names == ("scripted",)
     assert Settings(backend="vllm-http", backend_url=("http://a",)).model_names == (REMOTE_NAME,)
+    # The URL may be an option of the engine, too.
+    assert Settings(backend="vllm-http").model_names == (REMOTE_NAME,)
 
 
 def test_the_script_is_an_option_of_its_backend() -> None:
     settings = Settings(backend="scripted", script="s.jsonl", backend_option=("a=b=c",))
     assert settings.backend_options == {"a": "b=c", "script": "s.jsonl"}
+
+
+@pytest.mark.parametrize("backend", registry.REMOTE)
+def test_an_engine_without_a_url_is_not_given_the_demo_checkpoint(backend: str) -> None:
+    assert not Settings(backend=backend).is_demo
 
 
 def test_engine_arguments_and_urls_are_options_of_the_backend() -> None:
