@@ -5,7 +5,6 @@ import importlib.util
 import itertools
 import logging
 import os
-import re
 import secrets
 import sys
 import time
@@ -25,6 +24,7 @@ from server.tools.python.confinement.probe import SOME_USER, probe
 from server.tools.python.live import LiveProcess
 from server.tools.python.process_limits import environment, kernel_limits, usable_cores
 from server.tools.python.sandbox import (
+    SESSION_ID,
     CellEvent,
     NoSuchSession,
     OutputText,
@@ -41,7 +41,6 @@ logger = logging.getLogger(__name__)
 WORKER = Path(__file__).with_name("worker.py")
 RESTARTED = "The session was restarted: its variables are lost, its files are there.\n"
 
-_SESSION = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _CHUNK = 1 << 18
 
 
@@ -126,7 +125,7 @@ class ProcessSandbox:
         """Make the session's folder. Its process starts with the first cell. Idempotent."""
         if self._problem is not None:
             raise SandboxUnavailable(self._problem)
-        if not _SESSION.fullmatch(session):
+        if not SESSION_ID.fullmatch(session):
             raise ValueError(f"{session!r} is no session id")
         if session not in self._sessions:
             # Not on a thread: two calls at once would make two folders.
@@ -193,7 +192,7 @@ class ProcessSandbox:
 
     async def close(self, session: str) -> None:
         """Kill the session's processes and delete its folder. Idempotent."""
-        if not _SESSION.fullmatch(session):
+        if not SESSION_ID.fullmatch(session):
             return
         record = self._sessions.pop(session, None)
         if record is None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -12,13 +12,27 @@ import httpx
 from server.tools.python.sandbox import (
     CellEnd,
     CellEvent,
+    SandboxError,
     SandboxFile,
     SandboxLimits,
     SandboxUnavailable,
 )
-from server.tools.python.wire import ALIVE_SECONDS, decode_error, decode_event, encode_limits
+from server.tools.python.wire import (
+    ALIVE_SECONDS,
+    InvalidBody,
+    decode_error,
+    decode_event,
+    decode_file,
+    decode_files,
+    decode_json,
+    decode_status,
+    encode_key,
+    encode_limits,
+)
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _TIMEOUT = httpx.Timeout(10, read=3 * ALIVE_SECONDS)
 _RETRY_SECONDS = 5.0
@@ -30,7 +44,8 @@ class RemoteSandbox:
     def __init__(
         self, url: str, key: str | None, *, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        # Bytes: httpx refuses text beyond ASCII.
+        headers = {} if key is None else {b"authorization": b"Bearer " + encode_key(key)}
         self._client = httpx.AsyncClient(
             base_url=url,
             headers=headers,
@@ -56,7 +71,7 @@ class RemoteSandbox:
 
     async def start(self) -> None:
         """Ask the service for its state. Where it does not answer, it is asked again later."""
-        await self._ask()
+        await self._ask_state()
         if self._problem is not None:
             self._retrying = asyncio.create_task(self._retry())
 
@@ -97,8 +112,7 @@ class RemoteSandbox:
 
     async def files(self, session: str) -> list[SandboxFile]:
         """The files of the session's folder, sorted by path."""
-        response = await self._call("GET", _path(session, "files"))
-        return [SandboxFile(**file) for file in response.json()]
+        return await self._ask(decode_files, "GET", _path(session, "files"))
 
     async def read(self, session: str, path: str) -> AsyncIterator[bytes]:
         """The content of a file."""
@@ -111,8 +125,7 @@ class RemoteSandbox:
 
     async def write(self, session: str, path: str, content: AsyncIterator[bytes]) -> SandboxFile:
         """Write a file; see `PythonSandbox`."""
-        response = await self._call("PUT", _path(session, "files", path), content=content)
-        return SandboxFile(**response.json())
+        return await self._ask(decode_file, "PUT", _path(session, "files", path), content=content)
 
     async def delete(self, session: str, path: str) -> None:
         """Delete a file."""
@@ -122,18 +135,27 @@ class RemoteSandbox:
         """Kill the session's processes and delete its folder. Idempotent."""
         await self._call("DELETE", _path(session))
 
-    async def _ask(self) -> None:
+    async def _ask_state(self) -> None:
         try:
-            status = (await self._call("GET", "/status")).json()
-            self._problem, self._layers = status["problem"], status["layers"]
-        except SandboxUnavailable as error:
+            status = await self._ask(decode_status, "GET", "/status")
+            self._problem, self._layers = status.problem, status.layers
+        except SandboxError as error:
             self._problem = str(error)
 
     async def _retry(self) -> None:
         while self._problem is not None:
             await asyncio.sleep(_RETRY_SECONDS)
-            await self._ask()
+            await self._ask_state()
         logger.info("The Python sandbox can be used now")
+
+    async def _ask(self, decode: Callable[[Any], T], method: str, path: str, **content: Any) -> T:
+        """What the service answers. Raises its error, or SandboxUnavailable if it is none of its
+        answers."""
+        response = await self._call(method, path, **content)
+        try:
+            return decode(decode_json(response.content))
+        except InvalidBody as error:
+            raise SandboxUnavailable(f"the sandbox's answer is not valid: {error}") from error
 
     async def _call(self, method: str, path: str, **content: Any) -> httpx.Response:
         async with self._open(method, path, **content) as response:
@@ -165,9 +187,8 @@ async def _error(response: httpx.Response) -> Exception:
     if response.status_code == httpx.codes.UNAUTHORIZED:
         return SandboxUnavailable("the sandbox refuses the key (--python-sandbox-key)")
     try:
-        await response.aread()
-        body = response.json()
-    except (httpx.HTTPError, ValueError):
+        body = decode_json(await response.aread())
+    except (httpx.HTTPError, InvalidBody):
         body = None
     return decode_error(body, response.status_code)
 

@@ -4,11 +4,14 @@ A session is a process with an IPython shell. Its state lives until the session 
 process dies, or a cell is killed. Its folder is `/mnt/data`.
 """
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 GIB = 1 << 30
+SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""What ids of sessions match."""
 MOST_LISTED = 10_000
 """Files that a sandbox lists. Where it lists so many, there may be more."""
 
@@ -90,7 +93,7 @@ class SandboxFile:
 
 
 class PythonSandbox(Protocol):
-    """Runs cells in sessions. Session ids are chosen by the caller; they match `[A-Za-z0-9_-]+`."""
+    """Runs cells in sessions. Session ids are chosen by the caller; they match `SESSION_ID`."""
 
     @property
     def problem(self) -> str | None:
@@ -111,7 +114,10 @@ class PythonSandbox(Protocol):
         ...
 
     async def create(self, session: str, limits: SandboxLimits) -> None:
-        """Make the session's folder. Its process starts with the first cell. Idempotent."""
+        """Make the session's folder. Its process starts with the first cell. Idempotent.
+
+        Raises ValueError for what is no session id.
+        """
         ...
 
     def run(self, session: str, code: str, timeout: float) -> AsyncGenerator[CellEvent, None]:

@@ -15,7 +15,6 @@ import asyncio
 import dataclasses
 import hashlib
 import hmac
-import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -27,13 +26,24 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from server import threads
 from server.tools.python.sandbox import (
+    SESSION_ID,
     CellEvent,
     PythonSandbox,
     SandboxError,
     SandboxUnavailable,
 )
-from server.tools.python.wire import ALIVE_SECONDS, decode_limits, encode_error, encode_event
+from server.tools.python.wire import (
+    ALIVE_SECONDS,
+    InvalidBody,
+    decode_cell,
+    decode_json,
+    decode_limits,
+    encode_error,
+    encode_event,
+    encode_key,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -78,13 +88,23 @@ async def _answer(
     except SandboxError as error:
         status, body = encode_error(error)
         return JSONResponse(body, status)
-    except (ValueError, KeyError, TypeError) as error:
+    except InvalidBody as error:
         return JSONResponse({"error": "Invalid", "message": str(error)}, 400)
+    except ClientDisconnect:
+        # Nobody reads this answer.
+        return Response(status_code=400)
+    except HTTPException:
+        raise
+    except Exception as error:
+        logger.exception("a request failed")
+        return JSONResponse({"error": "Failed", "message": type(error).__name__}, 500)
 
 
 def _has_key(request: Request, key: str) -> bool:
     scheme, _, sent = request.headers.get("authorization", "").partition(" ")
-    digests = (hashlib.sha256(text.encode()).digest() for text in (sent.strip(), key))
+    # Starlette decodes headers as Latin-1, in which bytes of UTF-8 can be white space.
+    contents = (sent.strip(" \t").encode("latin-1"), encode_key(key))
+    digests = (hashlib.sha256(content).digest() for content in contents)
     return scheme.lower() == "bearer" and hmac.compare_digest(*digests)
 
 
@@ -97,7 +117,10 @@ async def _status(sandbox: PythonSandbox, _: Request) -> Response:
 
 
 async def _create(sandbox: PythonSandbox, request: Request) -> Response:
-    await sandbox.create(request.path_params["session"], decode_limits(await _json(request)))
+    session = request.path_params["session"]
+    if not SESSION_ID.fullmatch(session):
+        raise InvalidBody(f"{session!r} is no session id")
+    await sandbox.create(session, decode_limits(await _json(request)))
     return Response(status_code=204)
 
 
@@ -107,9 +130,8 @@ async def _close(sandbox: PythonSandbox, request: Request) -> Response:
 
 
 async def _run(sandbox: PythonSandbox, request: Request) -> Response:
-    body = await _json(request)
-    code, timeout = str(body["code"]), float(body["timeout"])
-    cell = _Cell(sandbox.run(request.path_params["session"], code, timeout))
+    asked = decode_cell(await _json(request))
+    cell = _Cell(sandbox.run(request.path_params["session"], asked.code, asked.timeout))
     # An error comes before the first event, and has a status of its own.
     first = await cell.next()
     return StreamingResponse(cell.lines(first), media_type="application/x-ndjson")
@@ -134,11 +156,7 @@ async def _read(sandbox: PythonSandbox, request: Request) -> Response:
 
 async def _write(sandbox: PythonSandbox, request: Request) -> Response:
     parameters = request.path_params
-    try:
-        file = await sandbox.write(parameters["session"], parameters["path"], request.stream())
-    except ClientDisconnect:
-        # Nobody reads this answer.
-        return Response(status_code=400)
+    file = await sandbox.write(parameters["session"], parameters["path"], request.stream())
     return JSONResponse(dataclasses.asdict(file))
 
 
@@ -148,12 +166,18 @@ async def _delete(sandbox: PythonSandbox, request: Request) -> Response:
 
 
 async def _json(request: Request) -> Any:
-    body = b""
+    """The value of the body. Raises InvalidBody."""
+    body = await _body(request)
+    return await threads.run(partial(decode_json, body), small=len(body) <= threads.LARGE)
+
+
+async def _body(request: Request) -> bytearray:
+    body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_CODE:
             raise HTTPException(413)
-    return json.loads(body)
+    return body
 
 
 class _Cell:

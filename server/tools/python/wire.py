@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from server.tools.python.sandbox import (
@@ -14,12 +15,14 @@ from server.tools.python.sandbox import (
     OutputImage,
     OutputText,
     SandboxError,
+    SandboxFile,
     SandboxLimits,
     SandboxUnavailable,
 )
 
 ALIVE_SECONDS = 10.0
 """How long a cell may be silent before the service sends an empty line."""
+_MOST_SECONDS = 1e9
 
 STATUSES: dict[type[SandboxError], int] = {
     NoSuchSession: 404,
@@ -30,13 +33,46 @@ STATUSES: dict[type[SandboxError], int] = {
 _ERRORS = {error.__name__: error for error in STATUSES}
 
 
+class InvalidBody(ValueError):
+    """What was sent is not what the other side expects. The message says why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CellRequest:
+    """A cell to run. timeout: seconds after which it is interrupted."""
+
+    code: str
+    timeout: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """Why sessions cannot run, None if they can; and the layers that were tried."""
+
+    problem: str | None
+    layers: Mapping[str, str]
+
+
+def decode_json(content: str | bytes | bytearray) -> Any:
+    """The value of a text in JSON. Raises InvalidBody."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InvalidBody("it is not JSON") from error
+
+
+def encode_key(key: str) -> bytes:
+    """The bytes of a key. An environment variable that is not UTF-8 has surrogates in Python."""
+    return key.encode("utf-8", "surrogateescape")
+
+
 def encode_error(error: SandboxError) -> tuple[int, dict[str, str]]:
     """The status and the body of an error."""
     return STATUSES.get(type(error), 500), {"error": type(error).__name__, "message": str(error)}
 
 
 def decode_error(body: Any, status: int) -> SandboxError:
-    """The error of a body; SandboxError for one that is not the service's."""
+    """The error of a body; SandboxUnavailable for one that is not the service's."""
     match body:
         case {"error": str(name), "message": str(message)} if name in _ERRORS:
             return _ERRORS[name](message)
@@ -49,13 +85,46 @@ def encode_limits(limits: SandboxLimits) -> dict[str, int]:
 
 
 def decode_limits(body: Any) -> SandboxLimits:
-    """The limits of a body. Raises ValueError."""
+    """The limits of a body. Raises InvalidBody."""
     names = {field.name for field in dataclasses.fields(SandboxLimits)}
     if not isinstance(body, dict) or not set(body) <= names:
-        raise ValueError(f"limits are an object with {', '.join(sorted(names))}")
-    if not all(isinstance(value, int) and value > 0 for value in body.values()):
-        raise ValueError("limits are positive integers")
+        raise InvalidBody(f"limits are an object with {', '.join(sorted(names))}")
+    if not all(type(value) is int and value > 0 for value in body.values()):
+        raise InvalidBody("limits are positive integers")
     return SandboxLimits(**body)
+
+
+def decode_cell(body: Any) -> CellRequest:
+    """The cell of a body. Raises InvalidBody."""
+    match body:
+        case {"code": str(code), "timeout": int() | float() as timeout} if (
+            0 <= timeout <= _MOST_SECONDS
+        ):
+            return CellRequest(code, float(timeout))
+    raise InvalidBody("a cell is an object with its code and its timeout in seconds")
+
+
+def decode_status(body: Any) -> ServiceStatus:
+    """The state of the service. Raises InvalidBody."""
+    match body:
+        case {"problem": None | str() as problem, "layers": dict(layers)}:
+            return ServiceStatus(problem, layers)
+    raise InvalidBody("it has no problem and layers")
+
+
+def decode_file(body: Any) -> SandboxFile:
+    """A file of the service. Raises InvalidBody."""
+    match body:
+        case {"path": str(path), "size": int(size), "modified": int(modified)}:
+            return SandboxFile(path, size, modified)
+    raise InvalidBody("a file has a path, a size and a time")
+
+
+def decode_files(body: Any) -> list[SandboxFile]:
+    """The files of the service. Raises InvalidBody."""
+    if not isinstance(body, list):
+        raise InvalidBody("it is no list of files")
+    return [decode_file(each) for each in body]
 
 
 def encode_event(event: CellEvent) -> bytes:
@@ -73,7 +142,7 @@ def encode_event(event: CellEvent) -> bytes:
 
 def decode_event(line: str) -> CellEvent:
     """The event of a line. Raises ValueError."""
-    match json.loads(line):
+    match decode_json(line):
         case {
             "type": "text",
             "stream": "stdout" | "stderr" | "result" | "error" as stream,
@@ -88,4 +157,4 @@ def decode_event(line: str) -> CellEvent:
             "reason": str(reason),
         }:
             return CellEnd(outcome, reason)
-    raise ValueError("an unknown event")
+    raise InvalidBody("an unknown event")

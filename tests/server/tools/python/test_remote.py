@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import asdict
 from typing import Any
@@ -211,6 +212,15 @@ async def test_a_wrong_key_is_a_problem(inner: FakeSandbox) -> None:
             assert (await client.get(f"{url}/status")).status_code == 401
 
 
+@pytest.mark.parametrize("key", ["schlüssel", "clé à", "ключ", "\udcff"])
+async def test_a_key_may_have_any_characters(inner: FakeSandbox, key: str) -> None:
+    async with served(inner, key) as url:
+        remote = RemoteSandbox(url, key)
+        await remote.start()
+        assert remote.problem is None
+        await remote.stop()
+
+
 async def test_without_a_key_none_is_needed(inner: FakeSandbox) -> None:
     async with served(inner, None) as url:
         remote = RemoteSandbox(url, None)
@@ -226,8 +236,17 @@ async def test_without_a_key_none_is_needed(inner: FakeSandbox) -> None:
         ("/sessions/a", b'{"memory": "1"}'),
         ("/sessions/a", b'{"other": 1}'),
         ("/sessions/a", b"[]"),
+        ("/sessions/a", b'{"memory": true}'),
+        ("/sessions/a", b"[" * 100_000),
+        ("/sessions/a", b"\xff"),
+        ("/sessions/a.b", b"{}"),
         ("/sessions/a/cells", b"{}"),
         ("/sessions/a/cells", b"[]"),
+        ("/sessions/a/cells", b'{"code": 1, "timeout": 1}'),
+        ("/sessions/a/cells", b'{"code": "1", "timeout": "1"}'),
+        ("/sessions/a/cells", b'{"code": "1", "timeout": -1}'),
+        ("/sessions/a/cells", b'{"code": "1", "timeout": NaN}'),
+        ("/sessions/a/cells", b'{"code": "1", "timeout": Infinity}'),
     ],
 )
 async def test_bad_bodies_are_refused(inner: FakeSandbox, path: str, body: bytes) -> None:
@@ -235,6 +254,45 @@ async def test_bad_bodies_are_refused(inner: FakeSandbox, path: str, body: bytes
         method = "POST" if path.endswith("cells") else "PUT"
         response = await client.request(method, url + path, content=body)
         assert response.status_code == 400
+
+
+@pytest.mark.parametrize("error", [TypeError("a"), ValueError("b"), KeyError("c")])
+async def test_a_defect_is_an_error_of_the_service_and_logged(
+    inner: FakeSandbox, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    async def fail(session: str) -> list[SandboxFile]:
+        raise error
+
+    inner.files = fail  # type: ignore[method-assign]
+    async with served(inner, None) as url, httpx.AsyncClient() as client:
+        response = await client.get(f"{url}/sessions/a/files")
+    assert response.status_code == 500
+    assert response.json() == {"error": "Failed", "message": type(error).__name__}
+    (record,) = [record for record in caplog.records if record.name == service_module.__name__]
+    assert record.exc_info is not None
+    assert record.exc_info[1] is error
+
+
+async def test_the_time_to_read_a_body_grows_with_its_size() -> None:
+    class Chunks:
+        def __init__(self, count: int) -> None:
+            self._count = count
+
+        async def stream(self) -> AsyncIterator[bytes]:
+            for _ in range(self._count):
+                yield bytes(1024)
+
+    async def seconds(count: int) -> float:
+        taken = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            request: Any = Chunks(count)
+            assert len(await service_module._body(request)) == count * 1024
+            taken.append(time.perf_counter() - begin)
+        return min(taken)
+
+    # Eight times as much takes 64 times as long where each chunk copies what came before.
+    assert await seconds(8000) < 30 * await seconds(1000)
 
 
 async def test_a_large_body_is_refused(inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,12 +324,41 @@ async def test_a_service_that_starts_later_is_used(
     assert remote.problem == "it has been stopped"
 
 
+FOREIGN = [b"<html>", b"[" * 100_000, b"null", b"{}", b"[1]", b'{"problem": 1, "layers": {}}']
+
+
+@pytest.mark.parametrize("body", FOREIGN)
+async def test_an_answer_that_is_not_the_services_is_a_problem(body: bytes) -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
+    remote = RemoteSandbox("http://sandbox", None, transport=transport)
+    await remote.start()
+    assert "answer is not valid" in (remote.problem or "")
+    with pytest.raises(SandboxUnavailable):
+        await remote.files("a")
+    with pytest.raises(SandboxUnavailable):
+        await remote.write("a", "x", content(b"1"))
+    await remote.stop()
+
+
+async def test_a_service_that_answers_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_module, "_RETRY_SECONDS", 0.01)
+    answers = iter([b"<html>", b"<html>", b'{"problem": null, "layers": {}}'])
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=next(answers)))
+    remote = RemoteSandbox("http://sandbox", None, transport=transport)
+    await remote.start()
+    assert remote._retrying is not None
+    await remote._retrying
+    assert remote.problem is None
+    await remote.stop()
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
         (b'{"type": "text", "stream": "stdout", "text": "x"}\n', "ended its answer too early"),
         (b"not JSON\n", "the sandbox failed"),
         (b'{"type": "other"}\n', "the sandbox failed"),
+        (b"[" * 100_000 + b"\n", "the sandbox failed"),
     ],
 )
 async def test_a_broken_answer_ends_the_cell(body: bytes, reason: str) -> None:
