@@ -1,8 +1,9 @@
 """The server's options: each is a flag of `gpt-oss-server serve` and an environment variable.
 
 For example, the variable of `--served-model-name` is `GPT_OSS_SERVED_MODEL_NAME`. Flags take
-precedence. In a variable, the values of a repeatable option are separated by
-commas, or stand in a JSON array of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
+precedence. An empty variable counts as not set. In a variable, the values of a repeatable option
+are separated by commas, or stand in a JSON array of strings:
+`GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
 import re
@@ -46,6 +47,8 @@ class Settings(ReasoningOptions):
         extra="forbid",
         frozen=True,
         hide_input_in_errors=True,
+        # Compose and the like pass on what is not set as an empty variable.
+        env_ignore_empty=True,
         protected_namespaces=(),
     )
 

@@ -234,6 +234,12 @@ def test_a_body_fits_into_the_memory_for_bodies_compressed_and_decoded() -> None
     assert "at least three times" in problem(max_body_bytes=10, max_body_memory=29)
 
 
+@pytest.mark.parametrize("name", VARIABLES)
+def test_an_empty_variable_is_not_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"GPT_OSS_{name.upper()}", "")
+    assert Settings() == Settings.model_construct()
+
+
 def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPT_OSS_API_KEY", "variable")
     monkeypatch.setenv("GPT_OSS_PORT", "1")
