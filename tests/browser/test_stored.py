@@ -68,6 +68,53 @@ def test_a_chain_of_responses_is_opened_continued_and_branched(
     expect(page.locator(".typed")).to_have_text(["The first", "The second", "The third"])
 
 
+def test_a_chain_that_is_opened_again_keeps_what_followed(open_page: Any, fresh: Server) -> None:
+    fresh.post("/v1/responses", {"input": "The first"})
+    page = open_page(fresh.url)
+    open_list(page)
+    entry = page.locator(".on-server").get_by_role("button", name="The first", exact=True)
+    entry.click()
+    ask(page, "The second")
+    expect(page.get_by_text("tokens in")).to_have_count(2)
+    entry.click()
+    expect(page.locator(".typed")).to_have_text(["The first", "The second"])
+
+
+def test_what_is_sent_meanwhile_is_not_left_for_a_chat_that_opens_late(
+    open_page: Any, fresh: Server
+) -> None:
+    fresh.post("/v1/responses", {"input": "The first"})
+    page = open_page(fresh.url)
+    open_list(page)
+    held: list[Any] = []
+    page.route("**/v1/responses/resp_*", lambda route: held.append(route))
+    page.get_by_role("button", name="The first", exact=True).click()
+    while not held:
+        page.wait_for_timeout(20)
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    with page.expect_response("**/input_items?*"):
+        held[0].continue_()
+    expect(page.get_by_text("done.")).to_be_visible()
+    expect(page.locator(".typed")).to_have_text("Count slowly")
+
+
+def test_two_tabs_of_a_chat_lose_no_turn(open_page: Any, fresh: Server) -> None:
+    first = open_page(fresh.url)
+    ask(first, "Question")
+    expect(first.get_by_text("tokens in")).to_be_visible()
+    second = open_page(fresh.url)
+    second.get_by_role("button", name="Question", exact=True).click()
+    expect(second.get_by_text("tokens in")).to_be_visible()
+    for page, text in ((first, "Of the first tab"), (second, "Of the second tab")):
+        ask(page, text)
+        expect(page.get_by_text("tokens in")).to_have_count(2)
+    first.reload()
+    expect(first.locator(".typed")).to_have_text(["Question", "Of the second tab"])
+    first.get_by_role("button", name="Previous version").click()
+    expect(first.locator(".typed")).to_have_text(["Question", "Of the first tab"])
+
+
 def test_chats_of_this_browser_are_not_listed_twice(open_page: Any, fresh: Server) -> None:
     page = open_page(fresh.url)
     ask(page, "Mine")

@@ -79,33 +79,19 @@ export class ChatView {
     tabShelf.set(CURRENT, this.chat.id);
     this.element.classList.remove("show-chats");
     this.composer.focus();
-    if (chat?.conversation) await this.readConversation(chat);
+    if (chat?.conversation) await (await import("./stored.js")).readConversation(chat);
     await this.draw();
   }
 
   /** Open what the server has stored. @param {import("./stored.js").Entry} entry */
   async openStored(entry) {
+    const { chat: shown, running } = this;
     const { chatOf } = await import("./stored.js");
-    const chat = await chatOf(entry);
+    // This browser may know more of it: turns that followed, and branches.
+    const chat = store.chats().find(({ id }) => id === entry.id) ?? (await chatOf(entry));
+    if (this.chat !== shown || this.running !== running) return; // somebody did not wait for it
     store.save(chat);
     await this.open(chat);
-  }
-
-  /** Read the turns of a conversation; what still runs follows them. @param {Chat} chat */
-  async readConversation(chat) {
-    const { ofConversation } = await import("./stored.js");
-    const running = chat.turns.filter((turn) => !turn.output && !turn.ended);
-    try {
-      chat.turns = await ofConversation(/** @type {string} */ (chat.conversation));
-    } catch (error) {
-      chat.turns = [];
-      announce(/** @type {Error} */ (error).message);
-    }
-    for (const turn of running) {
-      turn.parent = chat.turns.at(-1)?.id ?? null;
-      chat.turns.push(turn);
-    }
-    chat.leaf = chat.turns.at(-1)?.id ?? null;
   }
 
   /** Stop to follow what runs here; a background answer goes on. */

@@ -40,11 +40,20 @@ export function newChat() {
 /** Store the chat. What does not fit drops the oldest chats. @param {Chat} chat */
 export function save(chat) {
   chat.updated = Date.now();
+  addTurnsOfOthers(chat);
   const all = [unstored(chat), ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
   for (let count = all.length; count; count -= 1) {
     if (browserShelf.set(CHATS, JSON.stringify(all.slice(0, count)))) return;
   }
   browserShelf.set(CHATS, JSON.stringify(all)); // not one fits: all stay until the page is left
+}
+
+/** Add the turns that other tabs have stored since this one opened the chat. @param {Chat} chat */
+function addTurnsOfOthers(chat) {
+  if (chat.conversation) return; // the server has its turns
+  const known = new Set(chat.turns.map(({ id }) => id));
+  const stored = chats().find(({ id }) => id === chat.id);
+  chat.turns.push(...(stored?.turns ?? []).filter(({ id }) => !known.has(id)));
 }
 
 /** The chat without what the server has of a conversation. @param {Chat} chat @returns {Chat} */

@@ -9,6 +9,7 @@
  */
 
 import { ApiError, json } from "./api.js";
+import { announce } from "./dom.js";
 import { TEXT } from "./text.js";
 
 const PAGE = 20;
@@ -61,7 +62,7 @@ export async function chatOf(entry) {
 }
 
 /** The turns of a conversation. They have their output, and no response. @param {string} id */
-export async function ofConversation(id) {
+async function ofConversation(id) {
   /** @type {Turn[]} */
   const turns = [];
   let answered = true;
@@ -74,6 +75,22 @@ export async function ofConversation(id) {
     answered = !typed;
   }
   return turns;
+}
+
+/** Read the turns of a conversation; what still runs follows them. @param {Chat} chat */
+export async function readConversation(chat) {
+  const running = chat.turns.filter((turn) => !turn.output && !turn.ended);
+  try {
+    chat.turns = await ofConversation(/** @type {string} */ (chat.conversation));
+  } catch (error) {
+    chat.turns = [];
+    announce(/** @type {Error} */ (error).message);
+  }
+  for (const turn of running) {
+    turn.parent = chat.turns.at(-1)?.id ?? null;
+    chat.turns.push(turn);
+  }
+  chat.leaf = chat.turns.at(-1)?.id ?? null;
 }
 
 /** The turns of the responses up to `id`. @param {string} id */
