@@ -293,7 +293,8 @@ def test_the_image_is_healthy_when_the_server_is(
     found = re.search(r"^HEALTHCHECK .*?CMD (\[.*?\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
     assert found is not None
     _, *arguments = json.loads(found[1].replace("\\\n", ""))
-    variables = {**os.environ, "GPT_OSS_PORT": str(health.server_port)}
+    proxy = "http://127.0.0.1:9"
+    variables = {**os.environ, "GPT_OSS_PORT": str(health.server_port), "http_proxy": proxy}
     command = [sys.executable, *arguments]
     assert (
         subprocess.run(command, env=variables, stderr=subprocess.DEVNULL).returncode == 0
@@ -506,6 +507,18 @@ def test_a_download_of_the_largest_checkpoint_ends_before_a_container_is_unhealt
     ]
     assert len(periods) == 3
     assert all(int(period) >= int(hours) for period in periods)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the images of engines have curl")
+@pytest.mark.parametrize("name", ["engine-1", "engine-2"])
+def test_the_health_of_an_engine_is_asked_for_without_a_proxy(
+    health: http.server.HTTPServer, name: str
+) -> None:
+    health.status = 200  # type: ignore[attr-defined]
+    _, *command = dict(SERVICES)[name]["healthcheck"]["test"]
+    command[-1] = command[-1].replace("8000", str(health.server_port))
+    variables = {**os.environ, "http_proxy": "http://127.0.0.1:9"}
+    assert subprocess.run(command, env=variables).returncode == 0
 
 
 def test_what_an_engine_compiled_is_its_own_and_outlives_its_container() -> None:
