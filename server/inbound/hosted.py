@@ -144,7 +144,7 @@ def _check(entries: Iterable[HostedEntry]) -> None:
     for entry in entries:
         tool = entry.tool
         if tool.problem is not None:
-            raise unavailable(tool, entry.param)
+            raise unavailable(tool.name, tool.problem, entry.param)
         # MCP servers are entries of one tool.
         if tool.name in seen and not _is_mcp(entry):
             raise invalid(entry.param, f"the tool '{tool.name}' is named twice", "duplicate_tool")

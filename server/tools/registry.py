@@ -70,13 +70,16 @@ class UnavailableTool:
 
     async def open(self, config: Mapping[str, Any], context: ToolContext) -> ToolSession:
         """Raises InvalidRequest with the problem."""
-        raise unavailable(self, context.param)
+        raise unavailable(self.name, self.problem, context.param)
 
 
-def unavailable(tool: HostedTool, param: str) -> APIError:
-    """The error for a request that names a tool which this machine cannot run."""
+def unavailable(name: str, problem: str | None, param: str | None = None) -> APIError:
+    """The error for a request that needs a tool which this machine cannot run.
+
+    problem: why it cannot. param: the request's field that names the tool.
+    """
     return InvalidRequest(
-        f"The tool '{tool.name}' cannot be used on this server: {tool.problem}",
+        f"The tool '{name}' cannot be used on this server: {problem}",
         param=param,
         code="tool_unavailable",
     )

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.errors import InvalidRequest
 from server.tools.base import ToolContext
 from server.tools.fetch.addresses import AddressPolicy, parse_networks
 from server.tools.fetch.guard import Guard, SystemResolver, guard_transport
@@ -17,7 +16,7 @@ from server.tools.fetch.urls import FetchPolicy
 from server.tools.mcp.approvals import Approvals
 from server.tools.mcp.entry import read_server
 from server.tools.mcp.servers import Server, load_servers
-from server.tools.registry import ToolSetup
+from server.tools.registry import ToolSetup, unavailable
 
 if TYPE_CHECKING:
     from server.tools.mcp.http import GuardTransport
@@ -117,11 +116,7 @@ class McpTool:
         if self._started is not None:
             await self._started.wait()
         if self._runtime is None:
-            raise InvalidRequest(
-                f"The tool '{NAME}' cannot be used on this server: {self._problem or _STOPPED}",
-                param=context.param,
-                code="tool_unavailable",
-            )
+            raise unavailable(NAME, self._problem or _STOPPED, context.param)
         from server.tools.mcp.session import McpSession
 
         return await McpSession.open(self._runtime, self._approvals, server, config, context)

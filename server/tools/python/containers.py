@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
-from server.errors import InvalidRequest, NotFound, RateLimited, Unavailable
+from server.errors import NotFound, RateLimited, Unavailable
 from server.ids import new_id
 from server.store.containers.base import (
     Container,
@@ -39,6 +39,7 @@ from server.tools.python.sandbox import (
     SandboxLimits,
 )
 from server.tools.python.written_files import changes
+from server.tools.registry import unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -103,9 +104,7 @@ class ContainerService:
     def sandbox(self) -> PythonSandbox:
         """The sandbox. Raises InvalidRequest with the reason if there is none."""
         if self._sandbox is None or self.problem is not None:
-            raise InvalidRequest(
-                f"Python cannot run on this server: {self.problem}.", code="tool_unavailable"
-            )
+            raise unavailable("python", self.problem)
         return self._sandbox
 
     async def start(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from harmony.grammar import CallableTool, FreeText
 from harmony.tools import PYTHON
-from server.errors import APIError, InvalidRequest
+from server.errors import APIError
 from server.ids import new_id
 from server.schemas.fields import invalid, label
 from server.schemas.hosted_tools import OUTPUTS
@@ -30,7 +30,7 @@ from server.tools.python.container_options import ContainerOptions, read_options
 from server.tools.python.containers import ContainerService
 from server.tools.python.output import CellOutput
 from server.tools.python.sandbox import CellEnd, SandboxError
-from server.tools.registry import ToolSetup
+from server.tools.registry import ToolSetup, unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +81,7 @@ class PythonTool:
         by the first call. Raises APIError for an invalid, unknown or expired container.
         """
         if self.problem is not None:
-            raise InvalidRequest(
-                f"Python cannot run on this server: {self.problem}.",
-                param=context.param,
-                code="tool_unavailable",
-            )
+            raise unavailable(NAME, self.problem, context.param)
         container = config.get("container")
         param = f"{context.param}.container"
         if isinstance(container, str):

@@ -295,6 +295,13 @@ async def test_without_a_sandbox_the_reason_is_given(world: World, tmp_path: Pat
         with pytest.raises(InvalidRequest, match=reason) as caught:
             await tool.open(AUTO, context())
         assert (caught.value.param, caught.value.code) == ("tools.0", "tool_unavailable")
+        with pytest.raises(InvalidRequest) as of_containers:
+            service.sandbox  # noqa: B018 - a property that raises
+        # Requests for containers and those with the tool read the same.
+        expected = "The tool 'python' cannot be used on this server: "
+        assert caught.value.message == of_containers.value.message
+        assert caught.value.message.startswith(expected)
+        assert of_containers.value.code == "tool_unavailable"
         await tool.stop()
 
 
