@@ -50,22 +50,28 @@ def open_mcp(setup: ToolSetup) -> "McpTool":
         return guard_transport(transport, private if allow_private else public)
 
     servers = {} if path is None else load_servers(path)
-    return McpTool(servers, guard, setup.parts[APPROVALS])
+    return McpTool(servers, guard, setup.parts[APPROVALS], resolver)
 
 
 class McpTool:
     """Implements `HostedTool`.
 
     servers: those of the operator's file, by label. guard: limits the addresses of HTTP
-    connections. approvals: makes and checks requests for approval.
+    connections. approvals: makes and checks requests for approval. resolver: that of the guard,
+    which is closed when the tool stops.
     """
 
     def __init__(
-        self, servers: Mapping[str, Server], guard: "GuardTransport", approvals: Approvals
+        self,
+        servers: Mapping[str, Server],
+        guard: "GuardTransport",
+        approvals: Approvals,
+        resolver: SystemResolver | None = None,
     ) -> None:
         self._servers = servers
         self._guard = guard
         self._approvals = approvals
+        self._resolver = resolver
         self._runtime: Runtime | None = None
         self._problem: str | None = None
         self._started: asyncio.Event | None = None
@@ -103,8 +109,12 @@ class McpTool:
     async def stop(self) -> None:
         """See `HostedTool`."""
         runtime, self._runtime = self._runtime, None
-        if runtime is not None:
-            await runtime.stop()
+        try:
+            if runtime is not None:
+                await runtime.stop()
+        finally:
+            if self._resolver is not None:
+                self._resolver.close()
 
     async def open(self, config: Mapping[str, Any], context: ToolContext) -> "McpSession":
         """A session with one server, whose tools are listed. See `HostedTool`.

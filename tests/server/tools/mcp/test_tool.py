@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from server.errors import InvalidRequest
+from server.store.responses.memory import MemoryStore
 from server.tools.base import HostedTool, ToolResult
 from server.tools.mcp.approvals import Approvals
 from server.tools.mcp.rules import NEVER
 from server.tools.mcp.servers import Server
-from server.tools.mcp.tool import McpTool
+from server.tools.mcp.tool import McpTool, open_mcp
+from server.tools.registry import ToolSetup
 from tests.server.tools.mcp.conftest import call, context, guard, result
 
 MakeTool = Callable[..., Any]
@@ -129,6 +131,28 @@ async def test_nothing_is_left_after_a_stop(
     await tool.stop()
 
     assert asyncio.all_tasks() == before
+
+
+async def test_stopping_ends_the_threads_that_resolve_names(approvals: Approvals) -> None:
+    setup = ToolSetup(MemoryStore(), parts={"mcp_file": None, "approvals": approvals})
+    tool = open_mcp(setup)
+    await tool.start()
+    others = set(threading.enumerate())
+    assert tool._resolver is not None
+    await tool._resolver("localhost")
+    threads = [
+        each
+        for each in threading.enumerate()
+        if each not in others and each.name.startswith("resolve")
+    ]
+    assert threads
+
+    await tool.stop()
+    await tool.stop()
+
+    for each in threads:
+        await asyncio.to_thread(each.join, 60)
+    assert not any(each.is_alive() for each in threads)
 
 
 async def test_a_server_that_hangs_delays_no_other(
