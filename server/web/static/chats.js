@@ -51,9 +51,9 @@ export function save(chat) {
 /** Add the turns that other tabs have stored since this one opened the chat. @param {Chat} chat */
 function addTurnsOfOthers(chat) {
   if (chat.conversation) return; // the server has its turns
-  const known = new Set(chat.turns.map(({ id }) => id));
-  const stored = chats().find(({ id }) => id === chat.id);
-  chat.turns.push(...(stored?.turns ?? []).filter(({ id }) => !known.has(id)));
+  const stored = chats().find(({ id }) => id === chat.id)?.turns ?? [];
+  // A map keeps the first place of a key, and its last value: the turns of this tab.
+  chat.turns = [...new Map([...stored, ...chat.turns].map((turn) => [turn.id, turn])).values()];
 }
 
 /** The chat without what the server has of a conversation. @param {Chat} chat @returns {Chat} */
