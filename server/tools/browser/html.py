@@ -17,6 +17,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from server.tools.browser.normal_html import attribute, normal_html, parts, unescaped
 from server.tools.browser.page import (
+    MOST_URL,
     Links,
     Page,
     join,
@@ -69,7 +70,8 @@ def html_page(html: str, url: str) -> Page:
     href = "" if base is None else base.attributes.get("href") or ""
     title = head.css_first("title", None, strict=False) if head is not None else None
     name = title.text() if title is not None else ""
-    links = Links(join(url, href) or url)
+    found = join(url, href) if len(href) <= MOST_URL else ""
+    links = Links(found or url)
     body = parser.body
     text = _text(body, html, links) if body is not None else ""
     return make_page(url, name, text, links.urls)

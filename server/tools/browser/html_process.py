@@ -14,8 +14,10 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from server import threads
 from server.tools.browser.html import html_page
 from server.tools.browser.page import Page, page_from_json
 from server.tools.fetch.errors import UnsupportedBody
@@ -105,7 +107,12 @@ async def _converted(process: asyncio.subprocess.Process, html: str, url: str) -
     process.stdin.write(header + b"\n" + content)
     await process.stdin.drain()
     size = int.from_bytes(await process.stdout.readexactly(8), "big")
-    return page_from_json(json.loads(await process.stdout.readexactly(size)))
+    answer = await process.stdout.readexactly(size)
+    return await threads.run(partial(_page, answer), small=size <= threads.LARGE)
+
+
+def _page(answer: bytes) -> Page:
+    return page_from_json(json.loads(answer))
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:

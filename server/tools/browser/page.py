@@ -15,6 +15,12 @@ FILE_SCHEME = "file-search"
 
 MOST_TITLE = 300
 MOST_LINKS = 5000
+MOST_URL = 8192
+"""Characters of a link's URL. Longer ones cannot be opened."""
+MOST_URLS = 2 << 20
+"""Characters of all URLs of a page: a long base would be repeated in each of them."""
+MOST_TEXT = 8 << 20
+"""Characters of a page's text: short lines in deep lists become many times as long."""
 _MOST_SHOWN_URL = 1024
 _NOT_OPENED = ("#", "javascript:", "mailto:", "data:", "tel:")
 _DOMAIN = re.compile(r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
@@ -61,6 +67,7 @@ class Links:
         self._folder = self._origin + (parts.path.rpartition("/")[0] or "") + "/"
         self._is_named = _DOMAIN.fullmatch(self._domain) is not None
         self._ids: dict[str, int] = {}
+        self._left = MOST_URLS
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -68,7 +75,10 @@ class Links:
         return tuple(self._ids)
 
     def marker(self, href: str, text: str) -> str:
-        """`【id†text】`, with `†domain` for another domain; the text where it is no link."""
+        """`【id†text】`, with `†domain` for another domain; the text where it is no link.
+
+        It is none either where the page has too many links, or too long ones.
+        """
         if "†" in text:
             text = text.replace("†", "‡")
         if not text or not href:
@@ -83,10 +93,13 @@ class Links:
         number = self._ids.get(url)
         if number is None:
             number = len(self._ids)
+            if number >= MOST_LINKS or len(url) > min(MOST_URL, self._left):
+                return text
             is_named = self._is_named if domain == self._domain else _DOMAIN.fullmatch(domain)
-            if number >= MOST_LINKS or not is_named:
+            if not is_named:
                 return text
             self._ids[url] = number
+            self._left -= len(url)
         return f"【{number}†{text}】" if domain == self._domain else f"【{number}†{text}†{domain}】"
 
     def _absolute(self, href: str) -> str:
@@ -142,7 +155,10 @@ def shown_url(url: str) -> str:
 
 
 def make_page(url: str, title: str, body: str, links: Sequence[str] = ()) -> Page:
-    """A page whose text begins with its URL. body: text that went through `inert`."""
+    """A page whose text begins with its URL.
+
+    body: text that went through `inert`; what is beyond `MOST_TEXT` is cut off.
+    """
     title = one_line(title) or urlsplit(url).netloc or url
-    text = f"\nURL: {shown_url(url)}\n{without_controls(body).strip(chr(10))}"
+    text = f"\nURL: {shown_url(url)}\n{without_controls(body[:MOST_TEXT]).strip(chr(10))}"
     return Page(url, title, text.rstrip(), tuple(links))

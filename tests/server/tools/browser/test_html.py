@@ -1,12 +1,15 @@
 """HTML becomes the text that the model was trained to read."""
 
 import re
+from urllib.parse import urljoin
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from server.tools.browser import page as page_module
 from server.tools.browser.html import html_page, plain
+from server.tools.browser.page import MOST_URLS
 
 URL = "https://site.example/dir/page?x=1"
 
@@ -283,3 +286,26 @@ def test_no_page_raises_or_forges_a_marker(html: str) -> None:
     assert page.text.count("【") == page.text.count("】") == len(markers)
     assert all(int(number) < len(page.links) for number in markers)
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", page.text)
+
+
+def test_a_long_base_is_not_repeated_in_each_link() -> None:
+    many = "".join(f"<a href='{number}'>t</a>" for number in range(5000))
+    base = f"https://site.example/{'a' * 8000}/"
+    links = html_page(f"<base href='{base}'>{many}", URL).links
+    assert links
+    assert links[0] == f"{base}0"
+    assert sum(map(len, links)) <= MOST_URLS
+    base = f"https://site.example/{'a' * 10_000}/"
+    assert html_page(f"<base href='{base}'><a href='x'>t</a>", URL).links == (urljoin(URL, "x"),)
+
+
+def test_a_url_that_is_too_long_to_be_opened_is_no_link() -> None:
+    page = html_page(f"<a href='/{'a' * 8192}'>long</a> <a href='/b'>short</a>", URL)
+    assert page.links == (urljoin(URL, "/b"),)
+    assert "long 【0†short】" in page.text
+
+
+def test_the_text_of_a_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "MOST_TEXT", 10_000)
+    page = html_page("<blockquote><ul>" * 20 + "<li>x" * 1000, URL)
+    assert 10_000 <= len(page.text) < 10_100
