@@ -38,14 +38,27 @@ def decode(body: bytes, declared: str | None) -> str:
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
+    codec = _named(body, declared)
+    return _detected(body) if codec is None else body.decode(codec, "replace")
+
+
+def is_slow(body: bytes, declared: str | None) -> bool:
+    """Whether `decode` takes long for its size: to detect a charset may take 0.1 s."""
+    if body.startswith(tuple(mark for mark, _ in _MARKS)) or _named(body, declared) is not None:
+        return False
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start <= _SAMPLE
+    return False
+
+
+def _named(body: bytes, declared: str | None) -> str | None:
+    """The codec that the header or the page names, None if neither names a known one."""
     head = body[:_HEAD]
     named = [declared] if declared else []
     named += [match[1].decode() for match in (_XML.search(head), _META.search(head)) if match]
-    for name in named:
-        codec = _codec(name)
-        if codec is not None:
-            return body.decode(codec, "replace")
-    return _detected(body)
+    return next((codec for name in named if (codec := _codec(name)) is not None), None)
 
 
 def _codec(label: str) -> str | None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from server import threads
 from server.tools.browser import pdf
-from server.tools.browser.charset import decode
+from server.tools.browser.charset import decode, is_slow
 from server.tools.browser.html import html_page
 from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import Links, Page, inert, make_page
@@ -39,7 +39,7 @@ async def to_page(fetched: FetchedPage, html: HtmlProcesses, *, source: bool = F
     """
     if fetched.media_type == PDF:
         return await _pdf_page(fetched)
-    small = len(fetched.body) <= _SMALL_BYTES
+    small = len(fetched.body) <= _SMALL_BYTES and not is_slow(fetched.body, fetched.charset)
     if source or fetched.media_type not in HTML_TYPES:
         return await threads.run(lambda: text_page(fetched, source=source), small=small)
     text = await threads.run(lambda: _text(fetched), small=small)
@@ -119,7 +119,12 @@ async def _pdf_page(fetched: FetchedPage) -> Page:
         document = await pdf.extract(fetched.body)
     except pdf.UnreadablePdf as error:
         raise UnsupportedBody(str(error)) from error
+    small = sum(map(len, document.pages)) <= _SMALL_BYTES
+    return await threads.run(lambda: _page_of_pdf(fetched.url, document), small=small)
+
+
+def _page_of_pdf(url: str, document: pdf.PdfText) -> Page:
     body = "\n\n".join(
         f"# Page {number}\n\n{text}" for number, text in enumerate(document.pages, 1)
     )
-    return make_page(fetched.url, document.title or name_of(fetched.url), inert(body))
+    return make_page(url, document.title or name_of(url), inert(body))

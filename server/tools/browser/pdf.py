@@ -17,6 +17,7 @@ SECONDS = 10.0
 _MEMORY = 1 << 30
 _MOST_PAGES = 300
 _MOST_CHARACTERS = 2_000_000
+_MOST_TITLE = 1000
 _NEEDED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
 _COMMAND = (sys.executable, "-P", str(Path(__file__).resolve()))
 
@@ -48,7 +49,7 @@ async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return _parsed(process.returncode, output)
+    return await asyncio.to_thread(_parsed, process.returncode, output)
 
 
 def extract_blocking(body: bytes, seconds: float = SECONDS) -> PdfText:
@@ -92,12 +93,12 @@ def read(data: bytes) -> dict[str, object]:
     pages: list[str] = []
     size = 0
     for page in reader.pages[:_MOST_PAGES]:
-        pages.append(page.extract_text())
+        pages.append(page.extract_text()[: _MOST_CHARACTERS - size])
         size += len(pages[-1])
-        if size > _MOST_CHARACTERS:
+        if size == _MOST_CHARACTERS:
             break
     title = reader.metadata.title if reader.metadata is not None else None
-    return {"title": str(title or ""), "pages": pages}
+    return {"title": str(title or "")[:_MOST_TITLE], "pages": pages}
 
 
 def main() -> int:

@@ -1,11 +1,13 @@
 """Documents of other kinds become pages: Markdown, JSON, text, PDF; and their charsets."""
 
 import asyncio
+import threading
 
 import pytest
 
+from server.tools.browser import documents as documents_module
 from server.tools.browser import pdf
-from server.tools.browser.charset import decode
+from server.tools.browser.charset import decode, is_slow
 from server.tools.browser.documents import title_of_markdown, to_page
 from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import Page, page_from_json
@@ -152,6 +154,13 @@ async def test_the_process_ends_when_nobody_waits() -> None:
         await task
 
 
+def test_no_more_of_a_pdf_file_is_read_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf, "_MOST_CHARACTERS", 8)
+    monkeypatch.setattr(pdf, "_MOST_TITLE", 3)
+    found = pdf.read(documents.pdf("Hello", "World", "end", title="Title"))
+    assert found == {"title": "Tit", "pages": ["Hello", "Wor"]}
+
+
 def test_the_text_of_a_pdf_file_is_read() -> None:
     assert pdf.read(documents.pdf("Hello", title="T")) == {"title": "T", "pages": ["Hello"]}
 
@@ -206,3 +215,36 @@ def test_a_hostile_meta_element_is_read_in_linear_time() -> None:
 def test_a_charset_is_detected() -> None:
     text = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 20
     assert decode(text.encode("windows-1251"), None) == text
+
+
+@pytest.mark.parametrize(
+    ("body", "declared", "slow"),
+    [
+        (b"abc", None, False),
+        ("é".encode(), None, False),
+        (b"\xe9", "latin-1", False),
+        (b'<meta charset="windows-1251">\xef', None, False),
+        ("é".encode("utf-16"), None, False),
+        (b"\xe9", "no-such-charset", True),
+        (b"\xe9", None, True),
+        # That far behind, nothing is detected.
+        (b"x" * 20_000 + b"\xff", None, False),
+    ],
+)
+def test_detection_is_slow(body: bytes, declared: str | None, slow: bool) -> None:
+    assert is_slow(body, declared) is slow
+
+
+@pytest.mark.parametrize(("body", "on_the_loop"), [(b"abc", True), (b"\xe9\xe8 abc", False)])
+async def test_a_charset_is_detected_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, on_the_loop: bool
+) -> None:
+    threads = []
+
+    def noted(body: bytes, declared: str | None) -> str:
+        threads.append(threading.get_ident())
+        return decode(body, declared)
+
+    monkeypatch.setattr(documents_module, "decode", noted)
+    await page_of(body, "text/plain")
+    assert [each == threading.get_ident() for each in threads] == [on_the_loop]
