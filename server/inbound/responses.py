@@ -28,7 +28,7 @@ from server.inbound.tools import Tools, read_tools
 from server.replay import hosted_items, items
 from server.replay.conversation import SEPARATOR, conversation
 from server.replay.prior_turns import PriorTurns, read_prior_turns
-from server.replay.response_turns import OutputUpToCall, call_ids, restore_turns
+from server.replay.response_turns import TurnsUpToCalls, call_ids, restore_turns
 from server.replay.sealed_items import unseal_items
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
@@ -90,7 +90,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     is_small = threads.is_small(request.input)
     received = await threads.run(partial(items.normalise, request.input), small=is_small)
     prior = await _prior_turns(request, received, context)
-    known, output_up_to_call = await _stored(request, received, context)
+    known, turns_up_to_calls = await _stored(request, received, context)
     find = partial(hosted_entries, request.tools, context.tools)
     is_quick = not context.tools or threads.is_small(request.tools)
     entries = await threads.run(find, small=is_quick)
@@ -99,7 +99,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         tools = read_tools(request.tools, hosted=opened_tools(entries, sessions[0]))
         unsealed = unseal_items(received, context.sealed_input().open)
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
-        restored = restore_turns(resolved, output_up_to_call)
+        restored = restore_turns(resolved, turns_up_to_calls)
         compiled = _compile(request, prior, restored, tools, context)
         return replace(compiled, sessions=sessions) if entries else compiled
 
@@ -123,7 +123,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         return replace(compiled, plans=plans, answered=answered)
 
     makes_grammar = request.tools or (request.text and request.text.format)
-    stored = chain(prior.items, known.values(), *output_up_to_call.values())
+    stored = chain(prior.items, known.values(), *turns_up_to_calls.values())
     large = [*(one.item for one in stored), *_large_fields(request)]
     is_small = is_small and not makes_grammar and threads.is_small(large)
     answer = context.of_answer(
@@ -175,8 +175,8 @@ def _large_fields(request: CreateResponse) -> tuple[Any, ...]:
 
 async def _stored(
     request: CreateResponse, received: Sequence[Item], context: CompileContext
-) -> tuple[Mapping[str, StoredItem], OutputUpToCall]:
-    """The stored items of the request, by id, and the output up to its calls.
+) -> tuple[Mapping[str, StoredItem], TurnsUpToCalls]:
+    """The stored items of the request, by id, and the turns up to its calls.
 
     Raises StoreUnavailable, except for a request that is not to be stored and has no references.
     """
@@ -185,7 +185,7 @@ async def _stored(
         known = await store.items(owner, items.ids_in(request.input))
         # A call may come back as a reference.
         calls = call_ids([*received, *(stored.item for stored in known.values())])
-        return known, await store.output_up_to_call(owner, calls)
+        return known, await store.turns_up_to_calls(owner, calls)
     except StoreUnavailable:
         if request.store is not False or any(item["type"] == items.REFERENCE for item in received):
             raise

@@ -11,8 +11,8 @@ from server.replay.hosted_items import OUTPUT as HOSTED
 from server.replay.items import CALLS, has_text, item_text, same_header, unchanged
 from server.store.responses.base import Item, StoredItem
 
-OutputUpToCall = Mapping[str, Sequence[StoredItem]]
-"""The output items up to and including each call, by the call's id."""
+TurnsUpToCalls = Mapping[str, Sequence[StoredItem]]
+"""The output items after the call before, up to and including each call, by the call's id."""
 
 _Located = tuple[StoredItem, str]
 """An item of a request, and the path of its field."""
@@ -24,7 +24,7 @@ def call_ids(items: Iterable[Item]) -> list[str]:
 
 
 def restore_turns(
-    received: Sequence[StoredItem], output_up_to_call: OutputUpToCall
+    received: Sequence[StoredItem], turns_up_to_calls: TurnsUpToCalls
 ) -> tuple[StoredItem, ...]:
     """A request's input, in which turns with an unchanged call are as they were sampled.
 
@@ -42,9 +42,7 @@ def restore_turns(
         turn.append((stored, f"input.{index}"))
         if _is_output(item) and not _is_call(item):
             continue
-        sampled = (
-            _since_last_call(output_up_to_call.get(item["call_id"], ())) if _is_call(item) else ()
-        )
+        sampled = turns_up_to_calls.get(item["call_id"], ()) if _is_call(item) else ()
         if sampled and unchanged(item, sampled[-1], f"input.{index}"):
             dropped = _dropped([each for each, _ in turn], sampled) - received_ids
             result += _merge_turn(turn, sampled, dropped)
@@ -100,12 +98,6 @@ def _end_of_reasoning(sampled: Sequence[StoredItem], start: int) -> int:
     while sampled[start].item["type"] in ("reasoning", *HOSTED):
         start += 1
     return start
-
-
-def _since_last_call(output: Sequence[StoredItem]) -> Sequence[StoredItem]:
-    """The last item of `output`, which is a call, and the items between it and the call before."""
-    starts = range(len(output) - 1, 0, -1)
-    return output[next((start for start in starts if _is_call(output[start - 1].item)), 0) :]
 
 
 def _is_reasoning(stored: StoredItem) -> bool:

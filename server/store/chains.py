@@ -1,39 +1,51 @@
 """Chains of responses: each row references the response that it continues, to store items once."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import delete, exists, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from server import threads
 from server.store import codec, rows
 from server.store.responses.base import StoredItem, StoredResponse
 from server.store.tables import INPUT, conversation_items, items, responses, runs
 
+_Items = tuple[StoredItem, ...]
+
 
 async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
     """Return the response of a row of `responses`, with its whole history."""
-    history: list[StoredItem] = []
-    inputs: list[StoredItem] = []
-    outputs: list[StoredItem] = []
-    chain = (await connection.execute(_chain_with_items(row.id))).all()
-    for item in chain:
-        if item.item is None:
-            continue
-        side = history if item.depth else inputs if item.side == INPUT else outputs
-        side.append(rows.stored_item(item))
+    chain = await rows.read(connection, _chain_with_items(row.id))
     before = await _of_conversation(connection, chain[0] if chain else row)
-    body = codec.load(row.body)
+    work = partial(_history_input_output, before, chain)
+    is_small = rows.are_small([*before, *chain])
+    history, inputs, output = await threads.run(work, small=is_small)
+    (body,) = await codec.load_all([row.body])
     return StoredResponse(
         owner=row.owner,
-        response=body | {"output": [stored.item for stored in outputs]},
+        response=body | {"output": [stored.item for stored in output]},
         start_date=row.start_date,
-        history=(*before, *history),
-        input=tuple(inputs),
-        output=tuple(outputs),
+        history=history,
+        input=inputs,
+        output=output,
         read_position=row.seen,
         detached=row.previous_id is None and body.get("previous_response_id") is not None,
         tool_state=rows.load_tool_state(row.tool_state),
     )
+
+
+def _history_input_output(before: Sequence[Any], chain: Sequence[Any]) -> tuple[_Items, ...]:
+    """The items of the rows before a chain, and of those of a chain."""
+    history = [rows.stored_item(row) for row in before]
+    inputs: list[StoredItem] = []
+    outputs: list[StoredItem] = []
+    for row in chain:
+        if row.item is not None:
+            side = history if row.depth else inputs if row.side == INPUT else outputs
+            side.append(rows.stored_item(row))
+    return tuple(history), tuple(inputs), tuple(outputs)
 
 
 async def prune(connection: AsyncConnection, response_id: str) -> None:
@@ -94,8 +106,8 @@ def _chain_with_items(response_id: str) -> Any:
     )
 
 
-async def _of_conversation(connection: AsyncConnection, first: Any) -> list[StoredItem]:
-    """The items of its conversation that a chain's first response had read; empty without one."""
+async def _of_conversation(connection: AsyncConnection, first: Any) -> list[Any]:
+    """The rows of its conversation that a chain's first response had read; empty without one."""
     if first.conversation_id is None or first.seen is None:
         return []
     read = (
@@ -106,4 +118,4 @@ async def _of_conversation(connection: AsyncConnection, first: Any) -> list[Stor
         )
         .order_by(conversation_items.c.place)
     )
-    return [rows.stored_item(row) for row in await connection.execute(read)]
+    return await rows.read(connection, read)

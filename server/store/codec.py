@@ -22,6 +22,9 @@ _LEVEL = 3
 # Bytes of JSON that are deflated, and of deflated data that are read, in about 0.15 ms.
 _MOST_DEFLATED = 65_536
 _MOST_INFLATED = 2_560
+# Texts, and their characters together, that are read in about 0.2 ms.
+_MOST_VALUES = 200
+_MOST_READ = 65_536
 
 
 def dump(value: dict[str, Any]) -> str:
@@ -33,6 +36,12 @@ def load(text: str) -> dict[str, Any]:
     """Return the value that `dump` received."""
     value: dict[str, Any] = orjson.loads(text)
     return value
+
+
+async def load_all(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the values of several texts; large ones are read on a thread."""
+    is_small = len(texts) <= _MOST_VALUES and sum(map(len, texts)) <= _MOST_READ
+    return await threads.run(lambda: [*map(load, texts)], small=is_small)
 
 
 async def pack(events: Sequence[dict[str, Any]]) -> bytes:

@@ -1,6 +1,6 @@
 """The stored form of items."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,3 +28,16 @@ class StoredItem:
     item: Item
     message: Message | None = None
     result: Message | None = None
+
+
+def turns_up_to_calls(output: Sequence[StoredItem]) -> Iterator[tuple[str, Sequence[StoredItem]]]:
+    """The id of each call in a response's output, and the items after the call before it.
+
+    The call is the last of these items. An item belongs to one turn at most, so that an output with
+    many calls takes no more than one with a few.
+    """
+    start = 0
+    for end, stored in enumerate(output, 1):
+        if isinstance(call_id := stored.item.get("call_id"), str):
+            yield call_id, output[start:end]
+            start = end

@@ -1,9 +1,12 @@
 """Converts stored objects to rows and back."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
+
+from sqlalchemy import Select, Table, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
 from server.store import codec
@@ -14,7 +17,10 @@ _LONGEST_KEY = 64
 _MOST_KEYS = 10_000
 _BATCH_EVENTS = 1000  # parsed in half a millisecond
 _MOST_TOKENS = 512  # deflated in about 0.15 ms
-_MOST_JSON = 1 << 19  # characters, serialized in about 0.15 ms
+_MOST_JSON = 1 << 19  # characters, serialized or read in about 0.15 ms
+_MOST_INFLATED = 2_560  # bytes of deflated token ids, inflated in about 0.1 ms
+_MOST_DECODED = 32  # items, read in about 0.2 ms
+_MOST_ROWS = 500  # that a driver hands over, or takes, in a few milliseconds
 
 
 def in_batches(keys: Iterable[str]) -> Iterator[list[str]]:
@@ -65,22 +71,29 @@ async def items(
 ) -> list[dict[str, Any]]:
     """Return the rows of a response's input or output; large ones are built on a thread."""
 
-    def build() -> list[dict[str, Any]]:
-        return [
-            {
-                "response_id": response_id,
-                "side": side,
-                "call_id": _call_id(stored.item),
-                **item(stored),
-            }
-            for stored in stored_items
-        ]
+    def row(stored: StoredItem) -> dict[str, Any]:
+        own = {"response_id": response_id, "side": side, "call_id": _call_id(stored.item)}
+        return {**own, **item(stored)}
 
+    return await _built(row, stored_items)
+
+
+async def conversation_items(
+    conversation_id: str, stored_items: Sequence[StoredItem]
+) -> list[dict[str, Any]]:
+    """Return the rows of a conversation's items; large ones are built on a thread."""
+    own = {"conversation_id": conversation_id}
+    return await _built(lambda stored: {**own, **item(stored)}, stored_items)
+
+
+async def _built(
+    row: Callable[[StoredItem], dict[str, Any]], stored_items: Sequence[StoredItem]
+) -> list[dict[str, Any]]:
     tokens = (each.message.tokens or () for each in stored_items if each.message is not None)
     is_small = sum(map(len, tokens)) <= _MOST_TOKENS and threads.is_small(
         [[each.item, each.result and each.result.content] for each in stored_items], _MOST_JSON
     )
-    return await threads.run(build, small=is_small)
+    return await threads.run(lambda: [*map(row, stored_items)], small=is_small)
 
 
 def item(stored: StoredItem) -> dict[str, Any]:
@@ -93,6 +106,34 @@ def item(stored: StoredItem) -> dict[str, Any]:
         "tokens": None if message is None else codec.pack_tokens(message.tokens),
         "result": codec.dump_message(stored.result),
     }
+
+
+async def read(connection: AsyncConnection, query: Select[Any]) -> list[Any]:
+    """Return the rows of a query. Other work runs between parts of a long result."""
+    async with connection.stream(query) as result:
+        return [row async for part in result.partitions(_MOST_ROWS) for row in part]
+
+
+async def insert_all(
+    connection: AsyncConnection, table: Table, values: Sequence[Mapping[str, Any]]
+) -> None:
+    """Insert rows. Other work runs between parts of a long list."""
+    for first in range(0, len(values), _MOST_ROWS):
+        await connection.execute(insert(table), values[first : first + _MOST_ROWS])
+
+
+async def stored_items(found: Sequence[Any]) -> tuple[StoredItem, ...]:
+    """Return the items of rows; many or large ones are read on a thread."""
+    return await threads.run(lambda: tuple(map(stored_item, found)), small=are_small(found))
+
+
+def are_small(found: Sequence[Any]) -> bool:
+    """Return whether the items of rows are few and small. A row may have no item."""
+    if len(found) > _MOST_DECODED:
+        return False
+    texts = [text for row in found for text in (row.item, row.message, row.result) if text]
+    deflated = [row.tokens for row in found if row.tokens]
+    return sum(map(len, texts)) <= _MOST_JSON and sum(map(len, deflated)) <= _MOST_INFLATED
 
 
 def stored_item(row: Any) -> StoredItem:

@@ -31,9 +31,10 @@ class SqlConversations:
             "start_date": conversation.start_date,
             "metadata": codec.dump(dict(conversation.metadata)),
         }
+        item_rows = await rows.conversation_items(conversation.id, items)
         async with self._database.writing() as connection:
             await connection.execute(insert(conversations).values(row))
-            await _add(connection, conversation.id, items)
+            await rows.insert_all(connection, conversation_items, item_rows)
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
         """Read the conversation's row."""
@@ -50,14 +51,14 @@ class SqlConversations:
                 select(conversations.c.tool_state).where(_is(owner, conversation_id))
             )
             tool_state = rows.load_tool_state(state.scalar_one())
-            result = await connection.execute(
+            found = await rows.read(
+                connection,
                 select(conversation_items)
                 .where(conversation_items.c.conversation_id == conversation.id)
-                .order_by(conversation_items.c.place)
+                .order_by(conversation_items.c.place),
             )
-            found = result.all()
         position = found[-1].place if found else 0
-        items = tuple(map(rows.stored_item, found))
+        items = await rows.stored_items(found)
         return ConversationSnapshot(conversation, items, position, tool_state)
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
@@ -88,19 +89,21 @@ class SqlConversations:
 
     async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
         """Append the items."""
+        item_rows = await rows.conversation_items(conversation_id, items)
         async with self._database.writing() as connection:
-            return await self.add_within(connection, owner, conversation_id, items)
+            return await self.add_within(connection, owner, conversation_id, item_rows)
 
     async def add_within(
         self,
         connection: AsyncConnection,
         owner: str,
         conversation_id: str,
-        items: Sequence[StoredItem],
+        item_rows: Sequence[Mapping[str, Any]],
         tool_state: ToolState | None = None,
     ) -> bool:
         """Append the items in the caller's transaction; False if there is no conversation.
 
+        item_rows: of `rows.conversation_items`, which are built before the transaction.
         tool_state: replaces the conversation's; None leaves that as it is.
         The conversation's row is locked until the transaction ends, so that the items of one
         transaction have adjacent places.
@@ -113,7 +116,7 @@ class SqlConversations:
         )
         if touched.rowcount == 0:
             return False
-        await _add(connection, conversation_id, items)
+        await rows.insert_all(connection, conversation_items, item_rows)
         return True
 
     async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
@@ -174,13 +177,3 @@ def _first_items(ids: list[str]) -> Select[Any]:
     return select(columns.conversation_id, columns.item).where(
         columns.place.in_(places), func.length(columns.item) <= MAX_FIRST_ITEM
     )
-
-
-async def _add(
-    connection: AsyncConnection, conversation_id: str, items: Sequence[StoredItem]
-) -> None:
-    if items:
-        await connection.execute(
-            insert(conversation_items),
-            [{"conversation_id": conversation_id, **rows.item(stored)} for stored in items],
-        )

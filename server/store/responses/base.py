@@ -248,10 +248,13 @@ class Store(Protocol):
         """Return the owner's input and output items among `ids`, by id."""
         ...
 
-    async def output_up_to_call(
+    async def turns_up_to_calls(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, Sequence[StoredItem]]:
-        """Return, by call id, the output of the owner's response up to and including that call."""
+        """Return, by call id, the output of the owner's response that ends with that call.
+
+        It begins after the call before: see `server.store.items.turns_up_to_calls`.
+        """
         ...
 
     async def cancel(self, response_id: str) -> None:

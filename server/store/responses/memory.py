@@ -13,6 +13,7 @@ from server.store.chat_completions.memory import MemoryChatCompletions
 from server.store.containers.memory import MemoryContainers
 from server.store.conversations.memory import MemoryConversations
 from server.store.files.memory import MemoryFiles
+from server.store.items import turns_up_to_calls
 from server.store.lists import ListEntry, ListPage, ListQuery, page_of
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 from server.store.responses.base import (
@@ -60,7 +61,7 @@ class MemoryStore:
         self._sizes = MemorySizes()
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._items: dict[_Key, StoredItem] = {}
-        self._outputs_up_to_call: dict[_Key, Sequence[StoredItem]] = {}
+        self._turns: dict[_Key, Sequence[StoredItem]] = {}
         self._ledgers: dict[_Key, Sequence[bytes]] = {}
         self._runs: dict[str, _Run] = {}
         self._signals = ChangeSignals()
@@ -168,14 +169,12 @@ class MemoryStore:
         keys = ((owner, item_id) for item_id in ids)
         return {key[1]: self._items[key] for key in keys if key in self._items}
 
-    async def output_up_to_call(
+    async def turns_up_to_calls(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, Sequence[StoredItem]]:
-        """Look up the outputs."""
+        """Look up the turns."""
         keys = ((owner, call_id) for call_id in call_ids)
-        return {
-            key[1]: self._outputs_up_to_call[key] for key in keys if key in self._outputs_up_to_call
-        }
+        return {key[1]: self._turns[key] for key in keys if key in self._turns}
 
     async def cancel(self, response_id: str) -> None:
         """Mark the run, and notify."""
@@ -229,10 +228,10 @@ class MemoryStore:
         self._sizes.add(_parts(stored))
         self._remove(key)
         self._responses[key] = stored
-        for position, output in enumerate(stored.output, 1):
+        for output in stored.output:
             self._items[(stored.owner, output.item["id"])] = output
-            if call_id := output.item.get("call_id"):
-                self._outputs_up_to_call[(stored.owner, call_id)] = stored.output[:position]
+        for call_id, turn in turns_up_to_calls(stored.output):
+            self._turns[(stored.owner, call_id)] = turn
         for entry in stored.input:
             # A client may send an item back changed: the id stays with its first form.
             self._items.setdefault((stored.owner, entry.item["id"]), entry)
@@ -251,7 +250,7 @@ class MemoryStore:
         if (ledger := self._ledgers.pop(key, None)) is not None:
             self._sizes.remove(ledger)
         for output in stored.output:
-            self._outputs_up_to_call.pop((stored.owner, output.item.get("call_id", "")), None)
+            self._turns.pop((stored.owner, output.item.get("call_id", "")), None)
         for each in (*stored.input, *stored.output):
             item_key = (stored.owner, each.item["id"])
             if self._items.get(item_key) is each:

@@ -1,7 +1,6 @@
 """The store in a database: a SQLite file, or PostgreSQL."""
 
 import logging
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from server.store.responses.base import (
     StoredResponse,
 )
 from server.store.responses.list_sql import list_responses
+from server.store.responses.turns_sql import read_turns
 from server.store.tables import INPUT, OUTPUT, SEAL, events, items, responses, runs, secrets
 
 logger = logging.getLogger(__name__)
@@ -164,6 +164,8 @@ class SqlStore:
     async def end(self, stored: StoredResponse, ledger: Sequence[Event]) -> None:
         """Store the response and its output, and replace its events by fewer, larger batches."""
         last = await _last_rows(stored, ledger)
+        conversation, added = stored.conversation_id, stored.conversation_items
+        added_rows = await rows.conversation_items(conversation, added) if conversation else []
         async with self.database.writing() as connection:
             own_run = delete(runs).where(self._is_mine(stored.id))
             body = codec.dump(rows.body(stored))
@@ -177,13 +179,9 @@ class SqlStore:
             )
             await connection.execute(delete(events).where(events.c.response_id == stored.id))
             await self._finish(connection, last)
-            if (conversation := stored.conversation_id) and stored.conversation_items:
+            if conversation and added_rows:
                 await self.conversations.add_within(
-                    connection,
-                    stored.owner,
-                    conversation,
-                    stored.conversation_items,
-                    stored.tool_state,
+                    connection, stored.owner, conversation, added_rows, stored.tool_state
                 )
             await self._notify(connection, stored.id)
         self._signals.notify(stored.id)
@@ -207,8 +205,9 @@ class SqlStore:
             found = (await connection.execute(query)).all()
         if not found:
             return None
-        output = [codec.load(row.item) for row in found if row.item is not None]
-        return codec.load(found[0].body) | {"output": output}
+        texts = [found[0].body, *(row.item for row in found if row.item is not None)]
+        body, *output = await codec.load_all(texts)
+        return body | {"output": output}
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Read the rows of the page, and the first items."""
@@ -270,37 +269,19 @@ class SqlStore:
             .where(responses.c.owner == owner, ~responses.c.deleted)
             .group_by(items.c.item_id)
         )
-        async with self.database.reading() as connection:
-            return {
-                keys[row.item_id]: rows.stored_item(row)
-                for batch in rows.in_batches(keys)
-                for row in await connection.execute(
-                    select(items).where(items.c.place.in_(places.where(items.c.item_id.in_(batch))))
-                )
-            }
-
-    async def output_up_to_call(
-        self, owner: str, call_ids: Collection[str]
-    ) -> Mapping[str, Sequence[StoredItem]]:
-        """Read the outputs; the places of a response's items are in their order."""
-        keys = {rows.key(call_id): call_id for call_id in call_ids}
-        if not keys:
-            return {}
-        call = items.alias()
-        query = (
-            select(items, call.c.call_id.label("requested"))
-            .join(call, call.c.response_id == items.c.response_id)
-            .join(responses, responses.c.id == items.c.response_id)
-            .where(call.c.side == OUTPUT, items.c.side == OUTPUT)
-            .where(items.c.place <= call.c.place, responses.c.owner == owner, ~responses.c.deleted)
-            .order_by(items.c.place)
-        )
-        found: defaultdict[str, list[StoredItem]] = defaultdict(list)
+        found: list[Any] = []
         async with self.database.reading() as connection:
             for batch in rows.in_batches(keys):
-                for row in await connection.execute(query.where(call.c.call_id.in_(batch))):
-                    found[keys[row.requested]].append(rows.stored_item(row))
-        return found
+                wanted = places.where(items.c.item_id.in_(batch))
+                found += await rows.read(connection, select(items).where(items.c.place.in_(wanted)))
+        decoded = await rows.stored_items(found)
+        return {keys[row.item_id]: each for row, each in zip(found, decoded, strict=True)}
+
+    async def turns_up_to_calls(
+        self, owner: str, call_ids: Collection[str]
+    ) -> Mapping[str, Sequence[StoredItem]]:
+        """Read the output of each response with one of the calls once."""
+        return await read_turns(self.database, owner, call_ids)
 
     async def cancel(self, response_id: str) -> None:
         """Mark the run, of whichever gateway, and notify."""
@@ -409,14 +390,11 @@ class SqlStore:
             if row["previous_id"] is None:
                 raise
             raise PreviousNotFound(row["previous_id"]) from error
-        if input_rows:
-            await connection.execute(insert(items), input_rows)
+        await rows.insert_all(connection, items, input_rows)
 
     async def _finish(self, connection: AsyncConnection, last: _LastRows) -> None:
-        if last.output:
-            await connection.execute(insert(items), last.output)
-        if last.batches:
-            await connection.execute(insert(events), last.batches)
+        await rows.insert_all(connection, items, last.output)
+        await rows.insert_all(connection, events, last.batches)
 
     async def _has_ended(self, connection: AsyncConnection, response_id: str, body: str) -> bool:
         """Whether an earlier call of `end` was committed, but its acknowledgement was lost."""

@@ -306,7 +306,7 @@ def comparing_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that compare the input with the stored output."""
     used: list[int] = []
 
-    def compare(received: Any, output_up_to_call: Any) -> Any:
+    def compare(received: Any, turns_up_to_calls: Any) -> Any:
         used.append(threading.get_ident())
         return received
 
@@ -365,7 +365,7 @@ async def test_large_output_before_calls_is_compared_in_another_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Recalling(MemoryStore):
-        async def output_up_to_call(self, owner: str, call_ids: Collection[str]) -> Any:
+        async def turns_up_to_calls(self, owner: str, call_ids: Collection[str]) -> Any:
             return {"call_1": (StoredItem({"type": "reasoning"}),) * 1000}
 
     used = comparing_threads(monkeypatch)

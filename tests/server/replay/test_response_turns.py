@@ -52,24 +52,11 @@ def test_each_item_is_read_once() -> None:
 
 
 def test_equal_preambles_are_matched_in_order() -> None:
-    output_up_to_call = sampled("x", "y", "x")
+    turns_up_to_calls = sampled("x", "y", "x")
     own = [received("x", "a"), received("x", "b"), received("x", "c"), StoredItem(CALL)]
-    repeated = restore_turns(own, output_up_to_call)
-    messages = [each.message for each in output_up_to_call["c"]]
+    repeated = restore_turns(own, turns_up_to_calls)
+    messages = [each.message for each in turns_up_to_calls["c"]]
     assert [each.message for each in repeated] == [messages[0], messages[2], None, messages[3]]
-
-
-def test_a_turn_begins_after_the_call_before() -> None:
-    other = StoredItem(CALL | {"id": "fc_0", "call_id": "c_0"}, SAMPLED_CALL)
-    output_up_to_call = {"c": (preamble("x", 0), other, *sampled("y")["c"])}
-    repeated = restore_turns(
-        [received("x", "a"), received("y", "b"), StoredItem(CALL)], output_up_to_call
-    )
-    assert [each.message for each in repeated] == [
-        None,
-        output_up_to_call["c"][2].message,
-        SAMPLED_CALL,
-    ]
 
 
 REASONING = StoredItem(

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -171,6 +172,39 @@ async def test_an_item_that_comes_back_keeps_its_first_form(store: Store) -> Non
     }
     await store.delete("a", "two")
     assert (await store.items("a", ["out_one"]))["out_one"] == one.output[0]
+
+
+def called(name: str, count: int) -> StoredResponse:
+    """A response with `count` calls, and an item before each."""
+    calls = (
+        (item(f"{name}_{n}", THOUGHT), item(f"{name}_fc_{n}", CALL, call_id=f"{name}_c_{n}"))
+        for n in range(count)
+    )
+    return turn(name, made=tuple(chain.from_iterable(calls)))
+
+
+async def test_a_call_is_found_with_the_items_after_the_call_before(store: Store) -> None:
+    one, two = called("one", 3), called("two", 1)
+    await store.put(one)
+    await store.put(two)
+    ids = ["two_c_0", "one_c_2", "one_c_0", "lost"]
+    assert {
+        name: tuple(turn) for name, turn in (await store.turns_up_to_calls("a", ids)).items()
+    } == {
+        "two_c_0": two.output,
+        "one_c_0": one.output[:2],
+        "one_c_2": one.output[4:],
+    }
+    assert await store.turns_up_to_calls("b", ids) == {}
+    await store.delete("a", "one")
+    assert set(await store.turns_up_to_calls("a", ids)) == {"two_c_0"}
+
+
+async def test_the_turns_of_many_calls_have_each_item_once(store: Store) -> None:
+    one = called("one", 200)
+    await store.put(one)
+    found = await store.turns_up_to_calls("a", [f"one_c_{n}" for n in range(200)])
+    assert sum(map(len, found.values())) == len(one.output)
 
 
 async def test_ids_may_be_more_than_a_statement_takes(store: Store) -> None:

@@ -275,6 +275,27 @@ async def test_long_messages_are_compressed_on_a_thread(
     assert done_by[0] != threading.get_ident()
 
 
+async def test_a_long_history_is_read_on_a_thread(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    many = tuple(item(f"msg_{n}", THOUGHT) for n in range(100))
+    one = turn("one", input_items=many)
+    await store.put(one)
+    load_message = codec.load_message
+    done_by: set[int] = set()
+
+    def watched(*args: Any) -> Any:
+        done_by.add(threading.get_ident())
+        return load_message(*args)
+
+    monkeypatch.setattr(codec, "load_message", watched)
+    assert await store.get("a", "one") == one
+    assert set(await store.items("a", [each.item["id"] for each in many])) > {"msg_99"}
+    assert done_by
+    assert threading.get_ident() not in done_by
+
+
 async def test_no_row_has_so_many_events_that_reading_it_takes_long(database: Database) -> None:
     store = await database.open()
     await store.put(turn("one"), numbered(*range(2500)))

@@ -1,0 +1,47 @@
+"""The turns of stored responses that end in calls, in a database."""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import select
+
+from server.store import rows
+from server.store.database import Database
+from server.store.items import StoredItem, turns_up_to_calls
+from server.store.tables import OUTPUT, items, responses
+
+
+async def read_turns(
+    database: Database, owner: str, call_ids: Collection[str]
+) -> Mapping[str, Sequence[StoredItem]]:
+    """The result of `Store.turns_up_to_calls`. Each output is read once, whatever its calls."""
+    keys = {rows.key(call_id): call_id for call_id in call_ids}
+    if not keys:
+        return {}
+    with_call = (
+        select(items.c.response_id)
+        .join(responses, responses.c.id == items.c.response_id)
+        .where(items.c.side == OUTPUT, responses.c.owner == owner, ~responses.c.deleted)
+        .distinct()
+    )
+    # The places of a response's items are in their order.
+    output = (
+        select(items).where(items.c.side == OUTPUT).order_by(items.c.response_id, items.c.place)
+    )
+    names: set[str] = set()
+    found: list[Any] = []
+    async with database.reading() as connection:
+        for batch in rows.in_batches(keys):
+            named = await connection.execute(with_call.where(items.c.call_id.in_(batch)))
+            names.update(named.scalars())
+        for batch in rows.in_batches(names):
+            found += await rows.read(connection, output.where(items.c.response_id.in_(batch)))
+    decoded = await rows.stored_items(found)
+    outputs = groupby(zip(found, decoded, strict=True), key=lambda each: each[0].response_id)
+    return {
+        call_id: turn
+        for _, each in outputs
+        for call_id, turn in turns_up_to_calls([stored for _, stored in each])
+        if rows.key(call_id) in keys
+    }
