@@ -1,9 +1,11 @@
 """What the server makes of frames and output of a session's process."""
 
 import json
+from typing import Any
 
 import pytest
 
+from server.tools.python import frames
 from server.tools.python.frames import (
     LEAST,
     Budget,
@@ -34,6 +36,47 @@ def test_what_is_no_frame_is_refused(content: bytes) -> None:
 def test_deep_json_is_refused() -> None:
     with pytest.raises(InvalidFrame):
         list(FrameReader().feed((1 << 20).to_bytes(4, "big") + b"[" * (1 << 20)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"event": "end", "cell": [[], [], []]}',
+        b'{"event": "end", "cell": {"a": {}}}',
+        b'{"event": "end", "cell": 1}',
+        b"{" + b", ".join(b'"%d": ""' % number for number in range(9)) + b"}",
+        b"{" + b", ".join([b'"a": ""'] * 9) + b"}",
+        b'{"event": "end"',
+        b'{"event": "end"}}',
+        b'{"event": "\xff"}',
+        b"{}",
+    ],
+)
+def test_a_frame_has_few_texts_and_literals(content: bytes) -> None:
+    """The parser of JSON takes seconds for millions of values, and lets nothing else run."""
+    with pytest.raises(InvalidFrame):
+        list(FrameReader().feed(len(content).to_bytes(4, "big") + content))
+
+
+def test_no_value_beyond_the_fields_of_a_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    class Decoder(json.JSONDecoder):
+        def raw_decode(self, s: str, idx: int = 0) -> Any:
+            read.append(idx)
+            return super().raw_decode(s, idx)
+
+    monkeypatch.setattr(frames, "_DECODER", Decoder())
+    content = b"{" + b", ".join([b'"a": ""'] * 1000) + b"}"
+    with pytest.raises(InvalidFrame):
+        list(FrameReader().feed(len(content).to_bytes(4, "big") + content))
+    assert len(read) <= 2 * frames._MOST_FIELDS
+
+
+def test_frames_of_the_worker_are_read() -> None:
+    fields = {"event": "text", "cell": None, "text": '"é\n{}[] \\', "raised": True, "other": False}
+    content = json.dumps(fields).encode()
+    assert list(FrameReader().feed(len(content).to_bytes(4, "big") + content)) == [fields]
 
 
 def test_events_are_read() -> None:

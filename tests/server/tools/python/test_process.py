@@ -695,7 +695,7 @@ async def test_a_root_that_cannot_be_used_is_a_problem() -> None:
 async def test_a_forged_frame_ends_the_session(sandbox: ProcessSandbox) -> None:
     events = await cell(sandbox, "a", "import os, time\nos.write(4, bytes(4))\ntime.sleep(60)")
     assert events == [
-        CellEnd("died", "its protocol was violated: a frame that is not JSON"),
+        CellEnd("died", "its protocol was violated: a frame that is not an object"),
     ]
     assert text_of(await cell(sandbox, "a", "1")) == "1\n"
 
