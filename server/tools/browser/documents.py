@@ -30,6 +30,8 @@ _MOST_GROWTH = 4
 _GROWTH_OF_SMALL = 4096
 _MOST_INDENTED = 8 << 20
 """Characters of JSON that is indented."""
+_MOST_VALUES = 50_000
+"""Values of JSON that is indented, about: no thread runs while a parser reads them, 1 µs each."""
 
 
 async def to_page(fetched: FetchedPage, html: HtmlProcesses, *, source: bool = False) -> Page:
@@ -94,7 +96,9 @@ def name_of(url: str) -> str:
 
 
 def _indented(text: str) -> str:
-    """JSON with one value to a line; the text itself if it is no JSON, or grew too much by that."""
+    """JSON with one value to a line; the text itself if it is no JSON, or too much of it."""
+    if sum(map(text.count, ",[{")) > _MOST_VALUES:
+        return text
     # Deep in a page, each value begins with more spaces than the page may have characters.
     most = min(_MOST_GROWTH * len(text) + _GROWTH_OF_SMALL, _MOST_INDENTED)
     try:

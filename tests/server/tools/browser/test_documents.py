@@ -154,6 +154,16 @@ async def test_the_process_ends_when_nobody_waits() -> None:
         await task
 
 
+@pytest.mark.parametrize("value", ["[]", "{}", "1"])
+async def test_json_of_very_many_values_is_not_parsed(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """The parser would let no other thread run for as long as it takes."""
+    text = f"[{', '.join([value] * 50_001)}]"
+    monkeypatch.setattr(documents_module, "json", None)
+    assert text_of(await page_of(text, "application/json")) == text
+
+
 def test_no_more_of_a_pdf_file_is_read_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "_MOST_CHARACTERS", 8)
     monkeypatch.setattr(pdf, "_MOST_TITLE", 3)
