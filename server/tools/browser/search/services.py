@@ -10,6 +10,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 import httpx
@@ -34,6 +35,8 @@ MOST_ANSWER_BYTES = 4 << 20
 MOST_SUMMARY = 600
 _MOST_HTML = 4 * MOST_SUMMARY
 """Characters of a title or a summary that are read: a service may send any HTML."""
+_MOST_RESULTS = 200
+"""Results of an answer that are read. Each takes up to 0.1 ms, and no more than 20 are shown."""
 _MOST_SITES = 10
 """Domains that are written into a query; the rest is filtered in the results."""
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
@@ -96,7 +99,7 @@ class HttpProvider(ABC):
             raise SearchError(self.problem)
         data = await self._ask(self.request(query))
         try:
-            results = [_result(*item) for item in self.results(data)]
+            results = [_result(*item) for item in islice(self.results(data), _MOST_RESULTS)]
         except (AttributeError, KeyError, TypeError) as error:
             raise SearchError(f"{self.name} sent an answer of another form") from error
         return [

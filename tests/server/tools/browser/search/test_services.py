@@ -139,6 +139,17 @@ async def started(kind: type[HttpProvider], url: str) -> HttpProvider:
     return provider
 
 
+async def test_no_more_results_are_read_than_a_search_needs(service: tuple[Service, str]) -> None:
+    """An answer of 4 MiB can have tens of thousands, which are read on the event loop."""
+    server, url = service
+    result = {"url": "https://a.example/", "title": "1", "content": "<b>1</b>"}
+    server.body = json.dumps({"results": [result] * 1000}).encode()
+    provider = await started(SearxngProvider, url)
+    found = await provider.search(QUERY)
+    assert len(found) == 200
+    await provider.stop()
+
+
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_the_documented_answer_is_read(
     service: tuple[Service, str], kind: type[HttpProvider]
