@@ -20,7 +20,7 @@ from server.http.authentication import authenticate
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.paging import read_paging
-from server.outbound.listing import complete_item, paginate
+from server.outbound.listing import complete_item, list_object
 from server.outbound.previews import listed
 from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_item
@@ -31,10 +31,9 @@ from server.replay.sealing import SealedInput
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
-from server.schemas.paging import Paging
 from server.store.conversations.base import Conversation, ConversationSnapshot, ConversationStore
 from server.store.lists import ListQuery
-from server.store.responses.base import StoredItem
+from server.store.responses.base import Item, StoredItem
 
 router = APIRouter(prefix="/v1/conversations")
 
@@ -72,8 +71,7 @@ async def list_conversations(request: Request) -> Response:
 @router.get("/{conversation_id}")
 async def retrieve_conversation(request: Request, conversation_id: str) -> Response:
     """A conversation. The status is 404 for one that another API key owns."""
-    owner = authenticate(request).id
-    return _shown(conversation_id, await _store(request).get(owner, conversation_id))
+    return json_response((await _conversation(request, conversation_id)).to_api())
 
 
 @router.post("/{conversation_id}")
@@ -82,7 +80,9 @@ async def update_conversation(request: Request, conversation_id: str) -> Respons
     owner = authenticate(request).id
     body = await json_body.parse(request, UpdateConversation)
     updated = await _store(request).annotate(owner, conversation_id, body.metadata or {})
-    return _shown(conversation_id, updated)
+    if updated is None:
+        raise _not_found(conversation_id)
+    return json_response(updated.to_api())
 
 
 @router.delete("/{conversation_id}")
@@ -105,34 +105,42 @@ async def create_items(request: Request, conversation_id: str) -> Response:
         raise invalid("items", "expected at least one item")
     if not await _store(request).add(owner, conversation_id, items_to_add):
         raise _not_found(conversation_id)
-    return json_response(_page(request, items_to_add, Paging(MAX_ITEMS, "asc", None)))
+    added = [_item(request, stored.item) for stored in items_to_add]
+    return json_response(list_object(added, has_more=False))
 
 
 @router.get("/{conversation_id}/items")
 async def list_items(request: Request, conversation_id: str) -> Response:
     """The conversation's items, the newest first unless `order` is `asc`."""
+    owner = authenticate(request).id
     paging = read_paging(request.query_params, order="desc")
-    read = await _read(request, conversation_id)
-    return json_response(_page(request, read.items, paging))
+    query = ListQuery(paging.limit, paging.order, paging.after)
+    page = await _store(request).page_of_items(owner, conversation_id, query)
+    if page is None:
+        raise _not_found(conversation_id)
+    shown = [_item(request, item) for item in page.entries]
+    return json_response(list_object(shown, has_more=page.has_more))
 
 
 @router.get("/{conversation_id}/items/{item_id}")
 async def retrieve_item(request: Request, conversation_id: str, item_id: str) -> Response:
     """One item of the conversation."""
-    for stored in (await _read(request, conversation_id)).items:
-        if stored.item["id"] == item_id:
-            return json_response(_item(request, stored))
-    raise _item_not_found(item_id)
+    await _conversation(request, conversation_id)
+    owner = authenticate(request).id
+    item = await _store(request).item(owner, conversation_id, item_id)
+    if item is None:
+        raise _item_not_found(item_id)
+    return json_response(_item(request, item))
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(request: Request, conversation_id: str, item_id: str) -> Response:
     """Remove an item from the conversation. Returns the conversation."""
     owner = authenticate(request).id
-    read = await _read(request, conversation_id)
+    conversation = await _conversation(request, conversation_id)
     if not await _store(request).remove(owner, conversation_id, item_id):
         raise _item_not_found(item_id)
-    return json_response(read.conversation.to_api())
+    return json_response(conversation.to_api())
 
 
 async def _read_items(
@@ -170,6 +178,14 @@ async def _read_items(
     return await threads.run(resolved, small=threads.is_small(examined))
 
 
+async def _conversation(request: Request, conversation_id: str) -> Conversation:
+    owner = authenticate(request).id
+    conversation = await _store(request).get(owner, conversation_id)
+    if conversation is None:
+        raise _not_found(conversation_id)
+    return conversation
+
+
 async def _read(request: Request, conversation_id: str) -> ConversationSnapshot:
     owner = authenticate(request).id
     read = await _store(request).read(owner, conversation_id)
@@ -182,18 +198,8 @@ def _store(request: Request) -> ConversationStore:
     return context_of(request).store.conversations
 
 
-def _page(request: Request, stored_items: Sequence[StoredItem], paging: Paging) -> dict[str, Any]:
-    return paginate([_item(request, stored) for stored in stored_items], paging)
-
-
-def _item(request: Request, stored: StoredItem) -> dict[str, Any]:
-    return redaction_for(context_of(request).settings, redacted_item)(complete_item(stored.item))
-
-
-def _shown(conversation_id: str, conversation: Conversation | None) -> Response:
-    if conversation is None:
-        raise _not_found(conversation_id)
-    return json_response(conversation.to_api())
+def _item(request: Request, item: Item) -> Item:
+    return redaction_for(context_of(request).settings, redacted_item)(complete_item(item))
 
 
 def _not_found(conversation_id: str) -> NotFound:

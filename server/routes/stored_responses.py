@@ -20,7 +20,7 @@ from server.http.answers import json_response
 from server.http.authentication import authenticate
 from server.inbound.paging import read_paging
 from server.outbound.encoding import named
-from server.outbound.listing import complete_item, paginate
+from server.outbound.listing import complete_item, list_object
 from server.outbound.previews import LISTED_FIELDS, listed
 from server.outbound.raw_reasoning import redaction_for, refuse_if_reasoning_hidden
 from server.outbound.redacted import redacted_event, redacted_item, redacted_response
@@ -120,12 +120,13 @@ async def list_input_items(request: Request, response_id: str) -> Response:
     owner = authenticate(request).id
     paging = read_paging(request.query_params, order="desc")
     context = context_of(request)
-    stored = await context.store.get(owner, response_id)
-    if stored is None:
+    query = ListQuery(paging.limit, paging.order, paging.after)
+    page = await context.store.input_items(owner, response_id, query)
+    if page is None:
         raise _not_found(response_id)
     redact = redaction_for(context.settings, redacted_item)
-    items = [redact(complete_item(entry.item)) for entry in (*stored.history, *stored.input)]
-    return json_response(paginate(items, paging))
+    items = [redact(complete_item(item)) for item in page.entries]
+    return json_response(list_object(items, has_more=page.has_more))
 
 
 async def _cancel(context: Context, response_id: str) -> None:

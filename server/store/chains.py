@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import delete, exists, literal, select
+from sqlalchemy import Select, delete, exists, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
 from server.store import codec, rows
-from server.store.responses.base import StoredItem, StoredResponse
+from server.store.item_pages import Located, read_page
+from server.store.lists import ListQuery, Page
+from server.store.responses.base import Item, StoredItem, StoredResponse
 from server.store.tables import INPUT, conversation_items, items, responses, runs
 
 _Items = tuple[StoredItem, ...]
@@ -17,8 +19,9 @@ _Items = tuple[StoredItem, ...]
 
 async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
     """Return the response of a row of `responses`, with its whole history."""
-    chain = await rows.read(connection, _chain_with_items(row.id))
-    before = await _of_conversation(connection, chain[0] if chain else row)
+    chain = await rows.read(connection, _chain_with_items(row.id, items))
+    first = chain[0] if chain else row
+    before = await _of_conversation(connection, first, conversation_items)
     work = partial(_history_input_output, before, chain)
     is_small = rows.are_small([*before, *chain])
     history, inputs, output = await threads.run(work, small=is_small)
@@ -34,6 +37,21 @@ async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
         detached=row.previous_id is None and body.get("previous_response_id") is not None,
         tool_state=rows.load_tool_state(row.tool_state),
     )
+
+
+async def page_of_input(connection: AsyncConnection, row: Any, query: ListQuery) -> Page[Item]:
+    """Return a page of the input of a row of `responses`, and of its whole history."""
+    columns = (items.c.place, items.c.item_id, items.c.side)
+    chain = await rows.read(connection, _chain_with_items(row.id, *columns))
+    of_conversation = (conversation_items.c.place, conversation_items.c.item_id)
+    before = await _of_conversation(connection, chain[0] if chain else row, *of_conversation)
+    located = [Located(conversation_items, *each) for each in before]
+    located += [
+        Located(items, each.place, each.item_id)
+        for each in chain
+        if each.place is not None and (each.depth or each.side == INPUT)
+    ]
+    return await read_page(connection, located, query)
 
 
 def _history_input_output(before: Sequence[Any], chain: Sequence[Any]) -> tuple[_Items, ...]:
@@ -96,22 +114,28 @@ def _links(response_id: str) -> Any:
     )
 
 
-def _chain_with_items(response_id: str) -> Any:
-    """The chain's items, from its first response on. A response without items has one row, too."""
+def _chain_with_items(response_id: str, *columns: Any) -> Select[Any]:
+    """The columns of the chain's items, from its first response on.
+
+    A response without items has one row, too.
+    """
     chain = _links(response_id)
     return (
-        select(items, chain.c.depth, chain.c.conversation_id, chain.c.seen)
+        select(*columns, chain.c.depth, chain.c.conversation_id, chain.c.seen)
         .select_from(chain.outerjoin(items, items.c.response_id == chain.c.id))
         .order_by(chain.c.depth.desc(), items.c.place)
     )
 
 
-async def _of_conversation(connection: AsyncConnection, first: Any) -> list[Any]:
-    """The rows of its conversation that a chain's first response had read; empty without one."""
+async def _of_conversation(connection: AsyncConnection, first: Any, *columns: Any) -> list[Any]:
+    """The columns of its conversation's items that a chain's first response had read.
+
+    Empty without a conversation.
+    """
     if first.conversation_id is None or first.seen is None:
         return []
     read = (
-        select(conversation_items)
+        select(*columns)
         .where(
             conversation_items.c.conversation_id == first.conversation_id,
             conversation_items.c.place <= first.seen,

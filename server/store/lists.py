@@ -1,11 +1,13 @@
-"""Pages of lists of conversations and responses: the query, and the entries."""
+"""Pages of lists: the query, and the entries of those of conversations and responses."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from server.ids import place_after
-from server.store.items import Item
+from server.store.items import Item, StoredItem
+
+T = TypeVar("T")
 
 MAX_FIRST_ITEM = 16_384
 """Characters of JSON of a first item that a list has. A larger one, with an image for instance,
@@ -42,6 +44,35 @@ class ListPage:
     has_more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A page of any entries, and whether more follow it."""
+
+    entries: Sequence[T]
+    has_more: bool
+
+
+def page_in_memory(entries: Sequence[T], query: ListQuery, id_of: Callable[[T], str]) -> Page[T]:
+    """The page of entries that are in memory, the oldest first.
+
+    If several entries have the cursor's id (`query.after`), the page begins after the last of them,
+    so that a client that requests page after page reaches the end. If none has it, the page begins
+    where a deleted entry with this id was, and is empty for other ids.
+    """
+    ordered = entries if query.order == "asc" else entries[::-1]
+    start = 0
+    if query.after is not None:
+        start = place_after([id_of(each) for each in ordered], query.after, query.order)
+    end = start + query.limit
+    return Page(ordered[start:end], len(ordered) > end)
+
+
+def page_of_items(stored: Sequence[StoredItem], query: ListQuery) -> Page[Item]:
+    """The page of items in memory, as `page_in_memory` makes it."""
+    page = page_in_memory(stored, query, lambda each: str(each.item["id"]))
+    return Page([each.item for each in page.entries], page.has_more)
+
+
 def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> ListPage:
     """The page of a list in memory. `query.after` may be deleted: see `place_after`.
 
@@ -50,10 +81,6 @@ def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> Lis
     ordered = sorted(
         entries,
         key=lambda each: (each[0], each[1].object["id"]),
-        reverse=query.order == "desc",
     )
-    found = [entry for _, entry in ordered]
-    if query.after is not None:
-        ids = [entry.object["id"] for entry in found]
-        found = found[place_after(ids, query.after, query.order) :]
-    return ListPage(found[: query.limit], len(found) > query.limit)
+    page = page_in_memory([entry for _, entry in ordered], query, lambda each: each.object["id"])
+    return ListPage(page.entries, page.has_more)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from server.store.items import StoredItem, ToolState
-from server.store.lists import ListPage, ListQuery
+from server.store.items import Item, StoredItem, ToolState
+from server.store.lists import ListPage, ListQuery, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,19 @@ class ConversationStore(Protocol):
 
     async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
         """Return the owner's conversation with its items, in order; None if there is none."""
+        ...
+
+    async def page_of_items(
+        self, owner: str, conversation_id: str, query: ListQuery
+    ) -> Page[Item] | None:
+        """Return a page of the items of the owner's conversation; None if there is none.
+
+        `query.after` may be deleted: see `page_in_memory`.
+        """
+        ...
+
+    async def item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
+        """Return an item of the owner's conversation; None if it is not in it."""
         ...
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from server.store.conversations.base import Conversation, ConversationSnapshot
-from server.store.items import StoredItem, ToolState
-from server.store.lists import ListEntry, ListPage, ListQuery, page_of
+from server.store.items import Item, StoredItem, ToolState
+from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
 from server.store.memory_size import MOST_BYTES, MemorySizes
 
 CAPACITY = 10_000
@@ -45,6 +45,19 @@ class MemoryConversations:
         if key in self._conversations:
             self._conversations.move_to_end(key)
         return self._conversations.get(key)
+
+    async def page_of_items(
+        self, owner: str, conversation_id: str, query: ListQuery
+    ) -> Page[Item] | None:
+        """Look up the items; this counts as use."""
+        snapshot = await self.read(owner, conversation_id)
+        return None if snapshot is None else page_of_items(snapshot.items, query)
+
+    async def item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
+        """Look it up; this counts as use."""
+        snapshot = await self.read(owner, conversation_id)
+        found = (stored.item for stored in snapshot.items) if snapshot else ()
+        return next((item for item in found if item["id"] == item_id), None)
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """List by time of creation; this does not count as use."""

@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from server.store import codec, rows
 from server.store.conversations.base import Conversation, ConversationSnapshot
 from server.store.database import Database
-from server.store.items import StoredItem, ToolState
-from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery
+from server.store.item_pages import Located, read_page
+from server.store.items import Item, StoredItem, ToolState
+from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery, Page
 from server.store.pages import BY_TIME, select_page
 from server.store.tables import conversation_items, conversations
 
@@ -60,6 +61,34 @@ class SqlConversations:
         position = found[-1].place if found else 0
         items = await rows.stored_items(found)
         return ConversationSnapshot(conversation, items, position, tool_state)
+
+    async def page_of_items(
+        self, owner: str, conversation_id: str, query: ListQuery
+    ) -> Page[Item] | None:
+        """Read the ids of all items, and the items of the page."""
+        columns = conversation_items.c
+        places = select(columns.place, columns.item_id).order_by(columns.place)
+        async with self._database.reading() as connection:
+            if await _one(connection, owner, conversation_id) is None:
+                return None
+            statement = places.where(columns.conversation_id == rows.key(conversation_id))
+            found = await rows.read(connection, statement)
+            located = [Located(conversation_items, *row) for row in found]
+            return await read_page(connection, located, query)
+
+    async def item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
+        """Read the item's row."""
+        columns = conversation_items.c
+        statement = (
+            select(columns.item)
+            .join(conversations, conversations.c.id == columns.conversation_id)
+            .where(_is(owner, conversation_id), columns.item_id == rows.key(item_id))
+            .order_by(columns.place)
+            .limit(1)
+        )
+        async with self._database.reading() as connection:
+            text = (await connection.execute(statement)).scalar()
+        return None if text is None else (await codec.load_all([text]))[0]
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Read the rows of the page, and the first items."""

@@ -16,7 +16,7 @@ from server.store.files.base import FileStore
 from server.store.items import Item as Item
 from server.store.items import StoredItem as StoredItem
 from server.store.items import ToolState as ToolState
-from server.store.lists import ListPage, ListQuery
+from server.store.lists import ListPage, ListQuery, Page
 
 Event = dict[str, Any]
 
@@ -217,6 +217,15 @@ class Store(Protocol):
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Return the owner's response with its history; None if there is none."""
+        ...
+
+    async def input_items(
+        self, owner: str, response_id: str, query: ListQuery
+    ) -> Page[Item] | None:
+        """Return a page of the history and input of the owner's response; None if there is none.
+
+        `query.after` may be deleted: see `page_in_memory`.
+        """
         ...
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:

@@ -14,11 +14,12 @@ from server.store.containers.memory import MemoryContainers
 from server.store.conversations.memory import MemoryConversations
 from server.store.files.memory import MemoryFiles
 from server.store.items import turns_up_to_calls
-from server.store.lists import ListEntry, ListPage, ListQuery, page_of
+from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 from server.store.responses.base import (
     CANCELS,
     Event,
+    Item,
     Ledger,
     RunLost,
     StoredItem,
@@ -120,6 +121,13 @@ class MemoryStore:
         if key in self._responses:
             self._responses.move_to_end(key)
         return self._responses.get(key)
+
+    async def input_items(
+        self, owner: str, response_id: str, query: ListQuery
+    ) -> Page[Item] | None:
+        """Look up the items."""
+        stored = await self.get(owner, response_id)
+        return None if stored is None else page_of_items((*stored.history, *stored.input), query)
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """Look up the API's object."""

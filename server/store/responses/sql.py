@@ -21,11 +21,12 @@ from server.store.conversations.sql import SqlConversations
 from server.store.database import Database
 from server.store.filelocks import FileLocks
 from server.store.files.sql import SqlFiles
-from server.store.lists import ListPage, ListQuery
+from server.store.lists import ListPage, ListQuery, Page
 from server.store.postgres_listener import GATEWAY, PostgresListener
 from server.store.responses.base import (
     CANCELS,
     Event,
+    Item,
     Ledger,
     PreviousNotFound,
     RunLost,
@@ -164,8 +165,9 @@ class SqlStore:
     async def end(self, stored: StoredResponse, ledger: Sequence[Event]) -> None:
         """Store the response and its output, and replace its events by fewer, larger batches."""
         last = await _last_rows(stored, ledger)
-        conversation, added = stored.conversation_id, stored.conversation_items
-        added_rows = await rows.conversation_items(conversation, added) if conversation else []
+        conversation = stored.conversation_id
+        added = stored.conversation_items if conversation else ()
+        added_rows = await rows.conversation_items(conversation or "", added)
         async with self.database.writing() as connection:
             own_run = delete(runs).where(self._is_mine(stored.id))
             body = codec.dump(rows.body(stored))
@@ -191,6 +193,14 @@ class SqlStore:
         async with self.database.reading() as connection:
             row = await self._row(connection, owner, response_id)
             return None if row is None else await chains.load(connection, row)
+
+    async def input_items(
+        self, owner: str, response_id: str, query: ListQuery
+    ) -> Page[Item] | None:
+        """Read the ids of all items, and the items of the page."""
+        async with self.database.reading() as connection:
+            row = await self._row(connection, owner, response_id)
+            return None if row is None else await chains.page_of_input(connection, row, query)
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """Read the API's object."""

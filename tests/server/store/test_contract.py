@@ -9,6 +9,7 @@ import pytest
 
 from harmony.messages import Author, Channel, Message, Role
 from server.store.conversations.base import Conversation
+from server.store.lists import ListQuery
 from server.store.responses.base import (
     CANCELS,
     Event,
@@ -135,6 +136,42 @@ async def test_a_chain_knows_all_turns_in_order(store: Store) -> None:
         "in_turn_1",
         "out_turn_1",
     ]
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_a_page_of_input_begins_with_the_history(store: Store, order: Any) -> None:
+    talk = Conversation("a", "conv_1", 1, "2026-01-31", {})
+    await store.conversations.create(talk, [item("c_0"), item("c_1")])
+    read = await store.conversations.read("a", "conv_1")
+    assert read is not None
+    one = replace(
+        turn("one", conversation={"id": "conv_1"}), history=read.items, read_position=read.position
+    )
+    await store.put(one)
+    two = turn("two", previous=one, input_items=tuple(item(f"in_{n}") for n in range(3)))
+    await store.put(two)
+    names = ["c_0", "c_1", "in_one", "out_one", "in_0", "in_1", "in_2"]
+    if order == "desc":
+        names.reverse()
+    for start in range(len(names)):
+        after = names[start - 1] if start else None
+        page = await store.input_items("a", "two", ListQuery(2, order, after))
+        assert page is not None
+        assert [each["id"] for each in page.entries] == names[start : start + 2]
+        assert page.has_more is (start + 2 < len(names))
+    assert await store.input_items("b", "two", ListQuery(2, order)) is None
+
+
+async def test_a_page_of_a_conversation_and_one_item_of_it(store: Store) -> None:
+    talks = store.conversations
+    await talks.create(Conversation("a", "conv_1", 1, "2026-01-31", {}), [item("x"), item("y")])
+    page = await talks.page_of_items("a", "conv_1", ListQuery(1, "desc"))
+    assert page is not None
+    assert (list(page.entries), page.has_more) == ([item("y").item], True)
+    assert await talks.item("a", "conv_1", "x") == item("x").item
+    assert await talks.item("a", "conv_1", "lost") is None
+    assert await talks.item("b", "conv_1", "x") is None
+    assert await talks.page_of_items("b", "conv_1", ListQuery(1, "desc")) is None
 
 
 async def test_chains_that_part_keep_to_themselves(store: Store) -> None:

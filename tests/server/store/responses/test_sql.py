@@ -19,6 +19,8 @@ from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
+from server.store.conversations.base import Conversation
+from server.store.lists import ListQuery
 from server.store.responses.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailable
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
@@ -294,6 +296,25 @@ async def test_a_long_history_is_read_on_a_thread(
     assert set(await store.items("a", [each.item["id"] for each in many])) > {"msg_99"}
     assert done_by
     assert threading.get_ident() not in done_by
+
+
+async def test_only_the_items_of_a_page_are_read(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    many = [item(f"msg_{n}", THOUGHT) for n in range(100)]
+    await store.put(turn("one", input_items=tuple(many)))
+    await store.conversations.create(Conversation("a", "conv_1", 1, "2026-01-31", {}), many)
+    load, loaded = codec.load, Mock()
+
+    def watched(text: str) -> dict[str, Any]:
+        loaded()
+        return load(text)
+
+    monkeypatch.setattr(codec, "load", watched)
+    await store.input_items("a", "one", ListQuery(3, "desc"))
+    await store.conversations.page_of_items("a", "conv_1", ListQuery(3, "desc"))
+    assert loaded.call_count <= 2 * 3 + 1  # and the conversation's metadata
 
 
 async def test_no_row_has_so_many_events_that_reading_it_takes_long(database: Database) -> None:
