@@ -35,10 +35,15 @@ function section(label, text, name = "") {
   );
 }
 
+const OUTSIDE_STRINGS = /("(?:[^"\\]|\\.)*")|\s+/g;
+
 /** JSON with indentation, anything else as it is. @param {string} text */
 function pretty(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    const value = JSON.parse(text);
+    // Long numbers and names that occur twice would be shown otherwise than they are sent.
+    const isSame = JSON.stringify(value) === text.replace(OUTSIDE_STRINGS, "$1");
+    return isSame ? JSON.stringify(value, null, 2) : text;
   } catch {
     return text;
   }
