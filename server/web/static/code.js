@@ -13,12 +13,19 @@ export function showCode(request) {
 
 /** @param {string} title @param {string} text */
 function part(title, text) {
+  const shown = h("code", {}, text);
   const copy = button(TEXT.copy, async () => {
-    await navigator.clipboard.writeText(text);
-    copy.textContent = TEXT.copied;
+    try {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = TEXT.copied;
+    } catch {
+      // Browsers forbid it to pages without HTTPS, for instance: a key copies what is selected.
+      getSelection()?.selectAllChildren(shown);
+      copy.textContent = TEXT.selected;
+    }
   });
   const head = h("div", { class: "card-head" }, h("h3", {}, title), copy);
-  return h("section", { class: "code-part" }, head, h("pre", { tabindex: 0 }, h("code", {}, text)));
+  return h("section", { class: "code-part" }, head, h("pre", { tabindex: 0 }, shown));
 }
 
 /** @param {any} request */

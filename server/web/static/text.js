@@ -15,6 +15,7 @@ export const TEXT = {
   cancel: "Cancel",
   copy: "Copy",
   copied: "Copied",
+  selected: "Selected: copy it with the keyboard",
   retry: "Try again",
   edit: "Edit",
   save: "Send as a new branch",
