@@ -45,13 +45,14 @@ async function work() {
   busy = false;
 }
 
+/** The next blocks, from the last one on: where a long chat is opened, its end is in view. */
 function take() {
   const batch = [];
   let length = 0;
   while (pending.length && batch.length < MOST_BLOCKS) {
-    length += pending[0].text.length;
+    length += pending[pending.length - 1].text.length;
     if (batch.length && length > MOST_CHARACTERS) break;
-    batch.push(/** @type {any} */ (pending.shift()));
+    batch.push(/** @type {any} */ (pending.pop()));
   }
   return batch;
 }
