@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.test_chat import WEATHER, ask, served, stream
 from tests.node import installed
 
-NARROW = {"width": 360, "height": 700}
+NARROW: Any = {"width": 360, "height": 700}
 CHECK = """
 async () => {
   const { violations } = await axe.run(document, {

@@ -18,6 +18,7 @@ export class Composer {
       "aria-label": TEXT.message,
       placeholder: TEXT.placeholder,
       rows: 1,
+      dir: "auto",
       value: tabShelf.get(DRAFT) ?? "",
       oninput: () => {
         this.keep();

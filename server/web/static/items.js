@@ -71,37 +71,42 @@ function messageView(item) {
 
 /** @returns {ItemView} */
 function reasoningView() {
-  const body = h("div", { class: "reasoning-text" });
-  const node = document.createTextNode("");
-  body.append(node);
+  // The summary is written beside the text that it summarises: both may arrive at once.
+  const summary = h("div", { class: "reasoning-summary", dir: "auto" }, "");
+  const text = h("div", { dir: "auto" }, "");
+  const body = h("div", { class: "reasoning-text" }, summary, text);
   const title = h("span", {}, TEXT.thinking);
   const element = h("details", { class: "item reasoning" }, h("summary", {}, title), body);
   const began = performance.now();
   let parts = 0;
-  let waiting = "";
+  const waiting = new Map([[summary, ""], [text, ""]]);
   let frame = 0;
   const draw = () => {
     frame = 0;
-    node.appendData(waiting);
-    waiting = "";
+    for (const [element, added] of waiting) {
+      /** @type {Text} */ (element.firstChild).appendData(added);
+      waiting.set(element, "");
+    }
+  };
+  const add = (/** @type {HTMLDivElement} */ element, /** @type {string} */ added) => {
+    waiting.set(element, waiting.get(element) + added);
+    frame ||= requestAnimationFrame(draw);
   };
   return {
     element,
     event(event) {
-      if (event.type === "response.reasoning_summary_part.added" && parts++) waiting += "\n\n";
-      if (/^response\.reasoning_(summary_)?text\.delta$/.test(event.type)) {
-        waiting += event.delta;
-        frame ||= requestAnimationFrame(draw);
-      }
+      if (event.type === "response.reasoning_summary_part.added" && parts++) add(summary, "\n\n");
+      if (event.type === "response.reasoning_summary_text.delta") add(summary, event.delta);
+      if (event.type === "response.reasoning_text.delta") add(text, event.delta);
     },
     done(ended) {
       cancelAnimationFrame(frame);
-      const raw = (ended.content ?? []).map((/** @type {any} */ part) => part.text).join("\n\n");
-      const summary = (ended.summary ?? []).map((/** @type {any} */ part) => part.text).join("\n\n");
-      node.data = raw || summary;
+      const joined = (/** @type {any[] | null} */ all) => (all ?? []).map((part) => part.text).join("\n\n");
+      text.textContent = joined(ended.content);
+      summary.textContent = joined(ended.summary);
       const seconds = (performance.now() - began) / 1000;
       const took = seconds > 0.5 ? ` · ${seconds.toFixed(1)} s` : "";
-      title.textContent = node.data ? TEXT.reasoning + took : TEXT.reasoningHidden;
+      title.textContent = body.textContent ? TEXT.reasoning + took : TEXT.reasoningHidden;
     },
     cut() {
       title.textContent = TEXT.reasoning;

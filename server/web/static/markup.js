@@ -114,7 +114,8 @@ export class Splitter {
 /** A text of Markdown that grows. `element` shows it. */
 export class Markup {
   constructor() {
-    this.tail = h("div", { class: "block plain" });
+    // Its first letter tells the direction in which a block is written.
+    this.tail = h("div", { class: "block plain", dir: "auto" });
     this.tail.append("");
     this.element = h("div", { class: "prose" }, this.tail);
     this.splitter = new Splitter();
@@ -141,7 +142,7 @@ export class Markup {
 
   /** @param {string} block */
   settle(block) {
-    const element = h("div", { class: "block plain" }, block.trimEnd());
+    const element = h("div", { class: "block plain", dir: "auto" }, block.trimEnd());
     this.tail.before(element);
     schedule(block, element);
   }
@@ -149,6 +150,7 @@ export class Markup {
   /** The text is complete. */
   end() {
     cancelAnimationFrame(this.frame);
+    this.waiting += "\n"; // ends the last line, which may begin a block
     this.draw();
     if (this.splitter.rest.trim()) this.settle(this.splitter.rest);
     this.tail.remove();

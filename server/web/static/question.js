@@ -6,10 +6,10 @@ import { TEXT } from "./text.js";
 
 /** What was typed, with a button that changes it. @param {string} text @param {(text: string) => Promise<boolean>} resend */
 export function question(text, resend) {
-  const shown = h("div", { class: "typed" }, text);
+  const shown = h("div", { class: "typed", dir: "auto" }, text);
   const element = h("div", { class: "question" }, shown);
   const edit = () => {
-    const field = h("textarea", { rows: 3, "aria-label": TEXT.edit, value: text });
+    const field = h("textarea", { rows: 3, "aria-label": TEXT.edit, value: text, dir: "auto" });
     const done = () => form.replaceWith(shown);
     const form = h(
       "form",
