@@ -41,7 +41,8 @@ def check_key(connection: HTTPConnection, keys: Sequence[str]) -> Principal:
     if not keys:
         return ANYONE
     scheme, _, credentials = connection.headers.get("authorization", "").partition(" ")
-    credentials = credentials.strip()
+    # Not all that Python takes for space: as Latin-1, the bytes of a key may be among it.
+    credentials = credentials.strip(" \t")
     if scheme.lower() != "bearer" or not credentials:
         raise AuthenticationFailed(
             "You didn't provide an API key. Send it as `Authorization: Bearer YOUR_KEY`."

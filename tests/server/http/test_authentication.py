@@ -47,7 +47,7 @@ def test_a_wrong_key_is_refused_and_not_repeated(token: str) -> None:
     assert refusal.value.message == "Incorrect API key provided."
 
 
-@pytest.mark.parametrize("key", ["schlüssel", "鍵", "\udcff"])
+@pytest.mark.parametrize("key", ["schlüssel", "voilà", "鍵", "\udcff"])
 def test_a_key_may_hold_any_bytes(key: str) -> None:
     token = b"Bearer " + key.encode("utf-8", "surrogateescape")
     owner(token, key)
