@@ -40,6 +40,7 @@ from server.outbound.deltas import (
 )
 from server.outbound.hosted.usage import CallCounter
 from server.outbound.logprobs import logprob_entries
+from server.store.items import SampledTurn
 from server.tools.base import ApprovalRequested
 
 
@@ -95,12 +96,8 @@ class ChatOutbound:
         """What a model did for the summaries of the reasoning."""
         self.call_counter = CallCounter(plan)
         """The calls that the server ran in this answer."""
-        self.output_up_to_call: dict[str, tuple[Message, ...]] = {}
-        """The messages up to and including each call of the client's, by the call's id.
-
-        Calls that the server ran are among them, each followed by its result.
-        """
         self._messages: list[Message] = []
+        self._ends: dict[str, int] = {}  # how many messages there are up to each call
         self._shared = shared
         self._plan = plan
         self._index = index
@@ -114,6 +111,17 @@ class ChatOutbound:
         self._calls = 0
         self._field: Field | CitedContent | None = None
         self._shows_logprobs = False
+
+    @property
+    def turn(self) -> SampledTurn | None:
+        """The messages up to the calls of the client's tools; None if there are none.
+
+        Calls that the server ran are among them, each followed by its result.
+        """
+        if not self._ends:
+            return None
+        last = max(self._ends.values())
+        return SampledTurn(tuple(self._messages[:last]), dict(self._ends))
 
     @property
     def dropped_citations(self) -> int:
@@ -202,7 +210,7 @@ class ChatOutbound:
     def _close_message(self, header: Header, message: Message) -> list[WireEvent]:
         self._messages.append(message)
         if isinstance(self._field, ToolCall):
-            self.output_up_to_call[self._field.id] = tuple(self._messages)
+            self._ends[self._field.id] = len(self._messages)
         if self._render_options.seal is None or not self._is_reasoning(header):
             return self._withheld_chunks()
         detail = seal_detail(self._render_options.seal(message), self._next_detail())

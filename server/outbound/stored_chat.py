@@ -7,7 +7,7 @@ from typing import Any
 
 from server.schemas.chat import CreateChatCompletion
 from server.store.chat_completions.base import StoredChatCompletion
-from server.store.items import SampledMessages
+from server.store.items import SampledTurn
 
 _ECHOED_FIELDS = (
     "frequency_penalty",
@@ -24,14 +24,14 @@ def stored_chat_completion(
     request: CreateChatCompletion,
     tools: list[dict[str, Any]],
     completion: dict[str, Any],
-    output_up_to_call: dict[str, SampledMessages],
+    turns: tuple[SampledTurn, ...],
     owner: str,
 ) -> StoredChatCompletion:
     """A completion with the request's parameters and messages, as the store keeps it.
 
     request: the request that made the completion. tools: its tools without secrets.
     completion: the completion as the client received it.
-    output_up_to_call: the model's messages up to and including each call, by the call's id.
+    turns: the sampled messages of each choice that has calls.
     owner: the API key's digest.
     """
     parameters = {name: getattr(request, name) for name in _ECHOED_FIELDS}
@@ -48,7 +48,7 @@ def stored_chat_completion(
         _stored_message(message, f"{completion['id']}-{index}")
         for index, message in enumerate(request.messages)
     )
-    return StoredChatCompletion(owner, stored, messages, output_up_to_call)
+    return StoredChatCompletion(owner, stored, messages, turns)
 
 
 def _stored_message(message: dict[str, Any], message_id: str) -> dict[str, Any]:

@@ -6,10 +6,9 @@ next prompt repeats them, so that the engine's prefix cache is used.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
-from harmony.messages import Message
-from server.store.items import SampledMessages
+from server.store.items import SampledMessages, SampledTurn
 
 CAPACITY = 2_000_000
 
@@ -25,23 +24,28 @@ class Recall:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._size = 0
-        self._turns: OrderedDict[_Key, SampledMessages] = OrderedDict()
+        self._turns: OrderedDict[_Key, SampledTurn] = OrderedDict()
+        self._keys: dict[_Key, _Key] = {}  # of the turn of each call
 
-    def remember(self, owner: str, call_id: str, messages: Sequence[Message]) -> None:
-        """Store the messages of a turn, the last of which is the call, under a new call id."""
-        self._turns[(owner, call_id)] = turn = tuple(messages)
-        self._size += _size(turn)
+    def remember(self, owner: str, turn: SampledTurn) -> None:
+        """Store a turn, whose calls have new ids."""
+        key = (owner, next(iter(turn.ends)))
+        self._turns[key] = turn
+        self._keys |= {(owner, call_id): key for call_id in turn.ends}
+        self._size += _size(turn.messages)
         while self._size > self._capacity:
-            _, dropped = self._turns.popitem(last=False)
-            self._size -= _size(dropped)
+            (of, _), dropped = self._turns.popitem(last=False)
+            self._size -= _size(dropped.messages)
+            for call_id in dropped.ends:
+                del self._keys[(of, call_id)]
 
     def find(self, owner: str, call_ids: Collection[str]) -> Mapping[str, SampledMessages]:
         """The messages up to each of the owner's calls among `call_ids`, by call id."""
         found: dict[str, SampledMessages] = {}
         for call_id in call_ids:
-            if (turn := self._turns.get((owner, call_id))) is not None:
-                self._turns.move_to_end((owner, call_id))
-                found[call_id] = turn
+            if (key := self._keys.get((owner, call_id))) is not None:
+                self._turns.move_to_end(key)
+                found[call_id] = self._turns[key].up_to(call_id)
         return found
 
 

@@ -6,7 +6,6 @@ Source: https://platform.openai.com/docs/api-reference/chat
 import time
 from collections.abc import Iterable
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from fastapi import APIRouter
@@ -38,7 +37,7 @@ from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
 from server.store.chat_completions.base import StoredChatCompletion
-from server.store.items import SampledMessages
+from server.store.items import SampledTurn
 
 router = APIRouter()
 
@@ -68,8 +67,8 @@ async def create_chat_completion(request: Request) -> Response:
     def last_events() -> list[WireEvent]:
         # Done before the last chunk is sent: the client's next request may follow at once.
         if body.store is None:
-            for call_id, messages in _output_up_to_call(outbounds).items():
-                context.recall.remember(owner, call_id, messages)
+            for turn in _turns(outbounds):
+                context.recall.remember(owner, turn)
         log_dropped(completion_id, sum(outbound.dropped_citations for outbound in outbounds))
         usages = [outbound.usage for outbound in outbounds]
         more = server_tool_use([outbound.call_counter for outbound in outbounds])
@@ -77,9 +76,8 @@ async def create_chat_completion(request: Request) -> Response:
         return [{**last, **summary_usage(outbound.summaries for outbound in outbounds)}]
 
     def stored_form(completion: dict[str, Any]) -> StoredChatCompletion:
-        output = _output_up_to_call(outbounds)
         tools = echoed_tools(body.tools, compiled.tools)
-        return stored_chat_completion(body, tools, completion, output, owner)
+        return stored_chat_completion(body, tools, completion, _turns(outbounds), owner)
 
     journal = ChatCompletionJournal(
         context.store.chat_completions, stored_form, retry=context.retry
@@ -147,5 +145,5 @@ def _citations(compiled: CompiledChat, index: int) -> CitationRewriter | None:
     return None if rewriter is None else rewriter()
 
 
-def _output_up_to_call(outbounds: Iterable[ChatOutbound]) -> dict[str, SampledMessages]:
-    return dict(chain.from_iterable(outbound.output_up_to_call.items() for outbound in outbounds))
+def _turns(outbounds: Iterable[ChatOutbound]) -> tuple[SampledTurn, ...]:
+    return tuple(turn for outbound in outbounds if (turn := outbound.turn) is not None)

@@ -30,6 +30,22 @@ class StoredItem:
     result: Message | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SampledTurn:
+    """The messages of an answer that calls tools of the client, stored once for all of its calls.
+
+    messages: those up to the last call. ends: by the id of each call, in their order, how many of
+    the messages there are up to and including it; at least one call.
+    """
+
+    messages: SampledMessages
+    ends: Mapping[str, int]
+
+    def up_to(self, call_id: str) -> SampledMessages:
+        """Return the messages up to and including one of the calls."""
+        return self.messages[: self.ends[call_id]]
+
+
 def turns_up_to_calls(output: Sequence[StoredItem]) -> Iterator[tuple[str, Sequence[StoredItem]]]:
     """The id of each call in a response's output, and the items after the call before it.
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from sqlalchemy import Select, Table, insert
@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
 from server.store import codec
-from server.store.items import ToolState
+from server.store.items import SampledMessages, SampledTurn, ToolState
 from server.store.responses.base import Event, Item, StoredItem, StoredResponse
 
 _LONGEST_KEY = 64
@@ -140,6 +140,48 @@ def stored_item(row: Any) -> StoredItem:
     """Return the item of a row."""
     message = codec.load_message(row.message, row.tokens)
     return StoredItem(codec.load(row.item), message, codec.load_message(row.result, None))
+
+
+async def turns(
+    completion_id: str, sampled: Sequence[SampledTurn]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows of a completion's sampled messages, built on a thread, and of its calls.
+
+    The id of a turn is that of its first call.
+    """
+    named = [(next(iter(turn.ends)), turn) for turn in sampled]
+
+    def build() -> list[dict[str, Any]]:
+        return [
+            {
+                "turn": name,
+                "position": position,
+                "completion_id": completion_id,
+                "message": codec.dump_message(message),
+                "tokens": codec.pack_tokens(message.tokens),
+            }
+            for name, turn in named
+            for position, message in enumerate(turn.messages)
+        ]
+
+    calls = [
+        {"call_id": call_id, "turn": name, "length": length, "completion_id": completion_id}
+        for name, turn in named
+        for call_id, length in turn.ends.items()
+    ]
+    return await threads.run(build, small=not sampled), calls
+
+
+async def messages_by_turn(found: Sequence[Any]) -> dict[str, SampledMessages]:
+    """Return the messages of rows in the order of turns, by the id of the turn."""
+
+    def load() -> dict[str, SampledMessages]:
+        return {
+            name: tuple(filter(None, (codec.load_message(row.message, row.tokens) for row in own)))
+            for name, own in groupby(found, key=lambda row: row.turn)
+        }
+
+    return await threads.run(load, small=not found)
 
 
 async def batch(response_id: str, events: Sequence[Event]) -> dict[str, Any]:

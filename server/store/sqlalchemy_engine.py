@@ -77,22 +77,22 @@ def dsn_of(url: URL) -> str:
     return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
-async def migrate(engine: AsyncEngine) -> None:
-    """Upgrade the schema to the newest revision; concurrent upgrades are serialized."""
+async def migrate(engine: AsyncEngine, revision: str = "head") -> None:
+    """Upgrade the schema to a revision, the newest one; concurrent upgrades are serialized."""
     async with engine.execution_options(**WRITES).begin() as connection:
         if engine.dialect.name == "postgresql":
             await connection.execute(
                 text("SELECT pg_advisory_xact_lock(:key)"), {"key": _SCHEMA_LOCK}
             )
-        await connection.run_sync(_upgrade)
+        await connection.run_sync(_upgrade, revision)
 
 
-def _upgrade(connection: Connection) -> None:
+def _upgrade(connection: Connection, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    command.upgrade(config, revision)
 
 
 def _open_sqlite(url: URL) -> AsyncEngine:

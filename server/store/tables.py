@@ -155,10 +155,10 @@ chat_metadata = Table(
     Column("value", Text, nullable=False),
 )
 
-chat_calls = Table(
-    "chat_calls",
+chat_messages = Table(
+    "chat_messages",
     metadata,
-    Column("call_id", ID, primary_key=True),
+    Column("turn", ID, primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column(
         "completion_id",
@@ -169,6 +169,22 @@ chat_calls = Table(
     ),
     Column("message", Text, nullable=False),
     Column("tokens", LargeBinary),
+)
+
+# A call ends the first `length` messages of its turn.
+chat_calls = Table(
+    "chat_calls",
+    metadata,
+    Column("call_id", ID, primary_key=True),
+    Column("turn", ID, nullable=False),
+    Column("length", Integer, nullable=False),
+    Column(
+        "completion_id",
+        ID,
+        ForeignKey("chat_completions.id", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
 )
 
 files = Table(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from server.store.items import SampledMessages
+from server.store.items import SampledMessages, SampledTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,14 +12,14 @@ class StoredChatCompletion:
     """A completion that has ended.
 
     owner: the principal's id. completion: the API's object, `metadata` included. messages: the
-    request's, each with an `id`. messages_by_call_id: the sampled messages up to each call, by the
-    call's id, with reasoning that the completion may not show.
+    request's, each with an `id`. turns: the sampled messages of each choice that has calls, with
+    reasoning that the completion may not show.
     """
 
     owner: str
     completion: dict[str, Any]
     messages: tuple[dict[str, Any], ...]
-    messages_by_call_id: Mapping[str, SampledMessages] = field(default_factory=dict)
+    turns: tuple[SampledTurn, ...] = ()
 
     @property
     def id(self) -> str:

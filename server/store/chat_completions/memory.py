@@ -7,7 +7,7 @@ from itertools import chain
 
 from server.ids import place_after
 from server.store.chat_completions.base import ListFilter, ListPage, StoredChatCompletion
-from server.store.items import SampledMessages
+from server.store.items import SampledMessages, SampledTurn
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 
 CAPACITY = 10_000
@@ -26,7 +26,7 @@ class MemoryChatCompletions:
         self._most = most
         self._sizes = MemorySizes()
         self._completions: OrderedDict[_Key, StoredChatCompletion] = OrderedDict()
-        self._calls: dict[_Key, SampledMessages] = {}
+        self._calls: dict[_Key, SampledTurn] = {}
 
     async def put(self, stored: StoredChatCompletion) -> None:
         """Store it, and evict the oldest beyond the limits."""
@@ -34,8 +34,7 @@ class MemoryChatCompletions:
         self._completions[(stored.owner, stored.id)] = stored
         self._sizes.add(_parts(stored))
         self._calls |= {
-            (stored.owner, call_id): messages
-            for call_id, messages in stored.messages_by_call_id.items()
+            (stored.owner, call_id): turn for turn in stored.turns for call_id in turn.ends
         }
         while len(self._completions) > 1 and (
             len(self._completions) > self._capacity or self._sizes.total > self._most
@@ -79,17 +78,18 @@ class MemoryChatCompletions:
     ) -> Mapping[str, SampledMessages]:
         """Look up the calls."""
         keys = {name: (owner, name) for name in call_ids}
-        return {name: self._calls[key] for name, key in keys.items() if key in self._calls}
+        found = {name: self._calls[key] for name, key in keys.items() if key in self._calls}
+        return {name: turn.up_to(name) for name, turn in found.items()}
 
     def _remove(self, key: _Key) -> bool:
         stored = self._completions.pop(key, None)
         if stored is None:
             return False
         self._sizes.remove(_parts(stored))
-        for call_id in stored.messages_by_call_id:
+        for call_id in chain.from_iterable(turn.ends for turn in stored.turns):
             self._calls.pop((key[0], call_id), None)
         return True
 
 
 def _parts(stored: StoredChatCompletion) -> Iterator[Part]:
-    return chain((stored.completion,), stored.messages, *stored.messages_by_call_id.values())
+    return chain((stored.completion,), stored.messages, *(turn.messages for turn in stored.turns))

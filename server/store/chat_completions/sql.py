@@ -11,7 +11,7 @@ from server.store.chat_completions.base import ListFilter, ListPage, StoredChatC
 from server.store.database import Database
 from server.store.items import SampledMessages
 from server.store.pages import select_page
-from server.store.tables import chat_calls, chat_completions, chat_metadata
+from server.store.tables import chat_calls, chat_completions, chat_messages, chat_metadata
 
 
 class SqlChatCompletions:
@@ -30,16 +30,17 @@ class SqlChatCompletions:
             "body": codec.dump(stored.completion),
             "messages": await codec.pack(stored.messages),
         }
+        messages, calls = await rows.turns(stored.id, stored.turns)
         async with self._database.writing() as connection:
             new = self._database.insert(chat_completions).values(row)
             if (await connection.execute(new.on_conflict_do_nothing())).rowcount == 0:
                 return  # An earlier attempt was committed, but its acknowledgement was lost.
             await _insert_metadata(connection, stored.id, stored.completion["metadata"])
-            if calls := _calls(stored):
-                await connection.execute(insert(chat_calls), calls)
+            await rows.insert_all(connection, chat_messages, messages)
+            await rows.insert_all(connection, chat_calls, calls)
 
     async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
-        """Read the completion and its messages, without `messages_by_call_id`."""
+        """Read the completion and its messages, without `turns`."""
         async with self._database.reading() as connection:
             row = (await connection.execute(_one(owner, completion_id))).first()
         return None if row is None else await _stored(row)
@@ -82,25 +83,25 @@ class SqlChatCompletions:
     async def messages_up_to_call(
         self, owner: str, call_ids: Collection[str]
     ) -> Mapping[str, SampledMessages]:
-        """Read the messages up to the owner's calls."""
+        """Read the messages of each turn once, whatever its calls."""
         keys = {rows.key(name): name for name in call_ids}
         of_owner = (
-            select(chat_calls)
+            select(chat_calls.c.call_id, chat_calls.c.turn, chat_calls.c.length)
             .join(chat_completions, chat_completions.c.id == chat_calls.c.completion_id)
             .where(chat_completions.c.owner == owner)
-            .order_by(chat_calls.c.call_id, chat_calls.c.position)
         )
-        messages: dict[str, SampledMessages] = {}
+        order = (chat_messages.c.turn, chat_messages.c.position)
+        calls: list[Any] = []
+        found: list[Any] = []
         async with self._database.reading() as connection:
             for batch in rows.in_batches(keys):
-                for row in await connection.execute(
-                    of_owner.where(chat_calls.c.call_id.in_(batch))
-                ):
-                    message = codec.load_message(row.message, row.tokens)
-                    assert message is not None
-                    name = keys[row.call_id]
-                    messages[name] = (*messages.get(name, ()), message)
-        return messages
+                named = of_owner.where(chat_calls.c.call_id.in_(batch))
+                calls += await rows.read(connection, named)
+            for batch in rows.in_batches({call.turn for call in calls}):
+                of_turns = select(chat_messages).where(chat_messages.c.turn.in_(batch))
+                found += await rows.read(connection, of_turns.order_by(*order))
+        turns = await rows.messages_by_turn(found)
+        return {keys[call.call_id]: turns[call.turn][: call.length] for call in calls}
 
     async def sweep(self, age: float) -> int:
         """Delete completions older than `age` seconds; return their number."""
@@ -118,20 +119,6 @@ async def _insert_metadata(
     ]
     if labels:
         await connection.execute(insert(chat_metadata), labels)
-
-
-def _calls(stored: StoredChatCompletion) -> list[dict[str, Any]]:
-    return [
-        {
-            "call_id": call_id,
-            "position": position,
-            "completion_id": stored.id,
-            "message": codec.dump_message(message),
-            "tokens": codec.pack_tokens(message.tokens),
-        }
-        for call_id, messages in stored.messages_by_call_id.items()
-        for position, message in enumerate(messages)
-    ]
 
 
 def _is(owner: str, completion_id: str) -> ColumnElement[bool]:

@@ -89,7 +89,8 @@ def test_a_call_of_the_client_recalls_the_hosted_calls_before_it() -> None:
     (choice,) = completion["choices"]
     assert choice["finish_reason"] == "tool_calls"
     (call,) = choice["message"]["tool_calls"]
-    recalled = out.output_up_to_call[call["id"]]
+    assert out.turn is not None
+    recalled = out.turn.up_to(call["id"])
     assert [str(each.content) for each in recalled] == ["Think.", "1", "RESULT 1", "{}"]
     assert [each.recipient for each in recalled] == [None, "python", "assistant", "functions.f"]
 

@@ -24,13 +24,10 @@ OWN = {"type": "function", "function": {"name": "f"}}
 async def test_secrets_of_mcp_servers_leave_stored_completions(
     database_url: str, fields: dict[str, Any], left: dict[str, Any]
 ) -> None:
-    store = SqlStore(database_url)
-    await store.start()
-    await store.stop()
     engine = open_engine(parse_url(database_url))
+    await migrate(engine, "0008")
     row = {"body": orjson.dumps({"id": "c", **fields}).decode()}
     async with engine.begin() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = '0008'"))
         await connection.execute(
             text(
                 "INSERT INTO chat_completions (id, owner, created_at, model, body, messages) "
@@ -43,3 +40,30 @@ async def test_secrets_of_mcp_servers_leave_stored_completions(
         body = await connection.scalar(text("SELECT body FROM chat_completions"))
     await engine.dispose()
     assert orjson.loads(body) == {"id": "c", **left}
+
+
+async def test_calls_of_earlier_versions_keep_their_messages(database_url: str) -> None:
+    engine = open_engine(parse_url(database_url))
+    await migrate(engine, "0009")
+    completion = (
+        "INSERT INTO chat_completions (id, owner, created_at, model, body, messages)"
+        " VALUES ('c', 'o', 1, 'm', '{}', '')"
+    )
+    call = (
+        "INSERT INTO chat_calls (call_id, position, completion_id, message)"
+        " VALUES (:call, :position, 'c', :message)"
+    )
+    async with engine.begin() as connection:
+        await connection.execute(text(completion))
+        for name, count in (("one", 1), ("two", 2)):
+            for position in range(count):
+                message = orjson.dumps({"role": "assistant", "content": str(position)}).decode()
+                fields = {"call": name, "position": position, "message": message}
+                await connection.execute(text(call), fields)
+    await engine.dispose()
+    store = SqlStore(database_url)
+    await store.start()
+    found = await store.chat_completions.messages_up_to_call("o", ["one", "two"])
+    await store.stop()
+    texts = {name: [each.content for each in messages] for name, messages in found.items()}
+    assert texts == {"one": ["0"], "two": ["0", "1"]}

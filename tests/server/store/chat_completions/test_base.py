@@ -1,9 +1,11 @@
 """What holds for chat completions in every kind of store."""
 
+from dataclasses import replace
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
 from server.store.chat_completions.base import ListFilter, StoredChatCompletion
+from server.store.items import SampledTurn
 from server.store.responses.base import Store
 
 ASSISTANT = Author(Role.ASSISTANT)
@@ -16,7 +18,9 @@ MESSAGES = ({"id": "c-0", "role": "user", "content": "café 😀"},)
 
 def stored(name: str, owner: str = "ann", **fields: Any) -> StoredChatCompletion:
     completion = {"id": name, "model": "m", "metadata": {}, "choices": []} | fields
-    return StoredChatCompletion(owner, completion, MESSAGES, {f"call_of_{name}": SAMPLED})
+    return StoredChatCompletion(
+        owner, completion, MESSAGES, (SampledTurn(SAMPLED, {f"call_of_{name}": 2}),)
+    )
 
 
 async def listed(store: Store, owner: str = "ann", limit: int = 9, **filters: Any) -> list[str]:
@@ -44,6 +48,14 @@ async def test_messages_are_found_by_their_calls(store: Store) -> None:
     }
     assert await store.chat_completions.messages_up_to_call("bob", ids) == {}
     assert await store.chat_completions.messages_up_to_call("ann", []) == {}
+
+
+async def test_the_calls_of_a_turn_share_its_messages(store: Store) -> None:
+    count = 200
+    turn = SampledTurn(SAMPLED * count, {f"call_{n}": 2 * n + 2 for n in range(count)})
+    await store.chat_completions.put(replace(stored("a"), turns=(turn,)))
+    found = await store.chat_completions.messages_up_to_call("ann", turn.ends)
+    assert found == {f"call_{n}": SAMPLED * (n + 1) for n in range(count)}
 
 
 async def test_calls_may_be_more_than_a_statement_takes(store: Store) -> None:
