@@ -51,7 +51,7 @@ class SqlChatCompletions:
             page = await select_page(connection, chat_completions, owner, query, *_matches(query))
             page = page.with_only_columns(chat_completions.c.body)
             bodies = (await connection.execute(page)).scalars().all()
-        completions = [codec.load(body) for body in bodies[: query.limit]]
+        completions = await codec.load_all(bodies[: query.limit])
         return ListPage(completions, has_more=len(bodies) > query.limit)
 
     async def annotate(
@@ -145,4 +145,5 @@ def _matches(query: ListFilter) -> Iterator[ColumnElement[bool]]:
 
 async def _stored(row: Any) -> StoredChatCompletion:
     messages = await codec.unpack([row.messages])
-    return StoredChatCompletion(row.owner, codec.load(row.body), tuple(messages))
+    (completion,) = await codec.load_all([row.body])
+    return StoredChatCompletion(row.owner, completion, tuple(messages))
