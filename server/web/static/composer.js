@@ -1,7 +1,7 @@
 // @ts-check
 /** The message box: Enter sends, Shift+Enter adds a line, Escape stops the answer. */
 
-import { h } from "./dom.js";
+import { direction, h } from "./dom.js";
 import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
@@ -18,7 +18,6 @@ export class Composer {
       "aria-label": TEXT.message,
       placeholder: TEXT.placeholder,
       rows: 1,
-      dir: "auto",
       value: tabShelf.get(DRAFT) ?? "",
       oninput: () => {
         this.keep();
@@ -63,6 +62,7 @@ export class Composer {
 
   /** Store what is typed, so that a reload does not lose it. */
   keep() {
+    this.box.dir = direction(this.box.value);
     tabShelf.set(DRAFT, this.box.value);
   }
 

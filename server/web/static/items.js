@@ -3,7 +3,7 @@
 
 import { sources, withLinks } from "./citations.js";
 import { approvalView, callView, hostedView } from "./cards.js";
-import { h } from "./dom.js";
+import { direction, h } from "./dom.js";
 import { Markup, markup } from "./markup.js";
 import { TEXT } from "./text.js";
 
@@ -72,8 +72,8 @@ function messageView(item) {
 /** @returns {ItemView} */
 function reasoningView() {
   // The summary is written beside the text that it summarises: both may arrive at once.
-  const summary = h("div", { class: "reasoning-summary", dir: "auto" }, "");
-  const text = h("div", { dir: "auto" }, "");
+  const summary = h("div", { class: "reasoning-summary" }, "");
+  const text = h("div", {}, "");
   const body = h("div", { class: "reasoning-text" }, summary, text);
   const title = h("span", {}, TEXT.thinking);
   const element = h("details", { class: "item reasoning" }, h("summary", {}, title), body);
@@ -86,6 +86,7 @@ function reasoningView() {
     for (const [element, added] of waiting) {
       /** @type {Text} */ (element.firstChild).appendData(added);
       waiting.set(element, "");
+      element.dir ||= direction(added);
     }
   };
   const add = (/** @type {HTMLDivElement} */ element, /** @type {string} */ added) => {
@@ -104,6 +105,7 @@ function reasoningView() {
       const joined = (/** @type {any[] | null} */ all) => (all ?? []).map((part) => part.text).join("\n\n");
       text.textContent = joined(ended.content);
       summary.textContent = joined(ended.summary);
+      for (const element of [text, summary]) element.dir = direction(element.textContent ?? "");
       const seconds = (performance.now() - began) / 1000;
       const took = seconds > 0.5 ? ` · ${seconds.toFixed(1)} s` : "";
       title.textContent = body.textContent ? TEXT.reasoning + took : TEXT.reasoningHidden;

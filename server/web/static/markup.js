@@ -5,7 +5,7 @@
  */
 
 import { send } from "./api.js";
-import { h, setSafeHTML } from "./dom.js";
+import { direction, h, setSafeHTML } from "./dom.js";
 
 const PAUSE = 300; // milliseconds between two requests while an answer streams
 const MOST_BLOCKS = 64;
@@ -114,8 +114,7 @@ export class Splitter {
 /** A text of Markdown that grows. `element` shows it. */
 export class Markup {
   constructor() {
-    // Its first letter tells the direction in which a block is written.
-    this.tail = h("div", { class: "block plain", dir: "auto" });
+    this.tail = h("div", { class: "block plain" });
     this.tail.append("");
     this.element = h("div", { class: "prose" }, this.tail);
     this.splitter = new Splitter();
@@ -138,11 +137,13 @@ export class Markup {
     const node = /** @type {Text} */ (this.tail.firstChild);
     if (blocks.length) node.data = this.splitter.rest;
     else node.appendData(text);
+    const dir = direction(this.splitter.rest);
+    if (this.tail.dir !== dir) this.tail.dir = dir;
   }
 
   /** @param {string} block */
   settle(block) {
-    const element = h("div", { class: "block plain", dir: "auto" }, block.trimEnd());
+    const element = h("div", { class: "block plain", dir: direction(block) }, block.trimEnd());
     this.tail.before(element);
     schedule(block, element);
   }

@@ -1,15 +1,15 @@
 // @ts-check
 /** Shows what somebody typed, and the form that changes it. */
 
-import { button, h } from "./dom.js";
+import { button, direction, h } from "./dom.js";
 import { TEXT } from "./text.js";
 
 /** What was typed, with a button that changes it. @param {string} text @param {(text: string) => Promise<boolean>} resend */
 export function question(text, resend) {
-  const shown = h("div", { class: "typed", dir: "auto" }, text);
+  const shown = h("div", { class: "typed", dir: direction(text) }, text);
   const element = h("div", { class: "question" }, shown);
   const edit = () => {
-    const field = h("textarea", { rows: 3, "aria-label": TEXT.edit, value: text, dir: "auto" });
+    const field = h("textarea", { rows: 3, "aria-label": TEXT.edit, value: text });
     const done = () => form.replaceWith(shown);
     const form = h(
       "form",

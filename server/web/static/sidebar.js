@@ -3,7 +3,7 @@
 
 import { ApiError } from "./api.js";
 import * as store from "./chats.js";
-import { button, h } from "./dom.js";
+import { button, direction, h } from "./dom.js";
 import { TEXT } from "./text.js";
 
 /**
@@ -48,7 +48,7 @@ export class Sidebar {
     const entries = store.chats().map((chat) => {
       const isCurrent = chat.id === current.id ? "true" : null;
       const title = chat.title || TEXT.untitled;
-      const open = button(title, () => this.actions.open(chat), { class: "chat-link", "aria-current": isCurrent, dir: "auto" });
+      const open = button(title, () => this.actions.open(chat), { class: "chat-link", "aria-current": isCurrent, dir: direction(title) });
       const label = `${TEXT.remove}: ${title}`;
       return h("li", {}, open, button("×", () => this.actions.forget(chat), { class: "quiet", "aria-label": label }));
     });
@@ -89,6 +89,6 @@ export class Sidebar {
       }
     };
     const time = new Date(entry.created * 1000).toLocaleString();
-    return h("li", {}, button(entry.title, () => void open(), { class: "chat-link", title: time, dir: "auto" }));
+    return h("li", {}, button(entry.title, () => void open(), { class: "chat-link", title: time, dir: direction(entry.title) }));
   }
 }
