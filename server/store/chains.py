@@ -14,6 +14,8 @@ from server.store.lists import ListQuery, Page
 from server.store.responses.base import Item, StoredItem, StoredResponse
 from server.store.tables import INPUT, conversation_items, items, responses, runs
 
+_MOST_SMALL = 500  # rows that are looked through in half a millisecond
+
 _Items = tuple[StoredItem, ...]
 
 
@@ -45,12 +47,15 @@ async def page_of_input(connection: AsyncConnection, row: Any, query: ListQuery)
     chain = await rows.read(connection, _chain_with_items(row.id, *columns))
     of_conversation = (conversation_items.c.place, conversation_items.c.item_id)
     before = await _of_conversation(connection, chain[0] if chain else row, *of_conversation)
-    located = [Located(conversation_items, *each) for each in before]
-    located += [
-        Located(items, each.place, each.item_id)
-        for each in chain
-        if each.place is not None and (each.depth or each.side == INPUT)
-    ]
+
+    def locate() -> list[Located]:
+        located = [Located(conversation_items, *each) for each in before]
+        for place, item_id, side, depth, *_ in chain:
+            if place is not None and (depth or side == INPUT):
+                located.append(Located(items, place, item_id))
+        return located
+
+    located = await threads.run(locate, small=len(before) + len(chain) <= _MOST_SMALL)
     return await read_page(connection, located, query)
 
 

@@ -5,15 +5,19 @@ The ids of all items are read, and then the items of the page only.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy import Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from server import threads
 from server.store import codec, rows
 from server.store.items import Item
 from server.store.lists import ListQuery, Page, page_in_memory
 from server.store.tables import conversation_items, items
+
+_MOST_SMALL = 500  # items among which a page is found in half a millisecond
 
 
 class Located(NamedTuple):
@@ -30,7 +34,8 @@ async def read_page(
     """The page of the items, of which the oldest is the first."""
     if query.after is not None:
         query = replace(query, after=rows.key(query.after))
-    page = page_in_memory(located, query, lambda each: each.item_id)
+    find = partial(page_in_memory, located, query, lambda each: each.item_id)
+    page = await threads.run(find, small=len(located) <= _MOST_SMALL)
     texts: dict[tuple[str, int], str] = {}
     for table in (conversation_items, items):
         places = [each.place for each in page.entries if each.table is table]
