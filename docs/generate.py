@@ -1,8 +1,8 @@
 """Writes the generated parts of these pages: `python docs/generate.py [--check]`.
 
 A generated part stands between `<!-- generated -->` and `<!-- end -->` in a page: the options from
-the server's settings, the modules from their docstrings. With --check nothing is written; the exit
-status is 1 where a page is out of step.
+the server's settings, the modules from their docstrings, the metrics from their definitions. With
+--check nothing is written; the exit status is 1 where a page is out of step.
 """
 
 import ast
@@ -16,6 +16,7 @@ ROOT = DOCS.parent
 sys.path.insert(0, str(ROOT))
 
 from server.commands.option_help import GROUPS, Option, option  # noqa: E402
+from server.telemetry.definitions import DEFINITIONS  # noqa: E402
 
 BEGIN, END = "<!-- generated -->\n", "<!-- end -->\n"
 PACKAGES = ("server", "harmony", "adapters", "demo")
@@ -76,7 +77,21 @@ def summary(path: Path) -> str:
     return " ".join(docstring.split("\n\n")[0].split()).replace("|", r"\|")
 
 
-PAGES: dict[str, Callable[[], str]] = {"options.md": options, "modules.md": modules}
+def metrics() -> str:
+    """A table of all metrics."""
+    rows = "".join(
+        f"| `{each.name}` | {each.kind} | {', '.join(f'`{name}`' for name in each.labels)} |"
+        f" {each.text} |\n"
+        for each in DEFINITIONS
+    )
+    return f"| metric | type | labels | what it is |\n|---|---|---|---|\n{rows}"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "options.md": options,
+    "modules.md": modules,
+    "metrics.md": metrics,
+}
 
 
 def generated(page: Path) -> str:

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from server.context import Context
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
+from server.generation.metering import Observer
 from server.generation.summary_model import EngineModel
 from server.http.access import Access
 from server.http.bodies import Bodies
@@ -26,6 +28,7 @@ from server.http.exception_handlers import EXCEPTION_HANDLERS
 from server.http.idempotency import Idempotency
 from server.http.middleware import RequestId
 from server.http.origins import Origins
+from server.http.traffic import Traffic
 from server.http.unread_bodies import UnreadBody
 from server.openapi.document_bytes import Published
 from server.persistence.maintenance import Maintenance
@@ -41,6 +44,7 @@ from server.routes import (
     legacy_completions,
     models,
     openapi,
+    prometheus,
     render,
     responses,
     responses_socket,
@@ -60,6 +64,7 @@ from server.summaries.extractive import ExtractiveSummariser
 from server.summaries.model import ModelSummariser, SummaryModel
 from server.summaries.policy import load_policy
 from server.summaries.remote import RemoteModel
+from server.telemetry.metrics import Metrics
 from server.telemetry.readiness import Readiness
 from server.tools import registry
 from server.tools.base import HostedTool
@@ -92,6 +97,7 @@ ROUTES = (
     tokens,
     models,
     health,
+    prometheus,
     openapi,
     web,
 )
@@ -124,7 +130,6 @@ def create_app(
     starts and stops; None for those that the settings name. sandbox: runs Python; without one there
     are no containers.
     """
-    gateway = _gateway(settings, backend)
     files_folder = None if store is None else settings.files_folder
     store = MemoryStore() if store is None else store
     library = _library(settings, store, files_folder)
@@ -133,6 +138,10 @@ def create_app(
     if tools is None:
         tools = _tools(settings, store, container_service, sealer)
     toolbox = Toolbox(tools)
+    metrics = _metrics(settings, backend, tools)
+    gateway = _gateway(settings, backend, metrics)
+    traffic = Traffic(metrics)
+    metrics.watch(gateway, traffic)
     context = Context(
         settings,
         gateway,
@@ -143,6 +152,7 @@ def create_app(
         tools=toolbox.by_type,
         files=library,
         containers=container_service,
+        traffic=traffic,
     )
     maintenance = Maintenance(
         context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY, (library.sweep,)
@@ -166,6 +176,7 @@ def create_app(
     )
     app.state.context = context
     app.state.readiness = Readiness(backend, store)
+    app.state.metrics = metrics
     app.state.toolbox = toolbox
     app.state.published = Published()
     for routes in ROUTES:
@@ -190,7 +201,20 @@ def _sealer(settings: Settings, store: Store) -> Sealer:
     return Sealer((*settings.encryption_key, *store_keys))
 
 
-def _gateway(settings: Settings, backend: Backend) -> Gateway:
+def _metrics(settings: Settings, backend: Backend, tools: Sequence[HostedTool]) -> Metrics:
+    # A tool may have servers with names of their own, such as `browser.search`.
+    names = {*registry.names(), *(tool.name.partition(".")[0] for tool in tools)}
+    info = backend.info
+    return Metrics(
+        settings.model_names[0],
+        info.context_length,
+        names,
+        version("gpt-oss-server"),
+        info.name,
+    )
+
+
+def _gateway(settings: Settings, backend: Backend, observer: Observer) -> Gateway:
     admission = Admission(_max_running(settings, backend), settings.max_waiting)
     return Gateway(
         backend,
@@ -202,6 +226,7 @@ def _gateway(settings: Settings, backend: Backend) -> Gateway:
         ),
         summariser=_summariser(settings, backend, admission),
         summary_patience=settings.summary_patience,
+        observer=observer,
     )
 
 
@@ -273,7 +298,7 @@ def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
     )
     return [
         Middleware(UnreadBody),
-        Middleware(RequestId, direct=direct),
+        Middleware(RequestId, direct=direct, traffic=context.traffic),
         Middleware(
             Origins,
             cors_origin=settings.cors_origin,

@@ -10,6 +10,7 @@ from starlette.requests import HTTPConnection
 from server.errors import NotFound
 from server.generation.gateway import Gateway
 from server.http.budget import Budget
+from server.http.traffic import Traffic
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
 from server.inbound.options import SummariesWhen, today
@@ -30,7 +31,7 @@ class Context:
 
     created: when the model was loaded, in Unix seconds. draining: set once the server accepts no
     new requests and only finishes current ones. tools: the hosted tools, by the types that name
-    them in a request.
+    them in a request. traffic: counts the requests, and what is open.
     """
 
     settings: Settings
@@ -45,6 +46,7 @@ class Context:
     sealer: Sealer = field(default_factory=Sealer)
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     tools: Mapping[str, HostedTool] = field(default_factory=dict)
+    traffic: Traffic = field(default_factory=Traffic)
 
     @property
     def models(self) -> tuple[str, ...]:

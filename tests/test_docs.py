@@ -152,6 +152,8 @@ def test_code_can_be_read(page: Path) -> None:
         json.loads(code)
     for code in blocks(page, "toml"):
         tomllib.loads(code)
+    for code in blocks(page, "yaml"):
+        yaml.safe_load(code)
 
 
 def test_no_page_has_code_that_nobody_checks() -> None:
@@ -161,7 +163,7 @@ def test_no_page_has_code_that_nobody_checks() -> None:
         for language in re.findall(r"^```(.*)$", text(page), re.MULTILINE)
         if language
     }
-    assert languages <= {"sh", "python", "json", "toml", "js"}
+    assert languages <= {"sh", "python", "json", "toml", "js", "yaml"}
 
 
 def is_fine(words: list[str]) -> bool:

@@ -63,7 +63,7 @@ LAYERS: dict[str, set[str]] = {
         "tools",
     },
     "persistence": {"errors", "generation", "outbound", "store"},
-    "telemetry": {"store"},
+    "telemetry": {"generation", "http", "store"},
     "responses": {
         "tools",
         "context",

@@ -136,6 +136,7 @@ def _listen(
     config = Config(
         app,
         settings.limits,
+        app.state.context.traffic.observer.refused,
         log_config=None,
         log_level="warning",
         access_log=False,

@@ -32,6 +32,8 @@ class Admission:
     def __init__(self, running: int, waiting: int) -> None:
         self._slots = _Slots(running)
         self._places = _Places()
+        self.refused = 0
+        """Requests that found no place, since the start."""
         self.limit = running + waiting
         """The most requests that sample or wait at once."""
 
@@ -50,6 +52,11 @@ class Admission:
         """Requests that wait for a slot now."""
         return self._slots.waiting
 
+    @property
+    def evicted(self) -> int:
+        """Requests that lost their place to one that goes first, since the start."""
+        return self._slots.evicted
+
     def enter(self, priority: int = 0, *, hosted: bool = False) -> "Ticket":
         """A place in the queue. Raises RateLimited if there is none.
 
@@ -57,7 +64,11 @@ class Admission:
         """
         full = hosted and self._places.hosted >= self.limit
         if full or self._places.queued >= self.limit:
-            self._slots.evict(priority, hosted=full)
+            try:
+                self._slots.evict(priority, hosted=full)
+            except RateLimited:
+                self.refused += 1
+                raise
         return Ticket(self._slots, self._places, priority, hosted=hosted)
 
     @asynccontextmanager
@@ -172,6 +183,7 @@ class _Slots:
         # In the order in which they get slots; a cancelled waiter removes itself.
         self._waiting: list[_Waiter] = []
         self._arrivals = count()
+        self.evicted = 0
 
     @property
     def waiting(self) -> int:
@@ -216,6 +228,7 @@ class _Slots:
         if last is None or last.priority <= priority:
             raise _full()
         self._waiting.remove(last)
+        self.evicted += 1
         last.granted.set_exception(_full())
         last.ticket.leave()
 

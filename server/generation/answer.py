@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from server.errors import APIError, ServerFailed, Unavailable
 from server.generation.hosted_calls import HostedCalls
 from server.generation.loop import Loop
+from server.generation.metering import Meter
 from server.generation.outbound_protocol import Outbound
 from server.generation.runs import Emit
 from server.threads import completed
@@ -38,12 +39,14 @@ class Answer:
         loop: Loop,
         outbound: Outbound,
         calls: HostedCalls,
+        meter: Meter,
         cancellation: Cancellation,
         request_id: str,
     ) -> None:
         self._loop = loop
         self._outbound = outbound
         self._calls = calls
+        self._meter = meter
         self._cancellation = cancellation
         self._request_id = request_id
 
@@ -54,11 +57,13 @@ class Answer:
             await self._loop.run(emit)
         except asyncio.CancelledError:
             if not self._loop.finished:
+                self._meter.ended("abort")
                 await self._end_early(emit)
             raise
         except Exception as error:
             failure = to_api_error(error, self._request_id)
             if not self._loop.finished:
+                self._meter.ended("error", failure.code)
                 await emit(self._outbound.fail(failure))
                 raise failure from error
         finally:

@@ -19,6 +19,7 @@ from server.generation.admission import Admission
 from server.generation.answer import Answer, Cancellation, to_api_error
 from server.generation.hosted_calls import DEFAULT_LIMITS, HostedCalls, ToolLimits
 from server.generation.loop import LastEvents, Loop
+from server.generation.metering import Meter, NoObserver, Observer
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.recording import Recorder
@@ -45,7 +46,7 @@ class Gateway:
     each answer. summariser: writes the summaries of reasoning; None for none. summary_patience:
     seconds that an answer waits for parts of its summaries, in all. summaries: the number of parts
     by how they ended, since the start: `written`, `withheld`, `skipped` (no free slot), `failed`
-    and `late`.
+    and `late`. observer: is told of turns, answers and hosted calls that ended.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Gateway:
         tool_limits: ToolLimits = DEFAULT_LIMITS,
         summariser: Summariser | None = None,
         summary_patience: float = 2.0,
+        observer: Observer | None = None,
     ) -> None:
         self.backend = backend
         self.admission = admission
@@ -65,6 +67,7 @@ class Gateway:
         self.loops = Counter[str]()
         self.tokens = TokenCounts()
         self.summaries = Counter[str]()
+        self._observer = observer or NoObserver()
         self._summariser = summariser
         self._summary_patience = summary_patience
         self._max_tokens = max_tokens
@@ -84,6 +87,7 @@ class Gateway:
         answered: Sequence[AnsweredCall] = (),
         recorder: Recorder | None = None,
         prompt: SharedPrompt | None = None,
+        shares_prompt: bool = False,
     ) -> Run:
         """Admit the request and start its run. Raises APIError for errors before sampling.
 
@@ -92,8 +96,9 @@ class Gateway:
         answered: calls of an earlier answer that the client approved or refused. Approved ones run
         before the first turn; their results follow the plan's conversation.
         recorder: records the answer's samplings; None for no record. prompt: that of the plan, if
-        other answers have it, too.
+        other answers have it, too. shares_prompt: whether one of these counts its tokens.
         """
+        meter = Meter(self.tokens, self._observer, shares_prompt=shares_prompt)
         try:
             ticket = self.admission.enter(plan.priority, hosted=bool(sessions))
             try:
@@ -108,12 +113,12 @@ class Gateway:
             await close_sessions(sessions, request_id)
             raise
         most = plan.max_tool_calls if isinstance(plan, TurnPlan) else None
-        calls = HostedCalls(sessions, self._tool_limits, most, request_id, answered)
+        calls = HostedCalls(sessions, self._tool_limits, most, request_id, answered, self._observer)
         summaries = self._summary_events(plan, request_id)
-        loop = Loop(turn, outbound, ticket, calls, last_events, self.tokens, recorder, summaries)
+        loop = Loop(turn, outbound, ticket, calls, last_events, meter, recorder, summaries)
         reason = partial(self.runs.reason, request_id)
         cancellation = Cancellation(lambda: self.runs.ending, reason, background)
-        answer = Answer(loop, outbound, calls, cancellation, request_id)
+        answer = Answer(loop, outbound, calls, meter, cancellation, request_id)
         run = self.runs.start(answer, request_id, journal=journal, background=background)
         run.when_done(ticket.leave)
         return run

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from server.generation.metering import CallMeasured, CallOutcome, NoObserver, Observer
 from server.tools.base import (
     AnsweredCall,
     ApprovalRequested,
@@ -60,6 +61,7 @@ class HostedCalls:
 
     sessions: closed by `close`. most: the request's limit on calls, None for none. request_id: for
     the log. answered: calls of an earlier answer, in the order in which approved ones run.
+    observer: is told of each call that ended.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class HostedCalls:
         most: int | None = None,
         request_id: str = "",
         answered: Sequence[AnsweredCall] = (),
+        observer: Observer | None = None,
     ) -> None:
         self._sessions = tuple(sessions)
         # A server may have lost a tool that it had when the approval was requested.
@@ -84,6 +87,7 @@ class HostedCalls:
         self._ran = 0
         self._deadline = asyncio.get_running_loop().time() + limits.answer
         self._request_id = request_id
+        self._observer = observer or NoObserver()
         self._running: _RunningCall | None = None
         self.is_closed = not sessions
         """Whether there is nothing left to close."""
@@ -109,6 +113,12 @@ class HostedCalls:
             return None
         return f"{limit} This call did not run. Answer now, with what is known."
 
+    def refuse(self, call: ToolCall, why: str) -> ToolResult:
+        """The result of a call that does not run. why: as `refusal` says it."""
+        name = self._by_recipient[call.recipient].declaration.name
+        self._observer.call_ended(CallMeasured(name, "refused"))
+        return ToolResult(why, failed=True)
+
     async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
         """Run a call. The last event is a `ToolResult`, or the only one `ApprovalRequested`.
 
@@ -117,7 +127,9 @@ class HostedCalls:
         session = self._by_recipient[call.recipient]
         name = session.declaration.name
         limit = self._limits.timeout(name)
-        deadline = asyncio.get_running_loop().time() + limit + self._limits.grace
+        began = asyncio.get_running_loop().time()
+        deadline = began + limit + self._limits.grace
+        outcome: CallOutcome = "cancelled"
         self._ran += 1
         self._running = running = _RunningCall(session, call)
         try:
@@ -129,16 +141,22 @@ class HostedCalls:
                     kind = type(event).__name__
                     logger.error("request %s: %s failed with %s", self._request_id, name, kind)
                     event = ToolResult(f"The tool failed: {kind}.", failed=True)
+                if isinstance(event, LAST_EVENTS):
+                    outcome = _outcome(event)
                 yield event
                 if isinstance(event, LAST_EVENTS):
                     return
         except TimeoutError:
             logger.warning("request %s: %s took too long", self._request_id, name)
             running.cancel()
+            outcome = "timeout"
             yield ToolResult(f"The call was stopped: {self._overtime(limit)}.", failed=True)
         except BaseException:
             running.cancel()
             raise
+        finally:
+            seconds = asyncio.get_running_loop().time() - began
+            self._observer.call_ended(CallMeasured(name, outcome, seconds))
 
     def _overtime(self, limit: float) -> str:
         if asyncio.get_running_loop().time() >= self._deadline:
@@ -158,6 +176,12 @@ class HostedCalls:
         await self.settled()
         await close_sessions(self._sessions, self._request_id)
         self.is_closed = True
+
+
+def _outcome(event: ToolResult | ApprovalRequested) -> CallOutcome:
+    if isinstance(event, ApprovalRequested):
+        return "approval"
+    return "failed" if event.failed else "completed"
 
 
 class _RunningCall:

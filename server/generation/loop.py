@@ -24,12 +24,12 @@ from server import threads
 from server.generation.admission import Ticket
 from server.generation.call_results import render_result
 from server.generation.hosted_calls import HostedCalls
+from server.generation.metering import Meter
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import TurnPlan
 from server.generation.recording import Recorder
 from server.generation.runs import Emit, WireEvent
 from server.generation.summary_events import SummaryEvents
-from server.generation.token_counts import TokenCounts
 from server.generation.turn import Turn
 from server.generation.turn_events import (
     CallEnded,
@@ -50,7 +50,7 @@ class Loop:
 
     finished: whether the last events were emitted; later errors do not matter then.
     last_events: called when the answer is complete; its events follow those of the last turn.
-    counts: those of the server, to which the answer's tokens are added.
+    meter: measures the answer.
     recorder: records the samplings and the calls; None for no record.
     summaries: adds summaries of the reasoning; None for an answer without them.
     """
@@ -62,7 +62,7 @@ class Loop:
         ticket: Ticket,
         calls: HostedCalls,
         last_events: LastEvents,
-        counts: TokenCounts,
+        meter: Meter,
         recorder: Recorder | None = None,
         summaries: SummaryEvents | None = None,
     ) -> None:
@@ -73,7 +73,8 @@ class Loop:
         self._ticket = ticket
         self._calls = calls
         self._last_events = last_events
-        self._counts = counts
+        self._meter = meter
+        self._counts = meter.counts
         self._recorder = recorder
         self._earlier: list[TurnFinished] = []
         self._forced = False
@@ -88,12 +89,14 @@ class Loop:
             for each in approved:
                 if not await self._continue_after(each, emit):
                     return
+            self._meter.queued()
             # A call that ran is not lost to a request that comes later.
             async with self._ticket.slot(returning=bool(approved)):
                 call = await self._sample(emit)
             while call is not None:
                 if not await self._continue_after(call, emit):
                     return
+                self._meter.queued()
                 async with self._ticket.slot(returning=True):
                     call = await self._sample(emit)
         finally:
@@ -114,7 +117,9 @@ class Loop:
         Returns the hosted call that the turn ends in; None if the answer is complete.
         """
         # One coroutine for all samplings: each one that waits costs time at every token.
-        turn, recorder = self._turn, self._recorder
+        turn, recorder, meter = self._turn, self._recorder, self._meter
+        meter.turn_started()
+        awaits_token = meter.awaits_token
         try:
             while not turn.ended:
                 if recorder is not None:
@@ -123,6 +128,9 @@ class Loop:
                 async with aclosing(turn.chunks()) as chunks:
                     async for chunk in chunks:
                         self._counts.sampled += len(chunk.token_ids)
+                        if awaits_token and chunk.token_ids:
+                            awaits_token = False
+                            meter.token_sampled()
                         read = turn.read(chunk)
                         if recorder is not None:
                             last = turn.resumes or turn.ended is not None
@@ -141,6 +149,8 @@ class Loop:
                         raise BackendFailed("the engine ended without a finish reason")
         except BackendError as error:
             raise turn.api_error(error) from error
+        finally:
+            meter.turn_left(turn.usage, turn.repairs)
         return None
 
     async def _end_turn(self, read: Sequence[TurnEvent], emit: Emit) -> ToolCall | None:
@@ -151,8 +161,8 @@ class Loop:
         """
         *closing, finished = self._turn.finish()
         assert isinstance(finished, TurnFinished)
-        self._counts.prompt += finished.usage.input
-        self._counts.cached += finished.usage.cached
+        # Before the client reads the end: it may ask for the counts at once.
+        self._meter.turn_ended(finished.usage, self._turn.repairs)
         call = None if self._forced else self._hosted_call([*read, *closing], finished)
         events: list[WireEvent] = []
         if self._summaries is not None:
@@ -200,7 +210,7 @@ class Loop:
             result = await self._run_call(call, emit)
         else:
             self._forced = True
-            result = ToolResult(refusal, failed=True)
+            result = self._calls.refuse(call, refusal)
         if isinstance(result, ApprovalRequested):
             await self._finish(self._whole_so_far("stop"), emit, self._push(result))
             return None
@@ -274,6 +284,7 @@ class Loop:
         await emit([*events, *self._push(finished), *self._last_events()])
         # The answer is complete: later errors of the engine do not matter.
         self.finished = True
+        self._meter.ended(finished.reason)
 
     def _whole_so_far(self, reason: FinishReason) -> TurnFinished:
         """The last event of an answer that ends between two turns."""

@@ -34,6 +34,7 @@ async def start(
     param: str = "n",
     journal: Journal | None = None,
     sessions: Sequence[Sequence[ToolSession]] = (),
+    per_prompt: int | None = None,
 ) -> Run:
     """Admit and start all choices: a plan and an outbound for each, at least one.
 
@@ -41,8 +42,9 @@ async def start(
     in the declarations of their hosted tools.
     last_events: called when all choices have finished; its events are the last. The run fails with
     the first choice that fails. param: the request field with the number of choices. sessions: for
-    each plan, those of its hosted tools, as in `Gateway.start`; empty for none. Raises APIError for
-    errors that can be found before sampling.
+    each plan, those of its hosted tools, as in `Gateway.start`; empty for none. per_prompt: how
+    many plans in a row have the same prompt, whose tokens count once; None for all. Raises APIError
+    for errors that can be found before sampling.
     """
     opened = list(sessions) or [()] * len(plans)
     if len(plans) > gateway.admission.limit:
@@ -66,7 +68,11 @@ async def start(
             name = f"{request_id}-{index}"
             # Popped: a run closes its own sessions, whether it starts or not.
             mine = opened.pop(0)
-            runs.append(await gateway.start(plan, outbound, name, sessions=mine, prompt=prompt))
+            shares = index % (per_prompt or len(plans)) > 0
+            run = await gateway.start(
+                plan, outbound, name, sessions=mine, prompt=prompt, shares_prompt=shares
+            )
+            runs.append(run)
         if journal is not None:
             await journal.begin()
     except BaseException:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 class TokenCounts:
     """Counters of all answers of this process; they only grow.
 
-    prompt: the tokens of the prompts of samplings that ended. cached: how many of these came from
-    the engine's prefix cache. sampled: sampled tokens, counted as they arrive.
+    prompt: the tokens of the prompts of turns that ended; a prompt that several answers to a
+    request share counts once. cached: how many of these came from the engine's prefix cache.
+    sampled: sampled tokens, counted as they arrive.
     """
 
     prompt: int = 0

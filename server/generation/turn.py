@@ -7,7 +7,7 @@ starts another sampling from there.
 An answer has one turn, and one more after each hosted call (`server.generation.loop`).
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,13 @@ from server.generation.plan import RawPlan, SamplingPlan, TurnPlan
 from server.generation.raw_text import RawText
 from server.generation.repetition import RepetitionGuard
 from server.generation.truncation import render_within
-from server.generation.turn_events import TokenParser, TurnEvent, TurnFinished, TurnReader
+from server.generation.turn_events import (
+    TokenParser,
+    TurnEvent,
+    TurnFinished,
+    TurnReader,
+    Usage,
+)
 
 LEAST_ROOM = 8
 """A truncated prompt leaves at least one part of the context in `LEAST_ROOM` for the answer."""
@@ -87,6 +93,16 @@ class Turn:
     def sampled(self) -> int:
         """How many tokens of the current sampling were read."""
         return self._reader.sampled - self._sampled_before
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all samplings so far."""
+        return self._reader.usage
+
+    @property
+    def repairs(self) -> Sequence[Repair]:
+        """The repairs of the messages that have ended."""
+        return self._reader.repairs
 
     @property
     def history(self) -> tuple[int, ...]:

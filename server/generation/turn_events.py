@@ -150,7 +150,7 @@ class TurnReader:
     opened: whether the prompt ends with the header of the first message, which the model did not
     choose: without text it is left out where another message follows. `stopped` becomes True after
     a stop string; later chunks are not needed. `header` is that of the open message, None if none
-    is open. `sampled` counts the tokens of all chunks.
+    is open. `sampled` counts the tokens of all chunks. `repairs` has those of all ended messages.
     """
 
     def __init__(
@@ -168,11 +168,17 @@ class TurnReader:
         self._stop = stop
         self._logprobs: list[TokenLogprobs] = []
         self.sampled = 0
+        self.repairs: list[Repair] = []
         self._reasoning = 0
         self._cached = 0
         self._message: _OpenMessage
         self.stopped = False
         self.header: Header | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens so far; reasoning counts once its message has ended."""
+        return Usage(self._prompt_tokens, self._cached, self.sampled, self._reasoning)
 
     def push(self, chunk: GenerationChunk) -> list[TurnEvent]:
         """The events that a chunk's tokens complete."""
@@ -196,8 +202,7 @@ class TurnReader:
     def finish(self, reason: FinishReason) -> list[TurnEvent]:
         """The events that the end of the sampling completes; `TurnFinished` is the last."""
         events = [] if self.stopped else self._read(self._parser.finish())
-        usage = Usage(self._prompt_tokens, self._cached, self.sampled, self._reasoning)
-        return [*events, TurnFinished("stop" if self.stopped else reason, usage)]
+        return [*events, TurnFinished("stop" if self.stopped else reason, self.usage)]
 
     def _read(self, parsed: Iterable[Event]) -> list[TurnEvent]:
         events: list[TurnEvent] = []
@@ -235,6 +240,7 @@ class TurnReader:
     def _ended(self, event: MessageEnded) -> list[TurnEvent]:
         if event.header.channel is Channel.ANALYSIS and event.header.recipient is None:
             self._reasoning += event.body_tokens
+        self.repairs += event.repairs
         self.header = None
         is_withheld = bool(self._withheld) and event.index == 0
         if is_withheld and event.end not in (None, *STOP_TOKENS) and not event.content:

@@ -11,6 +11,7 @@ from starlette.websockets import WebSocket
 from server.errors import APIError, AuthenticationFailed, NotFound
 from server.http.answers import error_response
 from server.http.authentication import PRINCIPAL, check_key
+from server.http.traffic import ROUTE
 
 ENDPOINT = "endpoint"
 """The key of the request's endpoint in its state."""
@@ -20,8 +21,8 @@ class Access:
     """Middleware that lets only requests with a valid key, to a route, have their bodies read.
 
     public_endpoints: the endpoints that need no key. keys: the valid ones; if there are none, no
-    request needs one. The endpoint and the principal are stored in the request's state, the latter
-    for `server.http.authentication.authenticate`.
+    request needs one. The endpoint, its route and the principal are stored in the request's state,
+    the latter for `server.http.authentication.authenticate`.
 
     A request that matches no route, because of its path or its method, is passed on without its
     body, for the application's own answer. A WebSocket that matches none is refused.
@@ -42,7 +43,7 @@ class Access:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        endpoint = _endpoint(scope)
+        endpoint, route = _endpoint(scope)
         if endpoint is None:
             if scope["type"] == "websocket":
                 # Starlette would refuse it with a 403, without a body.
@@ -51,7 +52,7 @@ class Access:
                 await self._app(scope, _empty_body(), send)
             return
         state = scope.setdefault("state", {})
-        state[ENDPOINT] = endpoint
+        state[ENDPOINT], state[ROUTE] = endpoint, route
         if endpoint not in self._public_endpoints:
             connection = HTTPConnection(scope)
             try:
@@ -62,13 +63,13 @@ class Access:
         await self._app(scope, receive, send)
 
 
-def _endpoint(scope: Scope) -> Any:
-    """The endpoint that the application will call; None if no route matches."""
+def _endpoint(scope: Scope) -> tuple[Any, str | None]:
+    """The endpoint that the application will call, and its route; None if no route matches."""
     for route in scope["app"].router.routes:
         match, child_scope = route.matches(scope)
         if match is Match.FULL:
-            return child_scope["endpoint"]
-    return None
+            return child_scope["endpoint"], getattr(route, "path", None)
+    return None, None
 
 
 def _unknown(path: str) -> NotFound:

@@ -8,12 +8,14 @@ from typing import Any
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from server.errors import APIError
 from server.generation.runs import Encode, Run, WireEvent
 from server.http import sse
 from server.http.backlog import MAX_UNREAD, Stored
 from server.http.disconnect import wait_for_disconnect
+from server.http.traffic import ERROR_CODE
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
 
@@ -28,9 +30,24 @@ def json_response(body: Any, status: int = 200) -> Response:
 
 def error_response(error: APIError) -> Response:
     """The response for an error: OpenAI's body, the status, and its headers."""
-    response = json_response(error.body(), error.status)
+    response = _ErrorResponse(orjson.dumps(error.body()), error.status, error.code)
     response.headers.update(error.headers)
     return response
+
+
+class _ErrorResponse(Response):
+    """Notes the code of its error in the request's state, for those who count errors."""
+
+    media_type = "application/json"
+
+    def __init__(self, body: bytes, status: int, code: str | None) -> None:
+        super().__init__(body, status)
+        self._code = code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        scope.setdefault("state", {})[ERROR_CODE] = self._code
+        await super().__call__(scope, receive, send)
 
 
 async def respond(

@@ -1,4 +1,4 @@
-"""Middleware around every request: its id and its log line."""
+"""Middleware around every request: its id, its log line, and its place in the counts."""
 
 import logging
 import time
@@ -11,6 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.errors import APIError, ServerFailed
 from server.http.answers import error_response
 from server.http.sse import SEND_BODY
+from server.http.traffic import (
+    ERROR_CODE,
+    ROUTE,
+    WEBSOCKET,
+    OpenRequest,
+    RequestEnded,
+    Traffic,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -28,21 +36,54 @@ class RequestId:
     its query, which may hold secrets. So is a WebSocket's handshake that is refused.
 
     direct: whether the events of a stream bypass inner middleware; False if that may read the
-    bodies of answers.
+    bodies of answers. traffic: counts the requests.
     """
 
-    def __init__(self, app: ASGIApp, *, direct: bool = True) -> None:
+    def __init__(
+        self, app: ASGIApp, *, direct: bool = True, traffic: Traffic | None = None
+    ) -> None:
         self._app = app
         self._direct = direct
+        self._traffic = traffic or Traffic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
-        if scope["type"] == "websocket":
-            await self._app(scope, receive, _with_id_of_refusal(scope, send))
-            return
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        with self._traffic.request() as opened:
+            if scope["type"] == "http":
+                await self._answer(scope, receive, send, opened)
+            else:
+                await self._open_socket(scope, receive, send, opened)
+
+    async def _open_socket(
+        self, scope: Scope, receive: Receive, send: Send, opened: OpenRequest
+    ) -> None:
+        status: int | None = None
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "websocket.accept":
+                status = 101
+                opened.accepted()
+            elif message["type"] == "websocket.http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, _with_id_of_refusal(scope, send_and_note))
+        finally:
+            self._count(scope, WEBSOCKET, status)
+
+    def _count(self, scope: Scope, method: str, status: int | None) -> None:
+        state = scope.get("state", {})
+        ended = RequestEnded(state.get(ROUTE), method, status, state.get(ERROR_CODE))
+        self._traffic.observer.request_ended(ended)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, opened: OpenRequest
+    ) -> None:
         request_id = _new_id()
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
@@ -55,7 +96,10 @@ class RequestId:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["x-request-id"] = request_id
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = request_id
+                if headers.get("content-type", "").startswith("text/event-stream"):
+                    opened.streams()
             await send(message)
 
         try:
@@ -72,6 +116,7 @@ class RequestId:
         finally:
             # It references the scope: a cycle that only a garbage collection would free.
             state.pop(SEND_BODY, None)
+            self._count(scope, scope["method"], status)
             unlogged = state.get(UNLOGGED) and status is not None and status < 400
             logger.log(
                 logging.DEBUG if unlogged else logging.INFO,

@@ -9,6 +9,7 @@ Sources: RFC 9112 (3.2 for `Host`, 9.6 for closing), RFC 6585 (431), RFC 9110 (4
 
 import asyncio
 import random
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, cast
 
@@ -37,14 +38,23 @@ BEFORE_1_1 = ("0.9", "1.0")
 JITTER = 0.1
 """The share by which deadlines are randomly extended, so that they do not expire together."""
 
-HEALTH_CHECKS = frozenset({"/health", "/ready"})
-"""Paths that are exempt from the limit on requests: a busy server is healthy."""
+HEALTH_CHECKS = frozenset({"/health", "/ready", "/metrics"})
+"""Paths that are exempt from the limit on requests: a busy server is healthy, and measured."""
 
 
 class Config(uvicorn.Config):
-    """uvicorn's configuration for `app`, with this module's protocols and `limits`."""
+    """uvicorn's configuration for `app`, with this module's protocols and `limits`.
 
-    def __init__(self, app: ASGIApp, limits: Limits, **options: Any) -> None:
+    refused: called with the code of each error that is sent without the application.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        refused: Callable[[str | None], None] = lambda _: None,
+        **options: Any,
+    ) -> None:
         super().__init__(
             cast(ASGI3Application, app),
             http=Protocol,
@@ -54,6 +64,7 @@ class Config(uvicorn.Config):
             **options,
         )
         self.limits = limits
+        self.refused = refused
         self.open_connections = Connections(limits)
 
 
@@ -239,7 +250,9 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         self._active = cycle
         busy = len(self.tasks) >= self._limits.requests
         if busy and cycle.scope["path"] not in HEALTH_CHECKS:
-            app = cast(ASGI3Application, Refuse(_too_many_requests()))
+            error = _too_many_requests()
+            self.config.refused(error.code)
+            app = cast(ASGI3Application, Refuse(error))
         if cycle.scope["http_version"] in BEFORE_1_1:
             app = cast(ASGI3Application, Unframed(cast(ASGIApp, app), cycle))
         super()._start_asgi_task(cycle, app)
@@ -359,6 +372,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         self.transport.set_protocol(Closing(self, self._limits.closing_seconds))
 
     def _encoded(self, error: APIError) -> bytes:
+        self.config.refused(error.code)
         return encoded(refusal(error), self.server_state.default_headers)
 
     def _head_too_large(self) -> HeadersTooLarge:
@@ -407,6 +421,7 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
     def refuse(self, error: APIError) -> None:
         """Answer the handshake with `error` and close."""
         self.handshake_complete = self.close_sent = True
+        self.config.refused(error.code)
         self.transport.write(encoded(refusal(error), self.default_headers))
         self.transport.close()
 

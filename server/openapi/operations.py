@@ -388,6 +388,17 @@ SERVER = (
         has_head=True,
     ),
     Operation(
+        "retrieveMetrics",
+        _SERVER,
+        "get",
+        "/metrics",
+        "Returns the metrics, in Prometheus' text format.",
+        None,
+        "As OpenMetrics where `Accept` asks for it.",
+        has_head=True,
+        media_type="text/plain",
+    ),
+    Operation(
         "retrieveDocument",
         _SERVER,
         "get",

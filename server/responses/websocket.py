@@ -192,7 +192,9 @@ class Connection:
             started = await self._create(event)
         except Exception as error:
             self._forget(previous_id)
-            refusal = error_message(_as_api_error(error))
+            answer = _as_api_error(error)
+            self._context.traffic.observer.refused(answer.code)
+            refusal = error_message(answer)
             await self._send(refusal)
             _log(refusal["status"], began, "no response")
             return

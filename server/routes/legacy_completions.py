@@ -75,6 +75,7 @@ async def create_completion(request: Request) -> Response:
         completion_id,
         last_events,
         param="n" if compiled.best_of > 1 else "prompt",
+        per_prompt=compiled.best_of,
     )
     encode = encoder(include_usage=include_usage)
     return await respond(

@@ -16,7 +16,7 @@ const NAMES = {
   waiting: ["vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"],
   sampled: ["vllm:generation_tokens_total", "sglang:generation_tokens_total", "llamacpp:tokens_predicted_total"],
   prompt: ["vllm:prompt_tokens_total", "sglang:prompt_tokens_total", "llamacpp:prompt_tokens_total"],
-  cached: ["vllm:prefix_cache_hits_total", "sglang:cached_tokens_total"],
+  cached: ["vllm:prefix_cache_hits_total", "vllm:prompt_tokens_cached_total", "sglang:cached_tokens_total"],
 };
 
 /**

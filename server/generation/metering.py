@@ -1,0 +1,174 @@
+"""Measures answers: their tokens, their times, and how they end.
+
+Nothing is measured for each token: a turn is added at its end, and an answer is reported once.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from harmony.events import Repair
+from server.generation.token_counts import TokenCounts
+from server.generation.turn_events import Usage
+
+EndReason = Literal["stop", "length", "abort", "error"]
+"""How an answer ends. `abort`: its client left, it was cancelled, or the server stopped."""
+
+CallOutcome = Literal["completed", "failed", "timeout", "approval", "refused", "cancelled"]
+"""How a hosted call ends. `approval`: the client has to approve it first. `refused`: a limit of the
+answer did not let it run. `cancelled`: the answer ended before the call did."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerMeasured:
+    """An answer that has ended. Times are in seconds.
+
+    error: the code of the error that it ended with, None for an error without one. sampled: whether
+    the engine sampled a token. input, output: its tokens, as `Usage` counts them. whole: from its
+    admission to its end. queued: the part of it in which the answer waited for slots. first_token:
+    from its admission to its first token, None if there was none.
+    """
+
+    reason: EndReason
+    error: str | None
+    sampled: bool
+    input: int
+    output: int
+    whole: float
+    queued: float
+    first_token: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMeasured:
+    """What a turn adds to the counts. repairs: departures from harmony, by their kind."""
+
+    reasoning: int
+    repairs: Mapping[Repair, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CallMeasured:
+    """A hosted call that has ended. tool: the name of its declaration. seconds: 0 if refused."""
+
+    tool: str
+    outcome: CallOutcome
+    seconds: float = 0.0
+
+
+class Observer(Protocol):
+    """Is told what happened. Its methods neither wait nor raise."""
+
+    def turn_ended(self, turn: TurnMeasured) -> None:
+        """A turn has ended, however it did."""
+        ...
+
+    def answer_ended(self, answer: AnswerMeasured) -> None:
+        """An answer has ended, however it did."""
+        ...
+
+    def call_ended(self, call: CallMeasured) -> None:
+        """A hosted call has ended, or was refused."""
+        ...
+
+
+class NoObserver:
+    """Implements `Observer`, for nobody."""
+
+    def turn_ended(self, turn: TurnMeasured) -> None:
+        """Do nothing."""
+
+    def answer_ended(self, answer: AnswerMeasured) -> None:
+        """Do nothing."""
+
+    def call_ended(self, call: CallMeasured) -> None:
+        """Do nothing."""
+
+
+class Meter:
+    """Measures one answer.
+
+    counts: those of the server, to which the answer's tokens are added. shares_prompt: whether
+    another answer to the same request counts the prompt of the first turn, as in `usage`. clock:
+    seconds, from any zero.
+    """
+
+    def __init__(
+        self,
+        counts: TokenCounts,
+        observer: Observer,
+        *,
+        shares_prompt: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.counts = counts
+        self.awaits_token = True
+        """Whether no token was sampled yet."""
+        self._observer = observer
+        self._shares_prompt = shares_prompt
+        self._clock = clock
+        self._admitted = clock()
+        self._first_token: float | None = None
+        self._queued_since: float | None = None
+        self._queued = 0.0
+        self._input = 0
+        self._output = 0
+        self._turn_is_open = False
+        self._ended = False
+
+    def queued(self) -> None:
+        """The answer waits for a slot from now on."""
+        self._queued_since = self._clock()
+
+    def turn_started(self) -> None:
+        """The answer has its slot, and a turn begins."""
+        self._end_wait(self._clock())
+        self._turn_is_open = True
+
+    def token_sampled(self) -> None:
+        """The first token of the answer has arrived."""
+        self.awaits_token = False
+        self._first_token = self._clock() - self._admitted
+
+    def turn_ended(self, usage: Usage, repairs: Iterable[Repair]) -> None:
+        """Count a turn that is complete. Further calls for the same turn do nothing."""
+        if not self._turn_is_open:
+            return
+        self._turn_is_open = False
+        if not (self._shares_prompt and not self._input):
+            self.counts.prompt += usage.input
+            self.counts.cached += usage.cached
+        self._input += usage.input
+        self._output += usage.output
+        self._observer.turn_ended(TurnMeasured(usage.reasoning, Counter(repairs)))
+
+    def turn_left(self, usage: Usage, repairs: Iterable[Repair]) -> None:
+        """Count a turn that was cut off, unless the engine sampled nothing. As `turn_ended`."""
+        if usage.output:
+            self.turn_ended(usage, repairs)
+
+    def ended(self, reason: EndReason, error: str | None = None) -> None:
+        """Report the answer. Only the first call counts: what follows an end is no end."""
+        if self._ended:
+            return
+        self._ended = True
+        now = self._clock()
+        self._end_wait(now)
+        measured = AnswerMeasured(
+            reason,
+            error,
+            not self.awaits_token,
+            self._input,
+            self._output,
+            now - self._admitted,
+            self._queued,
+            self._first_token,
+        )
+        self._observer.answer_ended(measured)
+
+    def _end_wait(self, now: float) -> None:
+        if self._queued_since is not None:
+            self._queued += now - self._queued_since
+            self._queued_since = None

@@ -1,0 +1,24 @@
+"""`GET /metrics`: what happens in the server, for Prometheus."""
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server.http.authentication import authenticate
+from server.http.middleware import UNLOGGED
+from server.telemetry.metrics import Metrics
+from server.telemetry.readiness import Readiness
+
+router = APIRouter()
+
+
+@router.api_route("/metrics", methods=["GET", "HEAD"])
+async def show_metrics(request: Request) -> Response:
+    """The metrics in Prometheus' text format, or as OpenMetrics where `Accept` asks for it."""
+    authenticate(request)
+    setattr(request.state, UNLOGGED, True)
+    metrics: Metrics = request.app.state.metrics
+    readiness: Readiness = request.app.state.readiness
+    problems = await readiness.problems()
+    content, media_type = metrics.render(request.headers.get("accept", ""), problems)
+    return Response(content, headers={"Content-Type": media_type, "Cache-Control": "no-store"})

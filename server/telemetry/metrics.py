@@ -1,0 +1,241 @@
+"""Counts what the metrics of `server.telemetry.definitions` say, and writes them for Prometheus.
+
+What ends is counted when it ends. What others count or hold is read when somebody asks.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
+
+from harmony.events import Repair
+from server.generation.gateway import Gateway
+from server.generation.metering import AnswerMeasured, CallMeasured, TurnMeasured
+from server.http.traffic import RequestEnded, Traffic
+from server.telemetry import definitions as d
+from server.telemetry import labels
+
+logger = logging.getLogger(__name__)
+
+CLIENT_LEFT = 499
+"""A status that is no error of the request: its client has disconnected."""
+
+_Values = Mapping[tuple[str, ...], float]
+"""The values of a metric, by those of its labels."""
+
+_Count = TypeVar("_Count", bound=Callable[..., None])
+
+
+def _never_raises(count: _Count) -> _Count:
+    """A defect of the counting is logged: it must not end an answer."""
+
+    @wraps(count)
+    def counted(*args: Any) -> None:
+        try:
+            count(*args)
+        except Exception:
+            logger.exception("a metric cannot be counted")
+
+    return cast(_Count, counted)
+
+
+class Metrics:
+    """The metrics of one application, in a registry of their own.
+
+    Implements `server.generation.metering.Observer` and `server.http.traffic.TrafficObserver`.
+    model: the served name; other names of the model count under it. context_length: the most tokens
+    of a prompt. tools: the names of the hosted tools. version: that of the server. backend: its
+    name.
+    """
+
+    def __init__(
+        self, model: str, context_length: int, tools: Iterable[str], version: str, backend: str
+    ) -> None:
+        self._registry = CollectorRegistry()
+        self._model = model
+        self._tools = frozenset(tools)
+        self._build = (version, backend)
+        self._codes = labels.Values()
+        tokens = d.token_buckets(context_length)
+        self._answers = self._counter(d.ANSWERS)
+        self._first_token = self._histogram(d.FIRST_TOKEN, d.FIRST_TOKEN_BUCKETS)
+        self._latency = self._histogram(d.LATENCY, d.LATENCY_BUCKETS)
+        self._queue_time = self._histogram(d.QUEUE_TIME, d.LATENCY_BUCKETS)
+        self._prompt = self._histogram(d.ANSWER_PROMPT, tokens)
+        self._output = self._histogram(d.ANSWER_OUTPUT, tokens)
+        self._reasoning = self._counter(d.REASONING_TOKENS)
+        self._failures = self._counter(d.FAILURES)
+        self._repairs = self._counter(d.REPAIRS)
+        self._calls = self._counter(d.CALLS)
+        self._call_seconds = self._histogram(d.CALL_SECONDS, d.CALL_BUCKETS)
+        self._requests = self._counter(d.HTTP_REQUESTS)
+        self._errors = self._counter(d.HTTP_ERRORS)
+        self._show_zeros()
+
+    def _counter(self, definition: d.Definition) -> Counter:
+        return Counter(definition.name, definition.text, definition.labels, registry=self._registry)
+
+    def _histogram(self, definition: d.Definition, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(
+            definition.name,
+            definition.text,
+            definition.labels,
+            registry=self._registry,
+            buckets=buckets,
+        )
+
+    def _show_zeros(self) -> None:
+        """Series that begin with 0 rather than with their first event, which no rate would show."""
+        for reason in ("stop", "length", "abort", "error"):
+            self._answers.labels(self._model, reason)
+        for histogram in (
+            self._first_token,
+            self._latency,
+            self._queue_time,
+            self._prompt,
+            self._output,
+        ):
+            histogram.labels(self._model)
+        self._reasoning.labels(self._model)
+        for kind in Repair:
+            self._repairs.labels(kind.value)
+
+    def watch(self, gateway: Gateway, traffic: Traffic) -> None:
+        """Show, from now on, what these count and hold. Call it once."""
+        self._registry.register(_Watched(self._model, gateway, traffic))
+
+    @_never_raises
+    def turn_ended(self, turn: TurnMeasured) -> None:
+        """See `Observer`."""
+        self._reasoning.labels(self._model).inc(turn.reasoning)
+        for kind, count in turn.repairs.items():
+            self._repairs.labels(kind.value).inc(count)
+
+    @_never_raises
+    def answer_ended(self, answer: AnswerMeasured) -> None:
+        """See `Observer`."""
+        model = self._model
+        self._answers.labels(model, answer.reason).inc()
+        if answer.reason == "error":
+            self._failures.labels(self._codes.of(answer.error)).inc()
+        self._latency.labels(model).observe(answer.whole)
+        self._queue_time.labels(model).observe(answer.queued)
+        if answer.sampled:
+            self._prompt.labels(model).observe(answer.input)
+            self._output.labels(model).observe(answer.output)
+        if answer.first_token is not None:
+            self._first_token.labels(model).observe(answer.first_token)
+
+    @_never_raises
+    def call_ended(self, call: CallMeasured) -> None:
+        """See `Observer`."""
+        tool = labels.tool(call.tool, self._tools)
+        self._calls.labels(tool, call.outcome).inc()
+        if call.outcome != "refused":
+            self._call_seconds.labels(tool).observe(call.seconds)
+
+    @_never_raises
+    def request_ended(self, request: RequestEnded) -> None:
+        """See `TrafficObserver`."""
+        route, method = labels.route(request.route), labels.method(request.method)
+        self._requests.labels(route, method, labels.status(request.status)).inc()
+        if request.status is not None and request.status >= 400 and request.status != CLIENT_LEFT:
+            self.refused(request.error)
+
+    @_never_raises
+    def refused(self, code: str | None) -> None:
+        """See `TrafficObserver`."""
+        self._errors.labels(self._codes.of(code)).inc()
+
+    def render(self, accept: str, problems: Mapping[str, str | None]) -> tuple[bytes, str]:
+        """The metrics, and their media type: the text format, or OpenMetrics by `Accept`.
+
+        problems: why a part of the server cannot serve, None where it can.
+        """
+        shown = _Shown(self._registry, self._state(problems))
+        if _prefers_openmetrics(accept):
+            return openmetrics.generate_latest(shown), openmetrics.CONTENT_TYPE_LATEST
+        return generate_latest(shown), CONTENT_TYPE_PLAIN_0_0_4
+
+    def _state(self, problems: Mapping[str, str | None]) -> list[Metric]:
+        parts: _Values = {(part,): problem is None for part, problem in problems.items()}
+        return [_gauge(d.READY, parts), _gauge(d.BUILD, {self._build: 1.0})]
+
+
+class _Watched(Collector):
+    """Reads the numbers of the gateway and of the traffic."""
+
+    def __init__(self, model: str, gateway: Gateway, traffic: Traffic) -> None:
+        self._model = model
+        self._gateway = gateway
+        self._traffic = traffic
+
+    def collect(self) -> Iterator[Metric]:
+        """See `Collector`."""
+        model, none = (self._model,), ()
+        admission, tokens = self._gateway.admission, self._gateway.tokens
+        queued, waiting = admission.queued, admission.waiting
+        yield _gauge(d.RUNNING, {model: queued - waiting})
+        yield _gauge(d.WAITING, {model: waiting})
+        yield _counter(d.PROMPT_TOKENS, {model: tokens.prompt})
+        yield _counter(d.CACHED_TOKENS, {model: tokens.cached})
+        yield _counter(d.GENERATION_TOKENS, {model: tokens.sampled})
+        yield _gauge(d.IN_TOOLS, {none: admission.admitted - queued})
+        yield _gauge(d.QUEUE_PLACES, {none: admission.limit})
+        rejections: _Values = {("full",): admission.refused, ("evicted",): admission.evicted}
+        yield _counter(d.REJECTIONS, rejections)
+        summaries: _Values = {
+            (outcome,): count for outcome, count in self._gateway.summaries.items()
+        }
+        yield _counter(d.SUMMARIES, summaries)
+        yield _gauge(d.STREAMS, {none: self._traffic.streams})
+        yield _gauge(d.WEBSOCKETS, {none: self._traffic.sockets})
+
+
+class _Shown(Collector):
+    """The metrics of a registry and `more`, without the times at which the series began.
+
+    The times would be a series for each series, which nothing reads.
+    """
+
+    def __init__(self, registry: CollectorRegistry, more: Iterable[Metric]) -> None:
+        self._registry = registry
+        self._more = more
+
+    def collect(self) -> Iterator[Metric]:
+        """See `Collector`."""
+        for metric in (*self._registry.collect(), *self._more):
+            metric.samples = [
+                sample for sample in metric.samples if not sample.name.endswith("_created")
+            ]
+            yield metric
+
+
+def _prefers_openmetrics(accept: str) -> bool:
+    """Whether OpenMetrics comes before plain text. The versions have the same names and numbers.
+
+    The library's own choice copies a version from the header into the answer's, and fails for some.
+    """
+    types = [each.partition(";")[0].strip().lower() for each in accept.split(",")]
+    known = [each for each in types if each in ("application/openmetrics-text", "text/plain")]
+    return known[:1] == ["application/openmetrics-text"]
+
+
+def _gauge(definition: d.Definition, values: _Values) -> Metric:
+    metric = GaugeMetricFamily(definition.name, definition.text, labels=definition.labels)
+    for each, value in values.items():
+        metric.add_metric(each, value)
+    return metric
+
+
+def _counter(definition: d.Definition, values: _Values) -> Metric:
+    metric = CounterMetricFamily(definition.name, definition.text, labels=definition.labels)
+    for each, value in values.items():
+        metric.add_metric(each, value)
+    return metric
