@@ -77,6 +77,7 @@ let asking = null;
 /** Ask for the key; several requests share one dialog. @returns {Promise<boolean>} */
 function askForKey() {
   asking ??= new Promise((resolve) => {
+    const before = key();
     const field = h("input", { type: "password", "aria-label": TEXT.keyLabel, autocomplete: "off", value: key() });
     const wrong = h("p", { class: "notice error", hidden: !key(), role: "alert" }, TEXT.keyWrong);
     const form = h("form", { class: "key-form" }, h("p", {}, TEXT.keyText), wrong, field);
@@ -98,6 +99,7 @@ function askForKey() {
     });
     shown.addEventListener("close", () => {
       asking = null;
+      if (key() !== before) chat.sidebar.forget();
       resolve(given);
     });
     field.focus();

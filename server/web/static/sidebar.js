@@ -34,6 +34,7 @@ export class Sidebar {
     details.addEventListener("toggle", () => {
       if (details.open) void this.reload();
     });
+    this.details = details;
     this.element = h(
       "aside",
       { class: "side", id: "chats", "aria-label": TEXT.chats },
@@ -55,6 +56,13 @@ export class Sidebar {
     this.list.replaceChildren(...entries);
   }
 
+  /** Another key is used: it must not show what an earlier one has stored. */
+  forget() {
+    this.source = null;
+    this.stored.replaceChildren();
+    this.details.open = false;
+  }
+
   async reload() {
     const { StoredList } = await import("./stored.js");
     this.source = new StoredList();
@@ -64,13 +72,15 @@ export class Sidebar {
 
   /** Show the next entries of the server's list that are not in this browser's. */
   async load() {
-    if (!this.source) return;
+    const { source } = this;
+    if (!source) return;
     this.note.textContent = TEXT.loading;
     try {
-      const entries = await this.source.next();
+      const entries = await source.next();
+      if (source !== this.source) return;
       const known = new Set(store.chats().flatMap((chat) => [chat.id, ...chat.turns.map((turn) => turn.response)]));
       this.stored.append(...entries.filter(({ id }) => !known.has(id)).map((entry) => this.row(entry)));
-      this.more.hidden = !this.source.hasMore;
+      this.more.hidden = !source.hasMore;
       this.note.textContent = this.stored.children.length ? "" : TEXT.noneStored;
     } catch (error) {
       this.more.hidden = true;
