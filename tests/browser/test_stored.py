@@ -115,6 +115,37 @@ def test_two_tabs_of_a_chat_lose_no_turn(open_page: Any, fresh: Server) -> None:
     expect(first.locator(".typed")).to_have_text(["Question", "Of the first tab"])
 
 
+def test_what_programs_send_along_is_no_question(open_page: Any, fresh: Server) -> None:
+    """Many send all earlier turns with each request."""
+    items = [
+        {"role": "user", "content": "Old question"},
+        {"role": "assistant", "content": "Old answer"},
+        {"role": "user", "content": "New question"},
+    ]
+    fresh.post("/v1/responses", {"input": items})
+    page = open_page(fresh.url)
+    open_list(page)
+    page.locator(".on-server .chat-link").click()
+    expect(page.locator(".typed")).to_have_text("New question")
+    page.get_by_text("Sent along: 2 earlier items").click()
+    expect(page.get_by_text("assistant: Old answer")).to_be_visible()
+
+
+def test_another_key_does_not_see_the_list_of_the_first(open_page: Any) -> None:
+    with running("--store", "memory", "--api-key", "one", "--api-key", "two") as server:
+        items = [{"role": "user", "content": "Of one"}]
+        server.post("/v1/conversations", {"items": items}, "one")
+        page = open_page(server.url, expected="401")
+        for key, count in (("one", 1), ("two", 0)):
+            if key == "two":
+                page.get_by_role("button", name="API key").click()
+            page.get_by_label("Key", exact=True).fill(key)
+            page.get_by_role("button", name="Use this key").click()
+            expect(page.locator(".on-server .chat-link")).to_have_count(0)
+            open_list(page)
+            expect(page.locator(".on-server .chat-link")).to_have_count(count)
+
+
 def test_chats_of_this_browser_are_not_listed_twice(open_page: Any, fresh: Server) -> None:
     page = open_page(fresh.url)
     ask(page, "Mine")

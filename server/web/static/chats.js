@@ -137,6 +137,12 @@ export function textOf(input) {
     .join("\n");
 }
 
+/** Where the last of the input begins that somebody typed: what is before it was sent along. @param {any[]} input */
+export function typedFrom(input) {
+  const isMade = ({ role = "", type = "" }) => role === "assistant" || !(role || /_output$|_response$/.test(type));
+  return input.findLastIndex(isMade) + 1;
+}
+
 /** Whether all of the input is text of a user, which can be edited. @param {any[]} input */
 export function isText(input) {
   return input.every(

@@ -60,6 +60,7 @@ export const TEXT = {
   figure: "Figure that the code drew",
   interrupted: "Stopped.",
   cut: "incomplete",
+  earlier: (/** @type {number} */ n) => `Sent along: ${n} earlier item${n === 1 ? "" : "s"}`,
   incomplete: "The answer reached its token limit.",
   failed: "The answer failed",
   expired: "The server no longer stores this answer.",

@@ -22,13 +22,22 @@ export function placeTurn(view, turn) {
     },
     results: (outputs) => view.begin(outputs, turn.id),
   });
-  const text = store.textOf(turn.input);
+  const from = store.typedFrom(turn.input);
+  const text = store.textOf(turn.input.slice(from));
   const asked = question(text, (changed) => view.begin([{ role: "user", content: changed }], turn.parent));
   const title = h("h2", { class: "sr-only" }, `${TEXT.you}: ${text.slice(0, 80)}`);
-  const element = h("article", { class: "turn", id: turn.id }, title, asked.element, answer.element);
+  const element = h("article", { class: "turn", id: turn.id }, title, earlier(turn.input.slice(0, from)), asked.element, answer.element);
   element.append(tools(view, turn, asked.edit));
   view.turns.append(element);
   return answer;
+}
+
+/** What programs send along: the turns before the last question. @param {any[]} items */
+function earlier(items) {
+  if (!items.length) return null;
+  const lines = items.map((item) => `${item.role ?? item.type}: ${store.textOf([item]) || (item.arguments ?? "")}`);
+  const text = h("div", { class: "reasoning-text" }, lines.join("\n\n"));
+  return h("details", { class: "item reasoning" }, h("summary", {}, TEXT.earlier(items.length)), text);
 }
 
 /** @param {ChatView} view @param {Turn} turn @param {() => void} edit */
