@@ -184,7 +184,7 @@ class BackendInfo:
     model: a folder or the name of a model on the hub; None for an engine without one (scripted).
     context_length: the maximum of tokens of prompt and completion together.
     vocab_size: the number of logits.
-    features: a subset of `FEATURES`. A request that needs another feature raises Unsupported.
+    features: a subset of `FEATURES`. The server refuses requests that need another one.
     masks_are_cheap: whether a grammar costs at most 3 % of the tokens per second.
     max_requests: the number of requests that the engine computes at once, >= 1; None if unknown.
     """

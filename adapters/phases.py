@@ -57,7 +57,7 @@ async def split_by_phase(
     if request.grammar is not None and any(phase.grammar is None for phase in request.phases):
         raise Unsupported("a grammar together with sampling that changes on the way", backend)
     tracker = PhaseTracker(request.phases, phases_end=request.grammar is None)
-    sampled: tuple[int, ...] = ()
+    sampled: list[int] = []
     while True:
         active = tracker.active
         resumed = bool(sampled)
@@ -85,19 +85,19 @@ def _up_to_change(chunk: GenerationChunk, tracker: PhaseTracker) -> GenerationCh
     return chunk
 
 
-def _may_continue(request: GenerationRequest, sampled: tuple[int, ...]) -> bool:
+def _may_continue(request: GenerationRequest, sampled: Sequence[int]) -> bool:
     return len(sampled) < request.max_tokens and sampled[-1] not in request.stop_token_ids
 
 
 def _remaining(
-    request: GenerationRequest, sampled: tuple[int, ...], active: int | None
+    request: GenerationRequest, sampled: Sequence[int], active: int | None
 ) -> GenerationRequest:
     """The request that continues after `sampled`."""
     if not sampled:
         return replace(request, phases=())
     phase = None if active is None else request.phases[active]
     return replace(
-        request.after(sampled, max_tokens=request.max_tokens - len(sampled)),
+        request.after(tuple(sampled), max_tokens=request.max_tokens - len(sampled)),
         sampling=request.sampling if phase is None else phase.params,
         phases=(),
         grammar=request.grammar if phase is None else phase.grammar,

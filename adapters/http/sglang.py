@@ -6,6 +6,7 @@ and SGLang's tokenizer manager; not tested with a real server.
 """
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 
@@ -128,15 +129,18 @@ class SGLangReader(EventReader):
         """The logprobs of the last `count` ids. SGLang's entries are (logprob, id, text)."""
         if self._request.logprobs is None:
             return None
-        sampled = meta["output_token_logprobs"]
-        top = meta.get("output_top_logprobs") or [None] * len(sampled)
         # The lists have entries for all ids or for the new ids; the new ones are last.
-        pairs = list(zip(sampled, top, strict=True))[len(sampled) - count :]
+        sampled = _last(meta["output_token_logprobs"], count)
+        top = _last(meta.get("output_top_logprobs") or [None] * len(sampled), count)
         return tuple(
             TokenLogprobs(
                 token_id,
                 bounded_logprob(logprob),
                 tuple((other_id, bounded_logprob(value)) for value, other_id, _ in best or ()),
             )
-            for (logprob, token_id, _), best in pairs
+            for (logprob, token_id, _), best in zip(sampled, top, strict=True)
         )
+
+
+def _last(entries: list[Any], count: int) -> list[Any]:
+    return entries[len(entries) - count :]

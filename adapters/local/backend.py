@@ -87,7 +87,7 @@ class LocalBackend:
             FEATURES,
             # Measured by benchmarks/masks.py, on a CPU only.
             masks_are_cheap=model.device.type == "cpu",
-            max_requests=self._options.requests_at_once,
+            max_requests=engine.max_requests,
         )
 
     async def stop(self) -> None:

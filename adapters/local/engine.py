@@ -76,6 +76,8 @@ class Engine:
             model.config.max_position_embeddings,
             longest_request(self._manager.batch_processor.cache),
         )
+        io: Any = self._manager.batch_processor.inputs_and_outputs
+        self.max_requests: int = io.max_requests_per_batch
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         # `join` and `is_running` of the manager use it.
         self._manager._generation_thread = self._thread

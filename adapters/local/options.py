@@ -41,7 +41,7 @@ class Options:
     batch_tokens: the maximum of tokens in one step; longer prompts take several. 0 is 4,096; 512
     with eager attention (128 on CUDA), and on a CPU for more than a billion parameters. On a CPU,
     steps are smaller while any request decodes: they last 0.1 s.
-    batch_requests: the maximum of requests in one step; others wait.
+    batch_requests: the maximum of requests in one step, each of one token at least; others wait.
     decode_graphs: capture decode steps as CUDA graphs. `true` needs CUDA and a flash attention;
     `auto` captures them where nothing stands in the way (`decode_graphs.wanted`).
     """
@@ -53,11 +53,6 @@ class Options:
     batch_tokens: Annotated[int, Field(ge=0)] = 0
     batch_requests: Annotated[int, Field(ge=1)] = 128
     decode_graphs: Literal["auto", "true", "false"] = "auto"
-
-    @property
-    def requests_at_once(self) -> int:
-        """The maximum of requests in one step; each needs at least one token of it."""
-        return min(self.batch_requests, self.batch_tokens or self.batch_requests)
 
 
 def parse_options(values: Mapping[str, str]) -> Options:

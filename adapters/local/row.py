@@ -86,7 +86,11 @@ def _bias_of(params: SamplingParams) -> tuple[torch.Tensor, torch.Tensor] | None
 
 
 class Row:
-    """A request in the engine. All but `inbox` is used on the engine's thread only."""
+    """A request in the engine.
+
+    The engine's thread changes it. The event loop uses `inbox` and `request`, and reads
+    `cached_tokens` and `ended`, which are set before the items that it takes.
+    """
 
     def __init__(self, key: str, request: GenerationRequest, mask: TokenMask | None) -> None:
         self.key = key

@@ -200,3 +200,15 @@ async def test_the_tokens_are_those_of_the_whole(
     engine = Engine(script, step)
     whole = tokens([chunk async for chunk in engine(replace(ask(max_tokens), phases=()))])
     assert tokens(await sample(engine, ask(max_tokens))) == whole
+
+
+async def test_an_answer_may_have_very_many_chunks() -> None:
+    script = [5] * 100_000
+
+    async def whole(request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        for token_id in script[:-1]:
+            yield GenerationChunk((token_id,))
+        yield GenerationChunk((5,), finish_reason="length")
+
+    chunks = split_by_phase(whole, ask(len(script)), "test")
+    assert sum([len(chunk.token_ids) async for chunk in chunks]) == len(script)

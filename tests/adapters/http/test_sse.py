@@ -12,6 +12,14 @@ def test_payloads_are_what_stands_after_data() -> None:
     assert EventLines().push(text) == [b"{}", b"[1]"]
 
 
+def test_a_long_line_may_come_in_very_many_parts() -> None:
+    lines = EventLines()
+    # Joined again for each part, they would be a terabyte.
+    assert [lines.push(b"data: " + bytes(200)) for _ in range(100_000)] == [[]] * 100_000
+    (payload,) = lines.push(b"\n")
+    assert len(payload) == 100_000 * 206 - 6
+
+
 @given(st.lists(st.integers(0, 99), max_size=8), st.integers(1, 9))
 def test_it_does_not_matter_how_the_bytes_arrive(numbers: list[int], step: int) -> None:
     text = b"".join(b"data: %d\n\n" % number for number in numbers)

@@ -171,9 +171,15 @@ async def test_a_full_cache_that_everyone_has_left_serves_the_next(
             assert await sample(backend, ask()) == expected(prompt(20), 12)
 
 
-async def test_it_computes_as_many_requests_as_a_batch_takes(opened: Opener) -> None:
-    async with opened(cache_tokens="128", batch_tokens="64", batch_requests="96") as backend:
-        assert backend.info.max_requests == 64
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [({"batch_tokens": "64"}, 64), ({"batch_tokens": "0", "attention": "eager"}, 512)],
+)
+async def test_it_computes_as_many_requests_as_a_batch_takes(
+    opened: Opener, options: dict[str, str], most: int
+) -> None:
+    async with opened(cache_tokens="1024", batch_requests="600", **options) as backend:
+        assert backend.info.max_requests == most
 
 
 async def test_a_request_may_fill_the_whole_context(opened: Opener) -> None:
