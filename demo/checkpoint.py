@@ -15,11 +15,13 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
-from demo.package import CONFIG, SHA256, packaged
+from demo.package import CONFIG, LEXICON, SHA256, packaged
 from demo.tokenizer import Progress, write_tokenizer
 from harmony.tokenizer import SPLIT_PATTERN
 
 SEED = 0
+FORMAT = 1
+"""To be increased with each change of the code after which the same sources give other files."""
 
 
 def ensure(
@@ -32,7 +34,7 @@ def ensure(
     several processes make it at once. Raises OSError where the folder cannot be written, and
     WeightsCorrupt where the package is damaged.
     """
-    return _ensure(f"demo-{version(SHA256)}", _write_trained, cache_dir, progress)
+    return _ensure(f"demo-{version(SHA256, LEXICON)}", _write_trained, cache_dir, progress)
 
 
 def ensure_random(
@@ -70,9 +72,9 @@ def default_cache_dir() -> Path:
     return user_cache_path("gpt-oss-server", appauthor=False)
 
 
-def version(weights: str | int) -> str:
-    """A name for what is written; changes with everything that the files depend on."""
-    content = json.dumps([weights, CONFIG, SPLIT_PATTERN], sort_keys=True)
+def version(*sources: str | int) -> str:
+    """A name for what is written from `sources`; changes with them, CONFIG and FORMAT."""
+    content = json.dumps([*sources, FORMAT, CONFIG, SPLIT_PATTERN], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

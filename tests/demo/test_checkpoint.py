@@ -55,7 +55,7 @@ def test_a_failure_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_rival_that_was_first_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rival = tmp_path / f"demo-{checkpoint.version(package.SHA256)}"
+    rival = tmp_path / f"demo-{checkpoint.version(package.SHA256, package.LEXICON)}"
 
     def lose(state: object, known: object, folder: Path, progress: object) -> None:
         rival.mkdir()
@@ -65,6 +65,21 @@ def test_a_rival_that_was_first_is_accepted(
     assert checkpoint.ensure(tmp_path) == rival
     assert (rival / "model.safetensors").exists()
     assert list(tmp_path.iterdir()) == [rival]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("SHA256", "other"), ("LEXICON", "other"), ("FORMAT", 0), ("CONFIG", {})]
+)
+def test_what_the_files_depend_on_names_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    def write(state: object, known: object, folder: Path, progress: object) -> None:
+        (folder / "model.safetensors").touch()
+
+    monkeypatch.setattr(expand, "expand", write)
+    usual = checkpoint.ensure(tmp_path)
+    monkeypatch.setattr(checkpoint, name, value)
+    assert checkpoint.ensure(tmp_path) != usual
 
 
 def test_the_default_place_is_the_users_cache(
