@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -168,17 +168,23 @@ def create_app(
             await gateway.close()
         library.close()
 
+    app = _application(lifespan)
+    app.state.context = context
+    app.state.readiness = Readiness(backend, store)
+    app.state.metrics = metrics
+    app.state.toolbox = toolbox
+    app.state.published = Published()
+    return app
+
+
+def _application(lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]]) -> "Application":
+    """An application with all routes."""
     app = Application(
         title="gpt-oss-server",
         lifespan=lifespan,
         openapi_url=None,
         exception_handlers=EXCEPTION_HANDLERS,
     )
-    app.state.context = context
-    app.state.readiness = Readiness(backend, store)
-    app.state.metrics = metrics
-    app.state.toolbox = toolbox
-    app.state.published = Published()
     for routes in ROUTES:
         app.include_router(routes.router)
     return app

@@ -6,6 +6,7 @@ Each is admitted, sampled and cancelled like any other request. A single answer 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from itertools import chain
 from typing import NoReturn
 
@@ -15,7 +16,7 @@ from server.generation.gateway import Gateway
 from server.generation.loop import LastEvents
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
-from server.generation.runs import Emit, Journal, Run, WireEvent
+from server.generation.runs import Emit, Journal, Run, Runs, WireEvent
 from server.generation.turn import SharedPrompt
 from server.schemas.fields import invalid
 from server.tools.base import ToolSession
@@ -49,9 +50,7 @@ async def start(
     opened = list(sessions) or [()] * len(plans)
     if len(plans) > gateway.admission.limit:
         await close_sessions([*chain.from_iterable(opened)], request_id)
-        # Not a 429: a retry would not help.
-        at_most = f"expected at most {gateway.admission.limit} choices in all"
-        raise invalid(param, f"{at_most}, which is what the server can hold")
+        raise _too_many(param, gateway.admission.limit)
     if len(plans) == 1:
         return await gateway.start(
             plans[0],
@@ -79,13 +78,19 @@ async def start(
         _cancel(runs)
         await close_sessions([*chain.from_iterable(opened)], request_id)
         raise
-    merged = _Merged(
-        runs,
-        last_events,
-        outbounds[0],
-        lambda: stopped() if gateway.runs.ending else gateway.runs.reason(request_id),
-    )
+    merged = _Merged(runs, last_events, outbounds[0], partial(_reason, gateway.runs, request_id))
     return gateway.runs.start(merged, request_id, journal=journal)
+
+
+def _too_many(param: str, limit: int) -> APIError:
+    """The error for more choices than the queue has places. Not a 429: a retry would not help."""
+    at_most = f"expected at most {limit} choices in all"
+    return invalid(param, f"{at_most}, which is what the server can hold")
+
+
+def _reason(runs: Runs, request_id: str) -> APIError | None:
+    """The error to end a cancelled run with; None if no reader needs the rest."""
+    return stopped() if runs.ending else runs.reason(request_id)
 
 
 class _Merged:

@@ -238,6 +238,14 @@ async def test_a_head_without_end_is_a_431(start: bytes) -> None:
         assert answer.error["code"] == "headers_too_large"
 
 
+async def test_a_refusal_without_the_application_is_reported_by_its_code() -> None:
+    codes: list[str | None] = []
+    async with serve(Limits(), refused=codes.append) as served:
+        await served.answer(b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000)
+        await served.answer(b"nonsense\r\n\r\n")
+    assert codes == ["headers_too_large", None]
+
+
 async def test_a_head_that_comes_in_parts_is_counted_as_a_whole() -> None:
     async with serve(Limits(head_bytes=1000)) as served:
         client = await served.connect(b"GET / HTTP/1.1\r\nHost: x\r\nA: ")
@@ -584,7 +592,8 @@ async def test_an_address_has_its_share() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "status"), [(b"/unread", 503), (b"/health", 200), (b"/ready", 200)]
+    ("path", "status"),
+    [(b"/unread", 503), (b"/health", 200), (b"/ready", 200), (b"/metrics", 200)],
 )
 async def test_more_requests_are_a_503_but_for_health_checks(path: bytes, status: int) -> None:
     async with serve(Limits(requests=1)) as served:
