@@ -73,6 +73,24 @@ class CustomCallEntry(TypedDict):
 
 
 @described
+class ChatUrlCitation(TypedDict):
+    """The page that a part of the text comes from, and the place of the text's link to it."""
+
+    start_index: int
+    end_index: int
+    title: str
+    url: str
+
+
+@described
+class ChatAnnotation(TypedDict):
+    """A citation of a web page."""
+
+    type: Literal["url_citation"]
+    url_citation: ChatUrlCitation
+
+
+@described
 class CompletionMessage(TypedDict):
     """The message of the model."""
 
@@ -80,8 +98,7 @@ class CompletionMessage(TypedDict):
     content: str | None
     """Preambles and the answer. Null beside calls alone."""
     refusal: None
-    annotations: list[Any]
-    """Always empty."""
+    annotations: list[ChatAnnotation]
     reasoning: NotRequired[str]
     """The chain of thought, where it is shown, or its summary, where only that is shown."""
     reasoning_content: NotRequired[str]
@@ -211,6 +228,8 @@ class Delta(TypedDict):
 
     role: NotRequired[Literal["assistant"]]
     content: NotRequired[str | None]
+    annotations: NotRequired[list[ChatAnnotation]]
+    """Citations whose link is the delta's content."""
     refusal: NotRequired[None]
     reasoning: NotRequired[str]
     reasoning_content: NotRequired[str]

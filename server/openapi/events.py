@@ -8,6 +8,8 @@ from typing import Literal, NotRequired
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.openapi.common import ErrorObject, TokenLogprob
+from server.openapi.hosted import HostedEvent
+from server.openapi.places import InItem, InPart, Numbered
 from server.openapi.responses import (
     OutputItem,
     OutputText,
@@ -17,14 +19,6 @@ from server.openapi.responses import (
 )
 from server.schemas.descriptions import described
 from server.schemas.responses import CreateResponse
-
-
-@described
-class Numbered(TypedDict):
-    """What all events have."""
-
-    sequence_number: int
-    """The event's place in the stream, from 0 on."""
 
 
 @described
@@ -49,21 +43,6 @@ class OutputItemEvent(Numbered):
     type: Literal["response.output_item.added", "response.output_item.done"]
     output_index: int
     item: OutputItem
-
-
-@described
-class InItem(Numbered):
-    """Where in the output an event belongs."""
-
-    item_id: str
-    output_index: int
-
-
-@described
-class InPart(InItem):
-    """Where in an item an event belongs."""
-
-    content_index: int
 
 
 @described
@@ -209,6 +188,7 @@ ResponseStreamEvent = TypeAliasType(
         | CallDeltaEvent
         | FunctionCallDoneEvent
         | CustomToolCallDoneEvent
+        | HostedEvent
         | ErrorEvent
     ),
 )

@@ -6,6 +6,7 @@ from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
 from server.openapi.common import Metadata, Page, Preview, TokenLogprob
+from server.openapi.hosted import Annotation, HostedItem
 from server.openapi.record import SamplingRecord
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.descriptions import described
@@ -58,8 +59,8 @@ class OutputText(TypedDict):
 
     type: Literal["output_text"]
     text: str
-    annotations: list[Any]
-    """Always empty."""
+    annotations: list[Annotation]
+    """Citations of web pages and of files that code has written."""
     logprobs: list[TokenLogprob]
     """Empty where the request does not ask for them."""
 
@@ -146,7 +147,7 @@ class CompactionItem(TypedDict):
 
 
 OutputItem = TypeAliasType(
-    "OutputItem", OutputMessage | ReasoningItem | FunctionCallItem | CustomToolCallItem
+    "OutputItem", OutputMessage | ReasoningItem | FunctionCallItem | CustomToolCallItem | HostedItem
 )
 
 

@@ -19,7 +19,7 @@ from server.web.masks import GrammarError, permitted
 from server.web.parsing import Span, parse
 
 MAX_CHARACTERS = 100_000
-"""Characters of Markdown in one request: about a quarter of a second."""
+"""Characters of Markdown in one request: a quarter of a second, or some seconds at worst."""
 
 _rendering = asyncio.Semaphore(2)
 """Requests that render at once: the work holds the interpreter, and streams share it."""

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from server.openapi.operations import OPERATIONS
 from server.openapi.page import POLICY
 from server.responses.websocket import error_message
 from server.store.responses.base import PreviousNotFound
+from tests.server.tools import hosted
 from tests.server.tools.sample_tools import Calculator, Library, Servers
 
 SCHEMAS = openapi()["components"]["schemas"]
@@ -44,6 +46,10 @@ CHAT_TOOLS = [{"type": "function", "function": FUNCTION}, {"type": "file_search"
 LOGPROBS = {"logprobs": True, "top_logprobs": 2}
 RESPONSES, CHAT, LEGACY = "/v1/responses", "/v1/chat/completions", "/v1/completions"
 SAYS = [{"role": "user", "content": "Hi"}]
+LIST = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "srv"}
+ADD = {"name": "add", "description": None, "input_schema": {"type": "object"}, "annotations": None}
+LISTING = replace(hosted.REMOTE, opening=({**LIST, "tools": [ADD]},))
+UNLISTED = replace(hosted.REMOTE, opening=({**LIST, "tools": [], "error": "it is away"},))
 
 
 def closed(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -215,6 +221,31 @@ async def served(open_app: Any, *lines: Any, **settings: Any) -> AsyncIterator[A
 async def test_responses(open_app: Any, line: Any, body: Any, stream: bool) -> None:
     async with served(open_app, line) as app:
         checked(await app.post(RESPONSES, {"input": "Hi", "stream": stream, **body}))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("text", ["1", "fail", "file", "crash"])
+@pytest.mark.parametrize(
+    ("tool", "declaration", "include"),
+    [
+        ({"type": "code_interpreter"}, hosted.PYTHON, "code_interpreter_call.outputs"),
+        ({"type": "web_search"}, hosted.SEARCH, "web_search_call.action.sources"),
+        ({"type": "mcp", "server_label": "srv"}, hosted.REMOTE, "gpt_oss:record"),
+        ({"type": "mcp", "server_label": "srv"}, LISTING, "gpt_oss:record"),
+        ({"type": "mcp", "server_label": "srv"}, UNLISTED, "gpt_oss:record"),
+    ],
+)
+async def test_responses_with_hosted_calls(
+    open_app: Any, tool: Any, declaration: Any, include: str, text: str, stream: bool
+) -> None:
+    call = hosted.call(text, declaration.calls[0].recipient)
+    after = {"prompt_contains": f"{call}<|start|>", "completion": hosted.answer()}
+    body = {"input": "Hi", "tools": [tool], "include": [include], "stream": stream}
+    async with served(open_app, after, call) as app:
+        app.use(hosted.Tool(declaration))
+        made = checked(await app.post(RESPONSES, body))
+    kinds = [item["type"] for item in (made[-1]["response"] if stream else made)["output"]]
+    assert kinds == [*(each["type"] for each in declaration.opening), declaration.item, "message"]
 
 
 async def test_a_response_with_hidden_reasoning(open_app: Any) -> None:

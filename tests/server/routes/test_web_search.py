@@ -18,6 +18,7 @@ from server.store.responses.base import Store
 from server.tools.browser.tool import BrowserOptions, BrowserTool
 from server.tools.fetch.client import Limits
 from tests.server.routes.test_hosted_answers import kinds, sse
+from tests.server.routes.test_openapi import checked
 from tests.server.tools.fetch.network import Site, answer
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
@@ -174,6 +175,19 @@ async def test_a_response_searches_opens_finds_and_cites(
         if "web_search_call." in event["type"]
     ]
     assert shown == ["in_progress", "searching", "completed"] * 3
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_document_describes_searches_and_citations(
+    open_app: Any, web: Web, stream: bool
+) -> None:
+    body = {"input": "How many?", **SEARCHES, "include": [SOURCES], "stream": stream}
+    chat = {"model": "m", "messages": QUESTION, **SEARCHES, "stream": stream}
+    async with open_app(*turns(*THREE, final(CITED)), served_model_name=("m",)) as app:
+        app.use(web.tool)
+        for answered in (await app.post(RESPONSES, body), await app.post(CHAT, chat)):
+            assert "url_citation" in answered.text
+            checked(answered)
 
 
 async def test_a_link_is_one_delta_that_its_annotation_follows(open_app: Any, web: Web) -> None:
