@@ -6,7 +6,6 @@ are separated by commas, or stand in a JSON array of strings:
 `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,6 +17,7 @@ from adapters.registry import BUILT_IN, REMOTE
 from server.http.limits import Limits
 from server.schemas.option_values import (
     is_loopback,
+    is_web_url,
     items,
     origin,
     sendable_key,
@@ -342,15 +342,15 @@ class Settings(ReasoningOptions):
     @field_validator("egress_proxy")
     @classmethod
     def _proxy(cls, value: str | None) -> str | None:
-        if value is not None and not re.match(r"https?://[^/]+/?$", value):
+        if value is not None and not is_web_url(value, with_path=False):
             raise ValueError("the proxy is a URL such as http://proxy:3128")
         return value
 
     @field_validator("python_sandbox")
     @classmethod
     def _known_sandbox(cls, value: str) -> str:
-        if value != "process" and not value.startswith(("http://", "https://")):
-            raise ValueError("process, or a URL that begins with http:// or https://")
+        if value != "process" and not is_web_url(value):
+            raise ValueError("process, or a URL such as http://host:8001")
         return value
 
     @field_validator("served_model_name")

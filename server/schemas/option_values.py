@@ -61,6 +61,18 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_web_url(text: str, *, with_path: bool = True) -> bool:
+    """Whether it is a URL of HTTP with a host. with_path: whether more may follow the port."""
+    from httpx import URL, InvalidURL  # here, because `--help` must not wait for it
+
+    try:
+        url = URL(text)
+    except InvalidURL:
+        return False
+    ends = url.raw_path == b"/" and not url.fragment
+    return url.scheme in ("http", "https") and url.host != "" and (with_path or ends)
+
+
 def items(text: str) -> tuple[str, ...]:
     """The items of a variable. Raises ValueError for a broken JSON array."""
     if not _JSON_ARRAY.match(text.strip()):
