@@ -7,14 +7,15 @@ are separated by commas, or stand in a JSON array of strings:
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from platformdirs import user_data_path
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
-from adapters.registry import BUILT_IN, REMOTE
+from adapters.registry import REMOTE
 from server.http.limits import Limits
+from server.schemas.engine_options import EngineOptions, Several
 from server.schemas.option_values import (
     is_loopback,
     is_web_url,
@@ -36,10 +37,9 @@ TOOL_TIMEOUTS = {"python": 120.0}
 REMOTE_NAME = "gpt-oss"
 DEFAULT_MAX_RUNNING = 64
 """Where an engine does not say how many requests it computes at once."""
-Several = Annotated[tuple[str, ...], NoDecode]
 
 
-class Settings(ReasoningOptions):
+class Settings(EngineOptions, ReasoningOptions):
     """The options of `serve`. Raises pydantic's ValidationError for an invalid value."""
 
     model_config = SettingsConfigDict(
@@ -58,15 +58,6 @@ class Settings(ReasoningOptions):
     served_model_name: Several = Field(
         (), description="name that clients use (repeatable); default: the model's own"
     )
-    backend: str = Field(
-        "transformers", description=f"engine: {', '.join(BUILT_IN)}, or a plug-in's name"
-    )
-    backend_option: Several = Field((), description="NAME=VALUE for the engine (repeatable)")
-    backend_url: Several = Field(
-        (), description=f"an engine's base URL, for {', '.join(REMOTE)} (repeatable)"
-    )
-    engine_arg: Several = Field((), description="NAME=VALUE for vLLM itself (repeatable)")
-    script: str | None = Field(None, description="the scripted engine's file (JSON lines)")
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
     api_key: Several = Field((), description="key that clients must send (repeatable)", repr=False)
@@ -358,14 +349,6 @@ class Settings(ReasoningOptions):
     def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(value))
 
-    @field_validator("backend_option", "engine_arg")
-    @classmethod
-    def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for option in value:
-            if "=" not in option:
-                raise ValueError(f"{option!r} is not NAME=VALUE")
-        return value
-
     @field_validator("hosted_tools")
     @classmethod
     def _known_tools(cls, value: str | None) -> str | None:
@@ -394,12 +377,6 @@ class Settings(ReasoningOptions):
 
             check(name.partition(".")[0] for name in names)  # mcp.LABEL is one of mcp
         return value
-
-    @model_validator(mode="after")
-    def _script_belongs_to_scripted(self) -> "Settings":
-        if (self.backend == "scripted") != (self.script is not None):
-            raise ValueError("--backend scripted and --script FILE go together")
-        return self
 
     @model_validator(mode="after")
     def _summaries_are_of_a_served_model(self) -> "Settings":
@@ -486,12 +463,3 @@ class Settings(ReasoningOptions):
         if self.files is not None:
             return Path(self.files)
         return user_data_path("gpt-oss-server", appauthor=False) / "files"
-
-    @property
-    def backend_options(self) -> dict[str, str]:
-        """The engine's options, by name."""
-        items = (*self.backend_option, *self.engine_arg)
-        options = dict(item.split("=", 1) for item in items)
-        if self.backend_url:
-            options["url"] = ",".join(self.backend_url)
-        return options if self.script is None else {**options, "script": self.script}

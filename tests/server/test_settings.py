@@ -304,6 +304,18 @@ def test_keys_are_never_shown() -> None:
     assert "hunter2" not in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"backend_option": ("api_key=hunter2",)},
+        {"backend_url": ("http://user:hunter2@engine",)},
+        {"backend": "vllm", "engine_arg": ("hf_token=hunter2",)},
+    ],
+)
+def test_secrets_of_engines_are_never_shown(options: Any) -> None:
+    assert "hunter2" not in repr(Settings(**options))
+
+
 def test_served_names_are_the_names_that_clients_use() -> None:
     assert Settings(
         model="m",

@@ -1,0 +1,51 @@
+"""The options of `serve` that select the engine, and those that the engine reads."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode
+
+from adapters.registry import BUILT_IN, REMOTE
+
+Several = Annotated[tuple[str, ...], NoDecode]
+
+
+class EngineOptions(BaseSettings):
+    """A part of `server.settings.Settings`. An engine's values may be keys, and are not shown."""
+
+    backend: str = Field(
+        "transformers", description=f"engine: {', '.join(BUILT_IN)}, or a plug-in's name"
+    )
+    backend_option: Several = Field(
+        (), description="NAME=VALUE for the engine (repeatable)", repr=False
+    )
+    backend_url: Several = Field(
+        (), description=f"an engine's base URL, for {', '.join(REMOTE)} (repeatable)", repr=False
+    )
+    engine_arg: Several = Field(
+        (), description="NAME=VALUE for vLLM itself (repeatable)", repr=False
+    )
+    script: str | None = Field(None, description="the scripted engine's file (JSON lines)")
+
+    @field_validator("backend_option", "engine_arg")
+    @classmethod
+    def _named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for option in value:
+            if "=" not in option:
+                raise ValueError(f"{option!r} is not NAME=VALUE")
+        return value
+
+    @model_validator(mode="after")
+    def _script_belongs_to_scripted(self) -> Self:
+        if (self.backend == "scripted") != (self.script is not None):
+            raise ValueError("--backend scripted and --script FILE go together")
+        return self
+
+    @property
+    def backend_options(self) -> dict[str, str]:
+        """The engine's options, by name."""
+        items = (*self.backend_option, *self.engine_arg)
+        options = dict(item.split("=", 1) for item in items)
+        if self.backend_url:
+            options["url"] = ",".join(self.backend_url)
+        return options if self.script is None else {**options, "script": self.script}
