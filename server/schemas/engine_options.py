@@ -41,6 +41,16 @@ class EngineOptions(BaseSettings):
             raise ValueError("--backend scripted and --script FILE go together")
         return self
 
+    @model_validator(mode="after")
+    def _engine_arguments_are_for_vllm(self) -> Self:
+        if self.engine_arg and self.backend != "vllm":
+            raise ValueError(
+                "--engine-arg is for --backend vllm; other engines take --backend-option NAME=VALUE"
+            )
+        if twice := _names(self.backend_option) & _names(self.engine_arg):
+            raise ValueError(f"--backend-option and --engine-arg both set {min(twice)}")
+        return self
+
     @property
     def backend_options(self) -> dict[str, str]:
         """The engine's options, by name."""
@@ -49,3 +59,8 @@ class EngineOptions(BaseSettings):
         if self.backend_url:
             options["url"] = ",".join(self.backend_url)
         return options if self.script is None else {**options, "script": self.script}
+
+
+def _names(options: tuple[str, ...]) -> set[str]:
+    """The options' names. vLLM reads a dash in them as an underscore."""
+    return {option.partition("=")[0].replace("-", "_") for option in options}

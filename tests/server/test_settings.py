@@ -109,8 +109,8 @@ VARIABLES = {
 def test_a_variable_may_hold_a_json_array(
     variable: str, items: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GPT_OSS_ENGINE_ARG", variable)
-    assert Settings().engine_arg == items
+    monkeypatch.setenv("GPT_OSS_BACKEND_OPTION", variable)
+    assert Settings().backend_option == items
 
 
 def test_an_ipv6_address_is_no_json_array(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +132,8 @@ def test_a_broken_json_array_is_refused(
 def test_every_option_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     value, meant = VARIABLES[name]
     monkeypatch.setenv(f"GPT_OSS_{name.upper()}", value)
+    if name == "engine_arg":
+        monkeypatch.setenv("GPT_OSS_BACKEND", "vllm")  # the only engine that takes it
     assert getattr(Settings(), name) == meant
 
 
@@ -265,6 +267,7 @@ def test_the_value_of_an_option_may_contain_commas() -> None:
         ({"log_level": "loud"}, "log_level: Input should be 'debug'"),
         ({"backend_option": ["x"]}, "backend_option: Value error, 'x' is not NAME=VALUE"),
         ({"engine_arg": ["x"]}, "engine_arg: Value error, 'x' is not NAME=VALUE"),
+        ({"engine_arg": ["x=1"]}, ": Value error, --engine-arg is for --backend vllm; other"),
         ({"backend": "scripted"}, ": Value error, --backend scripted and --script FILE"),
         ({"script": "s.jsonl"}, ": Value error, --backend scripted and --script FILE"),
         ({"search": ["gogle"]}, "search: Value error, 'gogle' is no search provider; there are"),
@@ -360,8 +363,16 @@ def test_an_engine_without_a_url_is_not_given_the_demo_checkpoint(backend: str) 
 
 
 def test_engine_arguments_and_urls_are_options_of_the_backend() -> None:
-    settings = Settings(engine_arg=('x={"a":1,"b":2}',), backend_url=("http://a", "http://b"))
-    assert settings.backend_options == {"x": '{"a":1,"b":2}', "url": "http://a,http://b"}
+    settings = Settings(backend="vllm", engine_arg=('x={"a":1,"b":2}',))
+    assert settings.backend_options == {"x": '{"a":1,"b":2}'}
+    settings = Settings(backend="sglang", backend_url=("http://a", "http://b"))
+    assert settings.backend_options == {"url": "http://a,http://b"}
+
+
+def test_an_option_of_the_engine_is_set_in_one_way() -> None:
+    both = {"backend_option": ("max-num-seqs=1",), "engine_arg": ("max_num_seqs=2", "dtype=auto")}
+    reason = "--backend-option and --engine-arg both set max_num_seqs"
+    assert problem(backend="vllm", **both) == f": Value error, {reason}"
 
 
 @pytest.mark.parametrize(("host", "name"), [("::1", "[::1]"), ("box.lan", "box.lan")])
