@@ -271,6 +271,12 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _count(text: str) -> int:
+    if not (text.isdecimal() and int(text) >= 1):
+        raise argparse.ArgumentTypeError("expected a number from 1 on")
+    return int(text)
+
+
 def _sandbox_command(commands: Any) -> None:
     command = commands.add_parser(
         "python-sandbox",
@@ -284,7 +290,7 @@ def _sandbox_command(commands: Any) -> None:
         ("--port", _port, "port to listen on; 0 takes a free one (default: 8001)"),
         ("--key", str, "key that servers must send [GPT_OSS_PYTHON_SANDBOX_KEY]"),
         ("--folder", Path, "folder of the sessions' files"),
-        ("--sessions", int, "processes that live at once (default: 64)"),
+        ("--sessions", _count, "processes that live at once (default: 64)"),
     ):
         command.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
 

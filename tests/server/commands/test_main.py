@@ -144,6 +144,15 @@ def test_a_port_that_is_none_is_one_clear_line(
     assert "argument --port: expected a number up to 65535" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("sessions", ["0", "-3", "x"])
+def test_a_sandbox_without_sessions_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], sessions: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["python-sandbox", f"--sessions={sessions}"])
+    assert "argument --sessions: expected a number from 1 on" in capsys.readouterr().err
+
+
 def test_a_bad_variable_is_reported_in_the_same_way(
     served: list[Settings],
     capsys: pytest.CaptureFixture[str],
