@@ -466,6 +466,12 @@ def test_nothing_that_vllms_image_pins_can_move() -> None:
     assert f"torch=={version('torch')}" in pinned
 
 
+def test_every_variable_of_compose_is_documented() -> None:
+    read = set(re.findall(r"\$\{(\w+):", (ROOT / "docker-compose.yml").read_text()))
+    page = (ROOT / "docs/deployment.md").read_text()
+    assert read - set(re.findall(r"`([A-Z_]+)`", page)) == set()
+
+
 @pytest.mark.parametrize("name", ["server", "engine-1", "engine-2"])
 def test_arguments_of_an_engine_may_hold_commas_and_json(name: str) -> None:
     command = COMPOSE["services"][name]["command"]
@@ -480,6 +486,9 @@ def test_the_arguments_of_one_gpu_box_are_options_of_the_server(
 ) -> None:
     served: list[Settings] = []
     monkeypatch.setattr("server.commands.serve.serve", served.append)
+    monkeypatch.setenv(
+        "GPT_OSS_BACKEND", COMPOSE["services"]["server"]["environment"]["GPT_OSS_BACKEND"]
+    )
     arguments = """--engine-arg 'compilation_config={"mode": 0, "level": [1, 2]}'"""
     command = COMPOSE["services"]["server"]["command"].replace("${GPUS:-1}", "2")
     assert main(shlex.split(command.replace("${ENGINE_ARGS:-}", arguments))) == 0
