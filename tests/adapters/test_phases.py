@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.base import (
+    FinishReason,
     GenerationChunk,
     GenerationRequest,
     SamplingParams,
@@ -53,6 +54,19 @@ class Engine:
                 )
         finally:
             self.closed += 1
+
+
+class Late(Engine):
+    """Says why it ended in a chunk of its own, after the last token."""
+
+    def __init__(self, script: list[int], reason: FinishReason) -> None:
+        super().__init__(script)
+        self.reason = reason
+
+    async def __call__(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        async for chunk in super().__call__(request):
+            yield replace(chunk, finish_reason=None)
+        yield GenerationChunk((), finish_reason=self.reason)
 
 
 def ask(max_tokens: int = 20, **fields: Any) -> GenerationRequest:
@@ -139,18 +153,18 @@ async def test_a_stop_token_that_also_ends_the_phase_ends_the_generation() -> No
 
 
 async def test_an_engine_may_report_the_end_after_the_last_token() -> None:
-    class Late(Engine):
-        async def __call__(
-            self, request: GenerationRequest
-        ) -> AsyncGenerator[GenerationChunk, None]:
-            async for chunk in super().__call__(request):
-                yield replace(chunk, finish_reason=None)
-            yield GenerationChunk((), finish_reason="length")
-
-    engine = Late([7, 1, 2])
+    engine = Late([7, 1, 2], "length")
     chunks = await sample(engine, ask(max_tokens=3))
     assert tokens(chunks) == [7, 1, 2]
     assert chunks[-1].finish_reason == "length"
+
+
+async def test_nothing_is_requested_after_a_stop_token_whose_end_comes_later() -> None:
+    engine = Late([1, 2, STOP], "stop")
+    chunks = await sample(engine, ask(phases=(replace(PHASE, end=frozenset({STOP})),)))
+    assert tokens(chunks) == [1, 2, STOP]
+    assert chunks[-1].finish_reason == "stop"
+    assert len(engine.asked) == 2
 
 
 async def test_under_a_grammar_the_phase_goes_on_with_what_is_left_of_it() -> None:

@@ -376,9 +376,9 @@ async def test_an_engine_far_busier_than_the_rest_loses_its_conversations() -> N
     for engine in engines:
         engine.gate.clear()
     async with pooled(*engines) as pool:
-        tasks = [asyncio.create_task(sample(pool, ask(str(n), "same"))) for n in range(20)]
-        await until(lambda: sum(len(engine.asked) for engine in engines) == 20)
-        assert sorted(len(engine.asked) for engine in engines) == [6, 14]
+        tasks = [asyncio.create_task(sample(pool, ask(str(n), "same"))) for n in range(21)]
+        await until(lambda: sum(len(engine.asked) for engine in engines) == 21)
+        assert sorted(len(engine.asked) for engine in engines) == [6, 15]
         for engine in engines:
             engine.gate.set()
         await asyncio.gather(*tasks)
@@ -505,6 +505,23 @@ async def test_an_engine_that_passes_a_health_check_is_used_again() -> None:
         await open_circuit(pool, failing)
         await pool.probe()
         assert pool._members[0].available
+
+
+async def test_a_health_check_that_began_before_the_failures_says_nothing_of_them() -> None:
+    class Slow(Engine):
+        async def check(self) -> None:
+            await super().check()
+            await passed.wait()
+
+    passed = asyncio.Event()
+    failing, well = Slow(), Engine()
+    async with pooled(failing, well) as pool:
+        probe = asyncio.create_task(pool.probe())
+        await failing.checked.wait()
+        await open_circuit(pool, failing)
+        passed.set()
+        await probe
+        assert not pool._members[0].available
 
 
 async def test_an_engine_that_serves_something_else_is_passed_over_and_described_again() -> None:

@@ -227,6 +227,14 @@ async def test_what_came_before_the_cut_is_delivered(engine: FakeEngine) -> None
     assert got == [144897, 159940]
 
 
+async def test_a_request_may_fill_the_context(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    room = client.info.context_length - 2
+    chunks = [chunk async for chunk in client.generate(ask(max_tokens=room))]
+    await client.stop()
+    assert chunks[-1].finish_reason == "length"
+
+
 async def test_an_event_may_arrive_in_pieces(engine: FakeEngine) -> None:
     client = await connect(engine)
     text = "".join(engine.lines("length"))
@@ -440,6 +448,23 @@ async def test_a_connection_is_used_again_after_an_answer(
     await client.stop()
     assert len(opened) == 2
     assert len(set(opened)) == 1
+
+
+async def test_what_comes_after_the_end_of_an_answer_is_not_read(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, sends("".join([*whole(engine), "data: nonsense\n\n"])))
+    assert (await sample(client))[-1].finish_reason == "length"
+
+
+async def test_no_proxy_of_the_environment_is_used(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port()}")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    client = await connect(engine)
+    assert await sample(client)
 
 
 # Health

@@ -1,5 +1,6 @@
 """llama.cpp's server, against what a real one was recorded to answer."""
 
+import json
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -178,6 +179,40 @@ async def test_ids_that_cannot_be_found_again_fail_the_generation(
     client: HTTPEngine, engine: FakeEngine, name: str
 ) -> None:
     engine.will("/completion", engine.recorded(name))
+    with pytest.raises(BackendFailed, match="did not send all tokens"):
+        await sample(client, ask())
+
+
+def events(*texts_and_ids: tuple[str, int, int], stop_type: str, count: int) -> str:
+    """Events of a text, its last id and the count so far, then the event that ends the answer."""
+    timings = {"cache_n": 0}
+    sampled = [
+        {
+            "content": text,
+            "tokens": [token_id],
+            "stop": False,
+            "tokens_predicted": so_far,
+            "timings": timings,
+        }
+        for text, token_id, so_far in texts_and_ids
+    ]
+    last = {"stop": True, "stop_type": stop_type, "tokens_predicted": count, "timings": timings}
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in [*sampled, last])
+
+
+async def test_ids_that_end_in_another_one_than_the_server_sampled_are_not_used(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    text = decode(KNOT)
+    engine.will("/completion", sends(events((text, KNOT[-1] + 1, 3), stop_type="limit", count=3)))
+    with pytest.raises(BackendFailed, match="did not send all tokens"):
+        await sample(client, ask())
+
+
+async def test_an_answer_that_ends_before_its_stop_token_was_sent_is_not_whole(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/completion", sends(events(("a", 64, 1), stop_type="eos", count=2)))
     with pytest.raises(BackendFailed, match="did not send all tokens"):
         await sample(client, ask())
 

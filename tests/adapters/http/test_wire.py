@@ -3,9 +3,15 @@ from typing import Any
 
 import pytest
 
-from adapters.base import LEAST_LOGPROB
-from adapters.errors import BackendFailed
-from adapters.http.wire import ServerInfo, bounded_logprob, reason_of_finish
+from adapters.base import (
+    LEAST_LOGPROB,
+    VOCAB_SIZE,
+    GenerationChunk,
+    GenerationRequest,
+    TokenLogprobs,
+)
+from adapters.errors import BackendFailed, EngineFault
+from adapters.http.wire import ChunkCheck, ServerInfo, bounded_logprob, reason_of_finish
 
 
 @pytest.mark.parametrize("value", [None, math.nan, -math.inf, 2 * LEAST_LOGPROB])
@@ -34,3 +40,11 @@ def test_a_count_of_no_requests_is_refused() -> None:
 def test_an_unknown_word_of_an_engine_is_not_quoted(word: str, quoted: str) -> None:
     with pytest.raises(BackendFailed, match=f"ended the generation: {quoted}"):
         reason_of_finish(word, "vLLM")
+
+
+@pytest.mark.parametrize("rival", [-1, VOCAB_SIZE, True])
+def test_logprobs_of_no_tokens_are_a_fault(rival: int) -> None:
+    check = ChunkCheck(GenerationRequest("r", (1,), 4, frozenset()))
+    logprobs = (TokenLogprobs(5, -1.0, ((5, -1.0), (rival, -2.0))),)
+    with pytest.raises(EngineFault, match="logprobs of no tokens"):
+        check.checked(GenerationChunk((5,), logprobs))
