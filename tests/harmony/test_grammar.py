@@ -263,6 +263,7 @@ ANSWERS: dict[str, tuple[Body, list[str], list[str]]] = {
     "own style": (SchemaJson({"x-guidance": {"lenient": True}}), ["[1,2]"], ["[1, 2]"]),
     "regex": (RegexText(r"^[ab]+/\d\n?$"), ["ab/1", "a/1\n"], ["a1", "a/"]),
     "regex with a line": (RegexText("a\nb"), ["a\nb"], ["ab"]),
+    "regex with an escaped line end": (RegexText("a\\\nb"), ["a\nb"], ["ab"]),
     "regex with a dollar": (RegexText(r"a\$"), ["a$"], ["a"]),
     "empty regex": (RegexText("^$"), [""], ["a"]),
     "choice": (ChoiceText(("yes", 'n"o\\', "é")), ["yes", 'n"o\\', "é"], ["no", ""]),

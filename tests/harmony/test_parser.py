@@ -190,6 +190,18 @@ def test_a_malformed_call_header_is_read_as_meant(
     assert repair in message.repairs
 
 
+def test_a_header_with_two_recipients_calls_the_first() -> None:
+    header = " to=functions.f<|channel|>commentary to=python"
+    [message] = messages(f"{header}<|message|>x<|call|>", DECLARED)
+    assert message.header.recipient == "functions.f"
+    assert Repair.REPEATED_RECIPIENT in message.repairs
+
+
+def test_a_namespace_alone_is_no_function_with_an_empty_name() -> None:
+    [message] = messages("<|channel|>commentary to=functions.<|message|>x<|call|>", DECLARED)
+    assert message.header.recipient == "functions"
+
+
 @pytest.mark.parametrize(
     "text", ["I should search first. ", " I use python ", "f or g ", "some text "]
 )
@@ -361,6 +373,7 @@ def test_a_header_that_the_token_limit_ended_gives_up_its_text(
         "Hello<|end|><|start|>assistant<|channel|>fin",
         "Hello<|channel|>fin",
         "Hello<|channel|>final <|constrain|>js",
+        "Hello<|constrain|>js",
         "<|channel|><|end|>Hello<|end|><|start|>assis",
         "assistant<|channel|>final<|start|>assistantHello",
     ],
@@ -392,6 +405,17 @@ def test_texts_without_messages_have_their_own_spans() -> None:
     ]
 
 
+def test_text_after_a_message_has_the_span_of_its_own_tokens() -> None:
+    tokens = encode_with_control("<|channel|>analysis<|message|>x<|end|>Hello there<|return|>")
+    deltas = [event for event in events_of(tokens) if isinstance(event, ContentDelta)]
+    assert (deltas[-1].text, deltas[-1].span) == ("Hello there", (5, 7))
+
+
+def test_text_after_a_stray_end_follows_stray_tokens() -> None:
+    _, second = messages("Hello<|end|> now then")
+    assert Repair.STRAY_TOKENS in second.repairs
+
+
 @pytest.mark.parametrize(("completion", "expected"), STRANDED.items())
 def test_a_header_that_a_stop_token_ended_gives_up_its_text(
     completion: str, expected: tuple[Header, str]
@@ -421,6 +445,12 @@ def test_a_body_that_a_control_token_broke_goes_on_in_its_channel(control: str) 
     first, second = messages(f"<|channel|>analysis<|message|>a{control}b<|end|>")
     assert (first.content, first.repairs) == ("a", (Repair.CONTROL_IN_BODY,))
     assert (second.header.channel, second.content) == (Channel.ANALYSIS, "b")
+
+
+@pytest.mark.parametrize("between", ["<|channel|>", "<|constrain|><|start|>assistant"])
+def test_a_header_without_a_channel_in_a_body_of_reasoning_begins_the_answer(between: str) -> None:
+    _, second = messages(f"<|channel|>analysis<|message|>a{between}<|message|>b<|return|>")
+    assert (second.header.channel, second.content) == (Channel.FINAL, "b")
 
 
 @pytest.mark.parametrize("token", [-1, 200018, 200500, vocab.VOCAB_SIZE, 2**80])

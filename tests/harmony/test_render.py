@@ -513,6 +513,14 @@ def test_no_more_is_rendered_than_requested() -> None:
     assert len(render(Conversation((Message(user, "word " * 100_000),)), 10)) < 100_000
 
 
+def test_a_prompt_that_exceeds_the_limit_is_never_as_short_as_it() -> None:
+    conversation = Conversation((user("One."), user("Two.")))
+    whole = render(conversation)
+    assert render(conversation, len(whole)) == whole
+    for limit in range(len(whole)):
+        assert len(render(conversation, limit)) > limit
+
+
 @pytest.mark.parametrize("all_reasoning", [True, False])
 def test_the_length_is_that_of_the_prompt(all_reasoning: bool) -> None:
     assistant = Author(Role.ASSISTANT)
