@@ -117,6 +117,19 @@ async def test_one_who_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
     assert admission.admitted == 0
 
 
+async def test_one_who_is_cancelled_before_a_slot_is_free_gets_none() -> None:
+    admission = Admission(running=1, waiting=2)
+    first, second, third = (Guest(admission.enter()) for _ in range(3))
+    await settle()
+    first.go.set()
+    second.task.cancel()
+    await settle()
+    assert (second.inside, third.inside) == (False, True)
+    third.go.set()
+    await asyncio.wait([first.task, second.task, third.task])
+    assert admission.admitted == 0
+
+
 def cancelled_futures() -> int:
     gc.collect()
     return sum(type(each) is asyncio.Future and each.cancelled() for each in gc.get_objects())
@@ -343,6 +356,26 @@ async def test_a_request_takes_a_slot_that_is_lent() -> None:
     for guest in (first, second):
         guest.go.set()
         await guest.task
+
+
+async def test_a_slot_that_is_awaited_counts_as_lent() -> None:
+    admission = Admission(running=2, waiting=1)
+    guest = Guest(admission.enter())
+    await settle()
+    borrower = Borrower(admission)
+    await settle()
+    borrower.closing.clear()
+    other = Guest(admission.enter())
+    await settle()
+    for each in (guest, other):
+        each.go.set()
+        await each.task
+    with pytest.raises(NoSpareSlot):
+        async with admission.spare_slot():
+            raise AssertionError("lent beside one that is awaited")
+    borrower.closing.set()
+    with pytest.raises(NoSpareSlot):
+        await borrower.task
 
 
 async def test_each_request_takes_one_slot() -> None:

@@ -206,6 +206,15 @@ async def test_the_last_events_of_a_cancelled_run_are_not_lost() -> None:
     assert await read(run) == [0]
 
 
+async def test_a_run_that_is_cancelled_twice_has_the_first_reason(source: Source) -> None:
+    run = Run(source)
+    first = InvalidRequest("First.")
+    run.cancel(first)
+    run.cancel(InvalidRequest("Second."))
+    await run.wait()
+    assert run.reason is first
+
+
 async def test_cancelling_a_run_that_is_done_changes_nothing(source: Source) -> None:
     run = Run(source)
     source.end()
@@ -307,6 +316,40 @@ async def test_a_journal_may_show_events_when_it_likes(source: Source) -> None:
     journal.show(events(7))
     source.end()
     assert await follower == [7]
+
+
+@pytest.fixture
+def journal() -> SlowJournal:
+    """A journal that writes at once."""
+    journal = SlowJournal()
+    journal.go.set()
+    return journal
+
+
+async def test_a_late_reader_of_a_journaled_run_gets_what_an_early_one_has_taken(
+    source: Source, journal: SlowJournal
+) -> None:
+    run = Run(source, journal=journal)
+    with run.read(lambda: None, discard_taken=True) as early:
+        source.say(0, 1)
+        await settle()
+        assert early.take() == events(0, 1)
+        with run.read(lambda: None, discard_taken=True) as late:
+            assert (late.is_late, late.take()) == (False, events(0, 1))
+
+
+async def test_a_journaled_run_that_is_done_drops_what_its_readers_have_taken(
+    source: Source, journal: SlowJournal
+) -> None:
+    run = Run(source, journal=journal)
+    with run.read(lambda: None, discard_taken=True) as reader:
+        source.say(0, 1)
+        await settle()
+        assert reader.take() == run.events == events(0, 1)
+        source.end()
+        await run.wait()
+        await settle()
+        assert run.events == []
 
 
 async def test_a_reader_is_woken_in_the_step_that_emits() -> None:
