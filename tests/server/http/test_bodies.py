@@ -85,6 +85,7 @@ class Server:
         """As one that does not take no for an answer."""
         with pytest.raises(APIError):
             await request.receive()
+        self.charged.append(self.budget.used)
         return json_response(await request.receive())
 
 
@@ -431,3 +432,9 @@ async def test_a_whole_body_is_read() -> None:
 
 async def unused(*_: Message) -> Message:
     raise AssertionError
+
+
+async def test_a_body_that_is_refused_is_not_charged_any_more() -> None:
+    server = Server()
+    await server.post(pieces(b"x" * LIMIT, b"x"), path="/twice")
+    assert server.charged == [0]

@@ -41,6 +41,14 @@ def test_a_part_or_all_is_taken_back() -> None:
     assert budget.used == 0
 
 
+def test_the_most_that_a_lease_charged_stays_when_less_is_charged() -> None:
+    lease = Lease(Budget(10))
+    for size in (6, 4):
+        lease.charge(size)
+        lease.release()
+    assert lease.most == 6
+
+
 async def test_a_request_that_ends_releases_its_lease_with_the_work_that_outlasts_it() -> None:
     budget = Budget(10)
     lease = Lease(budget)

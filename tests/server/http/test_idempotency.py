@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -20,6 +20,7 @@ from server.http.authentication import PRINCIPAL, Principal
 from server.http.bodies import LEASE
 from server.http.budget import Budget, Lease
 from server.http.idempotency import LARGE, OVERHEAD, Idempotency
+from server.http.sse import SEND_BODY
 
 
 class Owner:
@@ -136,7 +137,9 @@ async def test_a_key_has_a_limit() -> None:
     assert answer.status_code == 400
 
 
-@pytest.mark.parametrize(("status", "calls"), [(400, 1), (404, 1), (401, 2), (429, 2), (503, 2)])
+@pytest.mark.parametrize(
+    ("status", "calls"), [(400, 1), (404, 1), (401, 2), (429, 2), (500, 2), (503, 2)]
+)
 async def test_an_answer_that_a_retry_may_improve_is_not_stored(status: int, calls: int) -> None:
     server = Counting()
     server.status = status
@@ -354,4 +357,43 @@ async def test_a_long_body_is_compared_too() -> None:
     for end in (b"a", b"a", b"b"):
         answer = await server.post(body=b"x" * LARGE + end)
     assert answer.status_code == 422
+    assert server.calls == 1
+
+
+async def test_a_body_that_is_sent_apart_from_its_start_is_stored_with_it() -> None:
+    async def answer(scope: Scope, _: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await scope["state"][SEND_BODY]({"type": "http.response.body", "body": b"a"})
+
+    idempotency = Owner(Idempotency(answer))
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"] = {SEND_BODY: send}
+        await idempotency(scope, receive, send)
+
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        for _ in range(2):
+            posted = await client.post("/", headers={"idempotency-key": "k"})
+            assert posted.content == b"a"
+
+
+async def test_a_header_that_is_added_to_an_answer_is_not_stored_with_it() -> None:
+    server = Counting()
+    numbers = iter("123")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        number = next(numbers)
+
+        async def send_numbered(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).append("x-number", number)
+            await send(message)
+
+        await server.app(scope, receive, send_numbered)
+
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        answers = [await client.post("/count", headers={"idempotency-key": "k"}) for _ in range(3)]
+    assert [answer.headers.get_list("x-number") for answer in answers] == [["1"], ["2"], ["3"]]
     assert server.calls == 1

@@ -9,6 +9,7 @@ from server.errors import InvalidRequest
 from server.inbound.options import (
     MAX_STOP_LENGTH,
     Reasoning,
+    derived_seed,
     effective_tier,
     read_effort,
     read_priority,
@@ -250,3 +251,7 @@ def test_the_length_of_a_stop_string_is_limited() -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_stop(["a", "x" * (MAX_STOP_LENGTH + 1)])
     assert refused.value.param == "stop.1"
+
+
+def test_a_seed_after_the_highest_is_the_lowest() -> None:
+    assert derived_seed(2**63 - 1, 1) == -(2**63)

@@ -50,6 +50,7 @@ def test_text_that_is_too_long_is_refused_before_it_is_encoded(
         (["a", ""], "prompt.1"),
         (["a", None], "prompt.1"),
         ([[64], [-1]], "prompt.1.0"),
+        ([1, True], "prompt.1"),
     ],
 )
 def test_an_error_names_the_bad_prompt(value: Any, param: str) -> None:
