@@ -93,6 +93,7 @@ def test_a_custom_tools_input_is_compared_by_its_characters() -> None:
         (RECEIVED[0], text(COMMENTARY, "Other."), RECEIVED[2]),
         (*RECEIVED[:2], call('{"other": 1}')),
         (*RECEIVED, call("{}")),
+        (text(ANALYSIS, "One."), text(COMMENTARY, "Look.\n\nTwo."), call("{}")),
     ],
 )
 def test_a_changed_turn_stays_as_received(received: tuple[Message, ...]) -> None:

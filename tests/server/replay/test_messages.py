@@ -188,6 +188,17 @@ def test_legacy_calls_and_their_results() -> None:
     assert read == [call("f", "{}"), result("f", "one")]
 
 
+def test_a_legacy_call_takes_no_result_of_the_calls_beside_it() -> None:
+    legacy = {"name": "f", "arguments": "{}"}
+    read = read_messages(
+        [
+            assistant(function_call=legacy, tool_calls=[tool_call("c1", "g")]),
+            {"role": "tool", "tool_call_id": "c1", "content": "one"},
+        ]
+    )
+    assert read == [call("f", "{}"), call("g", "{}"), result("g", "one")]
+
+
 def test_a_refusal_is_a_final_answer() -> None:
     assert read_messages([assistant(content=None, refusal="No.")]) == [final("No.")]
 

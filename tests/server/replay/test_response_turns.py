@@ -90,6 +90,17 @@ def test_calls_of_hosted_tools_that_came_back_get_their_results() -> None:
     assert repeated[1].result == HOSTED.result
 
 
+def test_reasoning_that_came_back_in_another_place_is_not_inserted() -> None:
+    question = StoredItem({"type": "message", "id": "q", "role": "user", "content": "And?"})
+    own = [REASONING, question, StoredItem(CALL)]
+    assert restore_turns(own, {"c": LOOP}) == (REASONING, question, HOSTED, LOOP[-1])
+
+
+def test_nothing_is_inserted_before_a_changed_call() -> None:
+    changed = StoredItem(CALL | {"arguments": '{"a":1}'})
+    assert restore_turns([changed], {"c": LOOP}) == (changed,)
+
+
 def test_a_changed_call_of_a_hosted_tool_stays_as_it_came() -> None:
     changed = StoredItem(HOSTED.item | {"id": "mine", "code": "2"})
     own = [changed, received("x"), StoredItem(CALL)]

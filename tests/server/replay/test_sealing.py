@@ -38,16 +38,16 @@ def test_any_key_opens_and_the_first_one_seals() -> None:
 
 
 @pytest.mark.parametrize("owner", ["b", ""])
-def test_a_seal_of_another_owner_isassert_refused(owner: str) -> None:
+def test_a_seal_of_another_owner_is_refused(owner: str) -> None:
     sealer = Sealer([NEW])
     assert_refused(sealer, owner, sealer.seal("a", REASONING))
 
 
-def test_a_seal_of_an_unknown_key_isassert_refused() -> None:
+def test_a_seal_of_an_unknown_key_is_refused() -> None:
     assert_refused(Sealer([NEW]), "a", Sealer([OLD]).seal("a", REASONING))
 
 
-def test_a_seal_with_any_changed_byte_isassert_refused() -> None:
+def test_a_seal_with_any_changed_byte_is_refused() -> None:
     sealer = Sealer([NEW])
     whole = urlsafe_b64decode(sealer.seal("a", REASONING))
     for position in range(len(whole)):
@@ -57,7 +57,7 @@ def test_a_seal_with_any_changed_byte_isassert_refused() -> None:
 
 
 @pytest.mark.parametrize("seal", ["", "x", "gAAAAA", "é", "\ud800", "A" * 100_000])
-def test_text_that_is_not_a_seal_isassert_refused(seal: str) -> None:
+def test_text_that_is_not_a_seal_is_refused(seal: str) -> None:
     assert_refused(Sealer([NEW]), "a", seal)
 
 
@@ -69,7 +69,7 @@ def test_without_keys_each_sealer_generates_its_own(caplog: pytest.LogCaptureFix
     assert_refused(Sealer(), "a", sealer.seal("a", REASONING))
 
 
-def test_bad_keys_areassert_refused() -> None:
+def test_bad_keys_are_refused() -> None:
     assert check_key(NEW) == NEW
     for key in ("", "short", "é" * 44, NEW[4:]):
         with pytest.raises(ValueError, match="openssl rand"):
