@@ -46,6 +46,10 @@ def test_a_marker_becomes_a_link_with_its_range() -> None:
     assert dropped == 0
 
 
+def test_a_source_is_cited_again_after_other_text() -> None:
+    assert text_of("a【0†L1】 and b【0†L2】") == f"a {LISBOA} and b {LISBOA}"
+
+
 def test_offsets_count_code_points() -> None:
     text, (link,), _ = rewritten("𝄞😀é【0†L1】")
     assert link.citation is not None

@@ -1,5 +1,7 @@
 """Where answers link to files."""
 
+from dataclasses import replace
+
 import pytest
 
 from server.outbound.file_citations import file_citations
@@ -21,3 +23,8 @@ def test_a_link_ends_where_the_sentence_goes_on(after: str) -> None:
     text = f"See sandbox:/mnt/data/a.csv{after}"
     (citation,) = file_citations(text, [FILE])
     assert text[citation["start_index"] : citation["end_index"]] == "sandbox:/mnt/data/a.csv"
+
+
+def test_of_several_versions_of_a_file_the_last_is_cited() -> None:
+    (citation,) = file_citations("Done.", [FILE, replace(FILE, file_id="cfile_2")])
+    assert citation["file_id"] == "cfile_2"

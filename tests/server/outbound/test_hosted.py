@@ -364,6 +364,21 @@ def test_a_call_that_was_cut_off_is_incomplete() -> None:
     assert [item["status"] for item in last["response"]["output"]] == ["incomplete"]
 
 
+def test_the_code_of_a_call_that_was_cut_off_is_not_shown_as_sampled() -> None:
+    out = outbound(PYTHON)
+    events = [*out.start(), *push(out, *called("python", "1", complete=False))]
+    assert "code_interpreter_call.interpreting" not in kinds(events)
+    assert kinds(events)[-1] == "output_item.done"
+    assert out.open_item_id is None
+
+
+def test_a_call_that_did_not_run_before_the_end_is_incomplete() -> None:
+    out = outbound(PYTHON)
+    events = [*out.start(), *push(out, *called("python", "1"), TurnFinished("stop", Usage(1)))]
+    check(events)
+    assert [item["status"] for item in output(events)] == ["incomplete"]
+
+
 def test_a_call_before_another_message_is_incomplete() -> None:
     out = outbound(PYTHON)
     events = [*out.start(), *push(out, *called("python", "1"), *message(FINAL, "a"))]

@@ -6,10 +6,10 @@ import pytest
 
 from adapters.base import TokenLogprobs
 from harmony.events import Header, MessageStarted
-from harmony.messages import Channel, Conversation
+from harmony.messages import Author, Channel, Conversation, Message, Role
 from server.errors import ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
-from server.generation.turn_events import TextDelta
+from server.generation.turn_events import MessageClosed, TextDelta
 from server.outbound.interrupted import REASON, end_interrupted
 from server.outbound.responses import ResponsesOutbound
 
@@ -72,3 +72,24 @@ def test_reasoning_that_is_hidden_has_no_content() -> None:
     known = [*outbound.start(), *outbound.push(MessageStarted(0, Header(Channel.ANALYSIS)))]
     known += outbound.push(TextDelta(0, "secret"))
     assert end_interrupted(STARTED, known) == known + outbound.fail(ServerFailed(REASON))
+
+
+def test_an_open_item_has_no_text_of_the_items_before_it() -> None:
+    outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(())))
+    header = Header(Channel.COMMENTARY)
+    first = Message(Author(Role.ASSISTANT), "a", Channel.COMMENTARY)
+    known = [*outbound.start(), *outbound.push(MessageStarted(0, header))]
+    known += outbound.push(TextDelta(0, "a", (TokenLogprobs(1, -0.5),)))
+    known += outbound.push(MessageClosed(0, header, first, complete=True))
+    known += outbound.push(MessageStarted(1, Header(Channel.FINAL)))
+    known += outbound.push(TextDelta(1, "b"))
+    assert end_interrupted(STARTED, known) == known + outbound.fail(ServerFailed(REASON))
+
+
+def test_an_event_that_was_stored_is_not_repeated() -> None:
+    outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(())))
+    known = [*outbound.start(), *outbound.push(MessageStarted(0, Header(Channel.FINAL)))]
+    known += outbound.push(TextDelta(0, "a"))
+    done, *rest = outbound.fail(ServerFailed(REASON))
+    assert done["type"] == "response.output_text.done"
+    assert end_interrupted(STARTED, [*known, done]) == [*known, done, *rest]
