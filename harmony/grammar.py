@@ -25,6 +25,9 @@ from harmony.tokenizer import encode_header_part, encode_with_control
 from harmony.tools import FUNCTIONS
 from harmony.vocab import CALL, CHANNEL, MESSAGE, RETURN
 
+MAX_CHARACTERS = 1 << 19
+"""Characters of the longest grammar of a client."""
+
 
 class InvalidConstraint(ValueError):
     """A regex, choice or Lark grammar from a client cannot be used. The message says why."""
@@ -286,6 +289,7 @@ _ESCAPED = {"/": r"\/", "\n": r"\n", "\r": r"\r", "\\\n": r"\n", "\\\r": r"\r"}
 
 def _regex(pattern: str) -> str:
     """`pattern` as a Lark regex, which is always anchored. Slashes and line ends are escaped."""
+    _check_unicode(pattern)
     backslashes = len(pattern) - len(pattern.rstrip("\\"))
     if backslashes % 2:
         raise InvalidConstraint("the regex ends in a lone backslash")
@@ -298,32 +302,83 @@ def _regex(pattern: str) -> str:
     return f"/{_SLASH_OR_ESCAPE.sub(lambda match: _ESCAPED.get(match[0], match[0]), body)}/"
 
 
-# Strings, regexes and comments, as in llguidance's lexer.
-_QUOTED = re.compile(
-    r'"(?:\\(?:["\\/bfnrt]|u[a-fA-F0-9]{4})|[^"\\\x00-\x1f\x7f])*"'
-    r"|/(?:\\.|[^/\\])+/|(?:#|//)[^\n]*"
+# What llguidance's lexer reads at one place. Where this differs, it reads less: then a grammar is
+# refused, while what looked like text here but not there could be anything. Possessive repetitions
+# keep the time linear.
+_PART = re.compile(
+    r"(?P<blank>[ \t]+|(?:\r?\n)+|(?:#|//)[^\n]*)"
+    r'|(?P<string>"(?:\\(?:["\\/bfnrt]|u[a-fA-F0-9]{4})|[^"\\\x00-\x1f\x7f])*+"i?)'
+    r"|(?P<regex>/(?:\\.|[^/\\])++/[imslux]*)"
+    r"|(?P<json>%(?:json|regex)[ \t\r\n]*)"
+    r"|(?P<plain>[\w!?*+.,:=|>(){}\[\]-]+|~[ \t]*(?=[0-9])|%(?:ignore|import|if))",
+    re.ASCII,
 )
-_UNSAFE = {
-    re.compile(r"<[^<>\s]+>"): "special tokens",
-    re.compile(r"@"): "other grammars",
+_JSON = json.JSONDecoder()
+_UNSAFE_PARTS = {
+    "<": "special tokens",
+    "@": "other grammars",
     # The lexer takes minutes for a few dozen intersected regexes.
-    re.compile(r"&"): "intersections",
-    re.compile(r"%(?:llguidance|lark)\b"): "%llguidance or %lark",
+    "&": "intersections",
     # It matches bytes that are not UTF-8, and control tokens are such bytes.
-    re.compile(r"~(?!\s*\d)"): "the not operator",
-    # It makes the stop token part of the text.
+    "~": "the not operator",
+    "%l": "%llguidance or %lark",
+}
+# With these, `<|endoftext|>` may end the text, or nothing can.
+_UNSAFE_ATTRIBUTES = {
     re.compile(r"\bstop\s*="): "stop=",
+    re.compile(r"\bsuffix\s*="): "suffix=",
+    re.compile(r"[\[,]\s*lazy\s*[,\]]"): "[lazy]",
 }
 
 
 def _nested(grammar: str) -> str:
-    rules = _QUOTED.sub(" ", grammar)
-    for pattern, name in _UNSAFE.items():
+    """A client's grammar as a value. It can name no token, and nothing outside of itself."""
+    if len(grammar) > MAX_CHARACTERS:
+        raise InvalidConstraint(f"the grammar has more than {MAX_CHARACTERS:,} characters")
+    _check_unicode(grammar)
+    rules = _without_literals(grammar)
+    for pattern, name in _UNSAFE_ATTRIBUTES.items():
         if pattern.search(rules):
             raise InvalidConstraint(f"the grammar may not use {name}")
     if not _balanced(rules):
         raise InvalidConstraint("the grammar's braces do not match")
     return f"%lark {{\n{grammar}\n}}"
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidConstraint("lone surrogates are no text") from error
+
+
+def _without_literals(grammar: str) -> str:
+    """A grammar with spaces for its strings, regexes, JSON and comments.
+
+    Raises InvalidConstraint for what it may not use, and for what llguidance cannot read.
+    """
+    place, rules = 0, []
+    while place < len(grammar):
+        part = _PART.match(grammar, place)
+        if part is None:
+            raise InvalidConstraint(_refusal(grammar, place))
+        rules.append(part["plain"] or " ")
+        place = _json_end(grammar, part.end()) if part["json"] else part.end()
+    return "".join(rules)
+
+
+def _json_end(grammar: str, place: int) -> int:
+    try:
+        return _JSON.raw_decode(grammar, place)[1]
+    except (RecursionError, ValueError) as error:
+        raise InvalidConstraint(f"the grammar's JSON cannot be read: {error}") from error
+
+
+def _refusal(grammar: str, place: int) -> str:
+    for part, name in _UNSAFE_PARTS.items():
+        if grammar.startswith(part, place):
+            return f"the grammar may not use {name}"
+    return f"the grammar cannot be read at line {grammar.count(chr(10), 0, place) + 1}"
 
 
 def _balanced(rules: str) -> bool:

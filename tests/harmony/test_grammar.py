@@ -309,7 +309,8 @@ def test_the_answer_has_the_form_that_was_asked_for(
         (LarkText('%llguidance {"allow_invalid_utf8": true}\nstart: "a"'), "%llguidance"),
         (LarkText('start: A\nA: ~"a"'), "not operator"),
         (LarkText('start[stop=""]: /a*/'), "stop="),
-        (LarkText('start: "a" }\nfinal: "b"\nrest: %json {'), "braces"),
+        (LarkText('start: "a" }\nfinal: "b"\nrest: %json {'), "JSON"),
+        (LarkText('start: "a" }\nfinal: "b"'), "braces"),
         (LarkText('start: "a" {'), "braces"),
     ],
 )
