@@ -4,7 +4,6 @@ import os
 import socket
 import sqlite3
 from contextlib import closing
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,6 +11,7 @@ import httpx
 
 from server.commands.doctor_check import Check
 from server.commands.doctor_machine import check_disk
+from server.commands.listening import CannotListen, bind, listen, reachable_by_others
 from server.settings import MEMORY, Settings
 
 SECONDS = 5.0
@@ -117,19 +117,13 @@ def check_port(settings: Settings) -> Check:
     """Whether `serve` could listen, and would."""
     where = f"{settings.host}:{settings.port}"
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen()
-            bound = ip_address(listener.getsockname()[0].partition("%")[0])
-    except (OSError, UnicodeError) as error:
+        with bind(settings.host, settings.port) as listener:
+            listen(listener)
+            reached = reachable_by_others(listener)
+    except CannotListen as error:
         advice = "end what listens there, or choose another --port or --host"
-        reason = error.strerror if isinstance(error, OSError) else "this is no host name"
-        return Check("port", "failed", f"{where}: {reason}", advice)
-    if not (bound.is_loopback or settings.api_key or settings.allow_anonymous):
+        return Check("port", "failed", str(error), advice)
+    if reached and not (settings.api_key or settings.allow_anonymous):
         advice = "set GPT_OSS_API_KEY, or --host 127.0.0.1, or --allow-anonymous true"
         return Check("port", "failed", f"{where} is reached by others, without a key", advice)
     return Check("port", "ok", f"{where} is free")

@@ -51,11 +51,12 @@ def _serve(**options: Any) -> None:
     collect_seldom()
     settings = _settings(options)
 
+    from server.commands.listening import CannotListen
     from server.commands.serve import CannotServe, serve
 
     try:
         serve(settings)
-    except CannotServe as error:
+    except (CannotServe, CannotListen) as error:
         raise CommandFailed(str(error)) from error
 
 
@@ -81,20 +82,22 @@ def _chat(**options: Any) -> None:
 
 
 def _playground(**options: Any) -> None:
+    from server.commands.listening import CannotListen
     from server.commands.playground import CannotShow, PlaygroundOptions, show_playground
 
     try:
         show_playground(PlaygroundOptions(**options))
-    except CannotShow as error:
+    except (CannotShow, CannotListen) as error:
         raise CommandFailed(str(error)) from error
 
 
 def _python_sandbox(**options: Any) -> None:
+    from server.commands.listening import CannotListen
     from server.commands.python_sandbox import CannotRun, ServiceOptions, run_service
 
     try:
         run_service(ServiceOptions(**options))
-    except CannotRun as error:
+    except (CannotRun, CannotListen) as error:
         raise CommandFailed(str(error)) from error
 
 

@@ -10,7 +10,7 @@ import httpx
 import uvicorn
 
 from server.commands.chat import DEFAULT_URL
-from server.schemas.option_values import is_loopback
+from server.commands.listening import bind, listen, reachable_by_others, url
 from server.web.site import create_site
 
 CLOSE_SECONDS = 1
@@ -37,16 +37,11 @@ class PlaygroundOptions:
 
 
 def show_playground(options: PlaygroundOptions) -> None:
-    """Serve until interrupted. Raises CannotShow for an address that is none, is in use, or that
-    other machines can reach although `allow_anonymous` is not set."""
+    """Serve until interrupted. Raises CannotListen, and CannotShow for an address that other
+    machines can reach although `allow_anonymous` is not set."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     _check_base_url(options.base_url)
-    if not (options.allow_anonymous or is_loopback(options.host)):
-        raise CannotShow(
-            f"anybody who reaches {options.host} could use the server at {options.base_url}: listen"
-            " on 127.0.0.1 (--host), or allow it with --allow-anonymous true"
-        )
     config = uvicorn.Config(
         create_site(options.base_url, options.allowed_host),
         log_level="warning",
@@ -54,17 +49,14 @@ def show_playground(options: PlaygroundOptions) -> None:
         server_header=False,
         timeout_graceful_shutdown=CLOSE_SECONDS,
     )
-    with _listen(options.host, options.port) as listener:
+    with bind(options.host, options.port) as listener:
+        if reachable_by_others(listener) and not options.allow_anonymous:
+            raise CannotShow(
+                f"anybody who reaches {options.host} could use the server at {options.base_url}:"
+                " listen on 127.0.0.1 (--host), or allow it with --allow-anonymous true"
+            )
+        listen(listener)
         asyncio.run(_Server(config, options.base_url).serve([listener]))
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "this is no host name"
-        raise CannotShow(f"cannot listen on {host}:{port}: {reason}") from error
 
 
 class _Server(uvicorn.Server):
@@ -76,20 +68,17 @@ class _Server(uvicorn.Server):
         """Listen, and print where: the port may have been chosen by the system."""
         await super().startup(sockets)
         for listener in sockets or ():
-            host, port = listener.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            address = f"http://{shown}:{port}/playground"
-            print(f"Playground for {self._base_url} on {address}", flush=True)
+            print(f"Playground for {self._base_url} on {url(listener)}/playground", flush=True)
 
 
 def _check_base_url(base_url: str) -> None:
     try:
-        url = httpx.URL(base_url)
+        parsed = httpx.URL(base_url)
     except httpx.InvalidURL as error:
         raise CannotShow(f"--base-url: {error}") from error
-    if url.scheme not in ("http", "https") or not url.host:
+    if parsed.scheme not in ("http", "https") or not parsed.host:
         raise CannotShow("--base-url: expected the address of an API, http://HOST:PORT/v1")
-    if url.userinfo or url.query or url.fragment:
+    if parsed.userinfo or parsed.query or parsed.fragment:
         raise CannotShow(
             "--base-url: expected no user name, query or fragment; keys go in the page"
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
-from server.schemas.option_values import is_loopback
+from server.commands.listening import bind, listen, reachable_by_others, url
 from server.tools.python.opening import default_folder
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.service import create_service
@@ -36,17 +36,19 @@ class ServiceOptions:
 
 
 def run_service(options: ServiceOptions) -> None:
-    """Serve until interrupted. Raises CannotRun where sessions cannot be confined, or anybody could
-    use them."""
+    """Serve until interrupted. Raises CannotListen, and CannotRun where sessions cannot be
+    confined, or anybody could use them."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     key = options.key or os.environ.get(KEY) or None
-    if key is None and not is_loopback(options.host):
-        raise CannotRun(f"set --key or {KEY}: other machines can reach {options.host}")
-    asyncio.run(_serve(options, key))
+    with bind(options.host, options.port) as listener:
+        if key is None and reachable_by_others(listener):
+            raise CannotRun(f"set --key or {KEY}: other machines can reach {options.host}")
+        listen(listener)
+        asyncio.run(_serve(options, key, listener))
 
 
-async def _serve(options: ServiceOptions, key: str | None) -> None:
+async def _serve(options: ServiceOptions, key: str | None, listener: socket.socket) -> None:
     sandbox = ProcessSandbox(options.folder or default_folder(), most=options.sessions)
     try:
         await sandbox.start()
@@ -57,14 +59,12 @@ async def _serve(options: ServiceOptions, key: str | None) -> None:
         await _Server(
             uvicorn.Config(
                 create_service(sandbox, key),
-                host=options.host,
-                port=options.port,
                 log_level="warning",
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=1,
             )
-        ).serve()
+        ).serve([listener])
     finally:
         await sandbox.stop()
 
@@ -73,6 +73,5 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and log where: the port may have been chosen by the system."""
         await super().startup(sockets)
-        if self.started:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            logger.info("Python sessions at http://%s:%d", host, port)
+        for listener in sockets or ():
+            logger.info("Python sessions at %s", url(listener))

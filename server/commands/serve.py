@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from ipaddress import ip_address
 from types import FrameType
 
 import uvicorn
@@ -21,6 +20,7 @@ from adapters.errors import BackendError, EngineDied
 from server.app import create_app
 from server.commands.backends import open_backend
 from server.commands.garbage import exclude_from_collections, reduce_garbage_collections
+from server.commands.listening import bind, listen, reachable_by_others, url
 from server.commands.stores import open_store
 from server.context import Context
 from server.http.protocol import Config
@@ -60,7 +60,9 @@ class CannotServe(Exception):
 
 
 def serve(settings: Settings) -> None:
-    """Serve until interrupted. Raises CannotServe, and KeyboardInterrupt while loading.
+    """Serve until interrupted.
+
+    Raises CannotServe, CannotListen, and KeyboardInterrupt while loading.
 
     If an engine in this process dies, the process ends after `DEAD_SECONDS`, so that a service
     manager can restart it.
@@ -74,7 +76,7 @@ def serve(settings: Settings) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     with (
-        _bind(settings.host, settings.port) as listener,
+        bind(settings.host, settings.port) as listener,
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
         try:
@@ -149,11 +151,7 @@ def _listen(
     server = Server(config, app.state.context, app.state.toolbox, runner.get_loop())
     shared().start()
     runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS, "server"))
-    try:
-        # Another server may have bound the port too, while both were loading.
-        listener.listen()
-    except OSError as error:
-        raise _cannot_listen(settings.host, listener.getsockname()[1], error) from error
+    listen(listener)
     reduce_garbage_collections()
     try:
         runner.run(server.serve(sockets=[listener]))
@@ -191,7 +189,7 @@ class Server(uvicorn.Server):
         """
         await super().startup(sockets)
         for listener in sockets or ():
-            print(f"Serving {', '.join(self._context.models)} on {_url(listener)}", flush=True)
+            print(f"Serving {', '.join(self._context.models)} on {url(listener)}", flush=True)
         for line in tool_lines(self._toolbox.problems):
             logger.info("%s", line)
         self._watch = self._loop.create_task(self._end_with_the_engine())
@@ -276,30 +274,14 @@ def _log_to_stderr(level: str) -> None:
         logging.getLogger(client).setLevel("WARNING")
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with ExitStack() as on_failure:
-            listener = on_failure.enter_context(socket.socket(family, kind, protocol))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            on_failure.pop_all()
-    except (OSError, UnicodeError) as error:
-        raise _cannot_listen(host, port, error) from error
-    return listener
-
-
 def _require_key(settings: Settings, listener: socket.socket) -> None:
     """Raises CannotServe if other machines can reach the server, and it needs no key."""
     if settings.api_key or settings.allow_anonymous:
         return
-    address = listener.getsockname()[0]
-    if not ip_address(address.partition("%")[0]).is_loopback:
+    if reachable_by_others(listener):
         raise CannotServe(
-            f"without a key, anybody who reaches {address} could use this server: set --api-key"
-            " (GPT_OSS_API_KEY), or listen on 127.0.0.1 (--host), or allow it with"
+            f"without a key, anybody who reaches {listener.getsockname()[0]} could use this server:"
+            " set --api-key (GPT_OSS_API_KEY), or listen on 127.0.0.1 (--host), or allow it with"
             " --allow-anonymous true"
         )
 
@@ -317,16 +299,6 @@ def _raise_open_file_limit(connections: int) -> None:
             most,
             connections,
         )
-
-
-def _cannot_listen(host: str, port: int, error: OSError | UnicodeError) -> CannotServe:
-    reason = error.strerror if isinstance(error, OSError) else "this is no host name"
-    return CannotServe(f"cannot listen on {host}:{port}: {reason}")
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Progress:

@@ -170,7 +170,7 @@ def test_the_port() -> None:
 
 def test_a_host_that_is_none_is_not_listened_on() -> None:
     check = check_port(Settings(host="a..b", port=0))
-    assert (check.status, check.fact) == ("failed", "a..b:0: this is no host name")
+    assert (check.status, check.fact) == ("failed", "cannot listen on a..b:0: this is no host name")
 
 
 def test_an_address_that_others_reach_needs_a_key() -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -66,9 +67,18 @@ def test_a_key_is_needed_where_others_can_reach_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("GPT_OSS_PYTHON_SANDBOX_KEY", raising=False)
-    for host in ("0.0.0.0", "::", "sandbox"):
-        assert main(["python-sandbox", "--host", host]) == 1
-        assert "set --key" in capsys.readouterr().err
+    assert main(["python-sandbox", "--host", "0.0.0.0", "--port", "0"]) == 1
+    assert "set --key" in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        assert main(["python-sandbox", "--port", port]) == 1
+    assert capsys.readouterr().err == (
+        f"gpt-oss-server python-sandbox: cannot listen on 127.0.0.1:{port}: "
+        "Address already in use\n"
+    )
 
 
 def test_a_sandbox_that_cannot_run_ends_the_command(

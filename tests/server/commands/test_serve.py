@@ -22,16 +22,15 @@ from websockets.sync.client import ClientConnection, connect
 from adapters.base import BackendInfo
 from adapters.errors import BackendFailed, EngineDied
 from harmony.vocab import VOCAB_SIZE
+from server.commands.listening import CannotListen, bind
 from server.commands.main import INTERRUPTED
 from server.commands.serve import (
     CannotServe,
     Progress,
     Server,
-    _bind,
     _listen,
     _open_sandbox,
     _raise_open_file_limit,
-    _url,
     serve,
     tool_lines,
 )
@@ -213,12 +212,12 @@ def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
     start_engine: Callable[[str], Coroutine[Any, Any, Any]],
 ) -> None:
     settings = Settings(backend="scripted", script="unused")
-    with asyncio.Runner() as runner, _bind("127.0.0.1", 0) as ours:
+    with asyncio.Runner() as runner, bind("127.0.0.1", 0) as ours:
         engine = runner.run(start_engine(ANSWER))
         port = ours.getsockname()[1]
-        with _bind("127.0.0.1", port) as other:
+        with bind("127.0.0.1", port) as other:
             other.listen()
-            with pytest.raises(CannotServe, match=f":{port}: Address already in use"):
+            with pytest.raises(CannotListen, match=f":{port}: Address already in use"):
                 _listen(runner, settings, engine, MemoryStore(), _open_sandbox(settings), ours)
 
 
@@ -274,14 +273,6 @@ def test_an_unknown_engine_is_one_line(start: Start) -> None:
     status, err = start("--backend", "steam", "--port", "0", "--model", "m").end()
     assert (status, err.count("\n")) == (1, 1)
     assert err.startswith("gpt-oss-server serve: unknown backend 'steam'; known are ")
-
-
-def test_an_address_of_version_6_stands_in_brackets() -> None:
-    class Listener:
-        def getsockname(self) -> tuple[str, int, int, int]:
-            return ("::1", 8000, 0, 0)
-
-    assert _url(Listener()) == "http://[::1]:8000"  # type: ignore[arg-type]
 
 
 # Stopping
