@@ -30,7 +30,7 @@ MAX_CHARACTERS = 1 << 19
 
 
 class InvalidConstraint(ValueError):
-    """A regex, choice or Lark grammar from a client cannot be used. The message says why."""
+    """A regex or a Lark grammar from a client cannot be used. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +65,13 @@ class RegexText:
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceText:
-    """One of some texts."""
-
-    options: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LarkText:
     """Text that a Lark grammar describes; its first rule is `start`, and it names no tokens."""
 
     grammar: str
 
 
-Body = FreeText | AnyObject | AnyJson | SchemaJson | RegexText | ChoiceText | LarkText
+Body = FreeText | AnyObject | AnyJson | SchemaJson | RegexText | LarkText
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +250,6 @@ def _body(body: Body) -> str:
             return _json(for_llguidance(schema), _COMPACT)
         case RegexText(pattern):
             return _regex(pattern)
-        case ChoiceText(options):
-            return _choice(options)
         case LarkText(grammar):
             return _nested(grammar)
 
@@ -275,12 +266,6 @@ def _json(schema: Mapping[str, Any], style: Mapping[str, Any]) -> str:
         )
     except (RecursionError, TypeError, ValueError) as error:
         raise InvalidConstraint(f"the schema is not JSON: {error}") from error
-
-
-def _choice(options: tuple[str, ...]) -> str:
-    if not options:
-        raise InvalidConstraint("there is nothing to choose from")
-    return " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
 
 
 _SLASH_OR_ESCAPE = re.compile(r"\\.|[/\n\r]", re.DOTALL)

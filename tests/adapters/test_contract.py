@@ -7,6 +7,7 @@ vLLM's run where vLLM is installed: `make test-vllm`; llama.cpp's where that is 
 import asyncio
 import dataclasses
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +26,7 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar
 from adapters.registry import create
-from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_grammar, turn_grammar
+from harmony.grammar import CallableTool, GrammarSpec, RegexText, answer_grammar, turn_grammar
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CHANNEL, MESSAGE, RETURN, STOP_TOKENS
@@ -287,9 +288,9 @@ async def test_a_grammar_forces_a_hosted_call_whose_result_the_next_turn_reads(
     """The server runs the call, and the engine has the tokens before the result in its cache."""
     code, texts = ("1+1", "2+2"), ("yes", "no")
     spec = GrammarSpec(
-        (CallableTool("python", ChoiceText(code)),),
+        (CallableTool("python", RegexText("|".join(map(re.escape, code)))),),
         call_required=True,
-        answer=ChoiceText(texts),
+        answer=RegexText("|".join(texts)),
         reasoning=False,
         preambles=False,
     )
@@ -340,9 +341,9 @@ async def test_grammars_force_the_browser_to_search_open_and_find(
     for cursor, (name, arguments) in enumerate(CALLS.items()):
         cited = f"Yes【{cursor}†L1】"
         spec = GrammarSpec(
-            (CallableTool(name, ChoiceText((arguments,))),),
+            (CallableTool(name, RegexText(re.escape(arguments))),),
             call_required=True,
-            answer=ChoiceText((cited,)),
+            answer=RegexText(re.escape(cited)),
             reasoning=False,
             preambles=False,
         )

@@ -7,7 +7,6 @@ from harmony.grammar import (
     AnyObject,
     Body,
     CallableTool,
-    ChoiceText,
     FreeText,
     GrammarSpec,
     InvalidConstraint,
@@ -244,7 +243,7 @@ def test_after_a_hosted_call_the_budget_is_what_is_left(
 
 
 def test_the_answer_alone_is_the_final_message_in_its_form() -> None:
-    spec = GrammarSpec(answer=ChoiceText(("yes",)), reasoning=False, preambles=False)
+    spec = GrammarSpec(answer=RegexText("yes"), reasoning=False, preambles=False)
     grammar = turn_grammar(spec)
     assert refused_at(grammar, "<|channel|>final<|message|>yes<|return|>") is None
     assert refused_at(grammar, "<|channel|>final<|message|>no<|return|>") == "no"
@@ -266,7 +265,6 @@ ANSWERS: dict[str, tuple[Body, list[str], list[str]]] = {
     "regex with an escaped line end": (RegexText("a\\\nb"), ["a\nb"], ["ab"]),
     "regex with a dollar": (RegexText(r"a\$"), ["a$"], ["a"]),
     "empty regex": (RegexText("^$"), [""], ["a"]),
-    "choice": (ChoiceText(("yes", 'n"o\\', "é")), ["yes", 'n"o\\', "é"], ["no", ""]),
     "lark": (
         LarkText('start: A+ // "{" <[200012]>\nA: "a" | /[b{]/ # }\n%ignore / /'),
         ["a b", "a{"],
@@ -298,7 +296,6 @@ def test_the_answer_has_the_form_that_was_asked_for(
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (ChoiceText(()), "nothing to choose"),
         (RegexText("a\\"), "lone backslash"),
         (SchemaJson({"const": float("nan")}), "not JSON"),
         (SchemaJson({"const": b""}), "not JSON"),

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from harmony.grammar import (
     AnyObject,
     Body,
     CallableTool,
-    ChoiceText,
     FreeText,
     GrammarSpec,
     LarkText,
+    RegexText,
     SchemaJson,
     answer_grammar,
     turn_grammar,
@@ -181,7 +182,7 @@ SPECS = st.builds(
         reasoning_budget=budget,
     ),
     st.lists(st.sampled_from(TOOLS), unique_by=lambda tool: tool.recipient, max_size=4),
-    st.sampled_from([FreeText(), AnyObject(), SchemaJson(CITY), ChoiceText(("yes", "no"))]),
+    st.sampled_from([FreeText(), AnyObject(), SchemaJson(CITY), RegexText("yes|no")]),
     st.booleans(),
     st.booleans(),
     st.sampled_from([None, 0, 1, 16]),
@@ -194,8 +195,8 @@ def check_body(body: Body, content: str) -> None:
             assert isinstance(json.loads(content), dict)
         case SchemaJson(schema):
             jsonschema.validate(json.loads(content), schema)
-        case ChoiceText(options):
-            assert content in options
+        case RegexText(pattern):
+            assert re.fullmatch(pattern, content)
         case LarkText():
             assert content.replace("+", "").isdecimal()
 

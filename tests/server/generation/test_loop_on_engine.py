@@ -7,7 +7,7 @@ from pathlib import Path
 from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
 from adapters.local.backend import LocalBackend
 from benchmarks.constrained import write_model
-from harmony.grammar import CallableTool, ChoiceText, GrammarSpec, answer_grammar, turn_grammar
+from harmony.grammar import CallableTool, GrammarSpec, RegexText, answer_grammar, turn_grammar
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from server.commands.backends import mask_tokenizer
@@ -19,9 +19,9 @@ from tests.server.tools.hosted import Session, plan
 
 CALLS = 10
 SPEC = GrammarSpec(
-    (CallableTool("python", ChoiceText(("1+1", "2+2"))),),
+    (CallableTool("python", RegexText(r"1\+1|2\+2")),),
     call_required=True,
-    answer=ChoiceText(("yes", "no")),
+    answer=RegexText("yes|no"),
     reasoning=False,
     preambles=False,
 )
