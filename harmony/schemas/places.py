@@ -47,11 +47,18 @@ class Place:
     depth: int
 
 
-def places(root: Place) -> Iterator[Place]:
-    """All schemas in `root`, itself first. Raises UnsupportedSchema for a value of a wrong type."""
+def places(root: Place, seen: set[int] | None = None) -> Iterator[Place]:
+    """All schemas in `root`, itself first. Raises UnsupportedSchema for a value of a wrong type.
+
+    seen: the ids of schemas to leave out, with all in them; those of the result are added.
+    """
+    seen = set() if seen is None else seen
     waiting = [root]
     while waiting:
         place = waiting.pop()
+        if id(place.schema) in seen:
+            continue
+        seen.add(id(place.schema))
         yield place
         found = (_place(place, path, value) for path, value in _inner(place))
         waiting += reversed([inner for inner in found if inner is not None])

@@ -49,17 +49,14 @@ def check_strict(schema: Mapping[str, Any]) -> None:
         raise UnsupportedSchema(("anyOf",), "the root may not be a choice")
     sizes = _Sizes()
     references = _References(schema)
-    checked: set[int] = set()
+    seen: set[int] = set()
     waiting = [Place((), schema, 0)]
     while waiting:
-        start = waiting.pop()
-        for place in places(start) if id(start.schema) not in checked else ():
-            if id(place.schema) not in checked:
-                checked.add(id(place.schema))
-                sizes.add(place)
-                _check(place)
-                # The target of a reference may be under an unknown keyword.
-                waiting += references.check(place)
+        for place in places(waiting.pop(), seen):
+            sizes.add(place)
+            _check(place)
+            # The target of a reference may be under an unknown keyword.
+            waiting += references.check(place)
 
 
 class _Sizes:

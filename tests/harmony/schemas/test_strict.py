@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harmony.schemas import UnsupportedSchema, check_strict, path_text
+from harmony.schemas import UnsupportedSchema, check_strict, path_text, places
 from tests.harmony.schemas.drawing import ANY_JSON, WORDS, closed, nested
 
 SUPPORTED = {
@@ -143,3 +143,20 @@ def test_any_object_is_taken_or_refused_with_a_reason(schema: dict[str, Any]) ->
     for candidate in (schema, {**closed(a=schema), "$defs": {"b": schema}}):
         error = refusal(candidate)
         assert error is None or error.reason
+
+
+def chain(levels: int) -> dict[str, Any]:
+    """Schemas in schemas where no keyword leads, with a reference to each."""
+    inner: dict[str, Any] = {"type": "null"}
+    for _ in range(levels):
+        inner = {"allOf": [inner]}
+    references = {f"p{n}": {"$ref": "#/x" + "/allOf/0" * n} for n in reversed(range(levels))}
+    return closed(**references) | {"x": inner}
+
+
+def test_each_schema_is_visited_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    visited: list[Any] = []
+    inner = places._inner
+    monkeypatch.setattr(places, "_inner", lambda place: visited.append(place) or inner(place))
+    check_strict(chain(50))
+    assert len(visited) == len({id(place.schema) for place in visited}) == 102
