@@ -134,8 +134,9 @@ def _check_object(place: Place) -> None:
         raise UnsupportedSchema((*path, "additionalProperties"), "has to be given, and to be false")
     required = of_kind(place, "required", list, [])
     properties = schema.get("properties", {})
+    named = {name for name in required if isinstance(name, str)}
     for name in properties:
-        if name not in required:
+        if name not in named:
             raise UnsupportedSchema((*path, "required"), f"has to name '{name}' too")
     for name in required:
         if not isinstance(name, str) or name not in properties:

@@ -160,3 +160,14 @@ def test_each_schema_is_visited_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "_inner", lambda place: visited.append(place) or inner(place))
     check_strict(chain(50))
     assert len(visited) == len({id(place.schema) for place in visited}) == 102
+
+
+class Unsearched(list[Any]):
+    """A list in which nothing may be searched: each search would read it all."""
+
+    def __contains__(self, value: object) -> bool:
+        raise AssertionError(value)
+
+
+def test_required_names_are_not_searched_in_a_list() -> None:
+    check_strict(closed(a={"type": "null"}) | {"required": Unsearched(["a"])})
