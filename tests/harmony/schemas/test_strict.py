@@ -150,7 +150,7 @@ def chain(levels: int) -> dict[str, Any]:
     inner: dict[str, Any] = {"type": "null"}
     for _ in range(levels):
         inner = {"allOf": [inner]}
-    references = {f"p{n}": {"$ref": "#/x" + "/allOf/0" * n} for n in reversed(range(levels))}
+    references = {f"p{n}": {"$ref": "#/x" + "/allOf/0" * n} for n in range(levels)}
     return closed(**references) | {"x": inner}
 
 
