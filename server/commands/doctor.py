@@ -10,7 +10,7 @@ from adapters.errors import BackendFailed, UnknownBackend
 from adapters.registry import REMOTE, names
 from adapters.scripted import read_script
 from demo.checkpoint import default_cache_dir, version
-from demo.package import SHA256
+from demo.package import LEXICON, SHA256
 from harmony.tokenizer import encode_with_control
 from server.commands.doctor_check import Check, Plan, Status, plan
 from server.commands.doctor_gpu import (
@@ -135,7 +135,7 @@ def _cache_checks(settings: Settings, serving: Plan) -> Iterator[Check]:
 
 
 def _demo_check() -> Check:
-    folder = default_cache_dir() / f"demo-{version(SHA256)}"
+    folder = default_cache_dir() / f"demo-{version(SHA256, LEXICON)}"
     if folder.is_dir():
         return Check("disk", "ok", f"{folder} is there")
     return check_disk("disk", folder, 0, "set XDG_CACHE_HOME to a folder that can be written")
