@@ -1,7 +1,8 @@
 """What is known of a JSON Schema's grammar before llguidance compiles it."""
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from harmony import pointers
 from harmony.schemas.places import MAX_DEPTH, TYPES, Place, UnsupportedSchema, places
@@ -70,6 +71,7 @@ _PLAIN_WORDS = frozenset(
         *("description", "title", "minLength", "maxLength"),
     }
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_PLACES = 100
 _PLAIN_CHARACTERS = 1_000
 
@@ -99,17 +101,22 @@ def _is_plain(place: Place) -> bool:
     # `places` leaves out the schemas true and false, and false may permit no value at all.
     if isinstance(schema.get("items"), bool):
         return False
-    if not {"properties", "required", "additionalProperties"}.isdisjoint(schema):
-        if kind != "object" or schema.get("additionalProperties", False) is not False:
-            return False
-        required, properties = schema.get("required", []), schema.get("properties", {})
-        if not isinstance(required, list) or not isinstance(properties, Mapping):
-            return False
-        if not set(map(str, required)) <= properties.keys():
-            return False
-        if any(isinstance(inner, bool) for inner in properties.values()):
-            return False
-    return _plain_texts(schema, kind)
+    return _has_plain_properties(schema, kind) and _plain_texts(schema, kind)
+
+
+def _has_plain_properties(schema: Mapping[str, Any], kind: str) -> bool:
+    if {"properties", "required", "additionalProperties"}.isdisjoint(schema):
+        return True
+    if kind != "object" or schema.get("additionalProperties", False) is not False:
+        return False
+    required, properties = schema.get("required", []), schema.get("properties", {})
+    return (
+        isinstance(required, list)
+        and isinstance(properties, Mapping)
+        and all(isinstance(name, str) and name in properties for name in required)
+        and all(map(_is_text, properties))
+        and not any(isinstance(inner, bool) for inner in properties.values())
+    )
 
 
 def _plain_texts(schema: Mapping[str, Any], kind: str) -> bool:
@@ -122,6 +129,12 @@ def _plain_texts(schema: Mapping[str, Any], kind: str) -> bool:
     return (
         isinstance(values, list)
         and 0 < len(values) <= _PLAIN_PLACES
-        and all(isinstance(value, str) and len(value) <= _PLAIN_CHARACTERS for value in values)
+        and all(_is_text(value) and len(value) <= _PLAIN_CHARACTERS for value in values)
         and ("enum" not in schema or kind == "string")
+        and all(map(_is_text, (schema.get("title", ""), schema.get("description", ""))))
     )
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Whether `value` is a string without lone surrogates, which llguidance cannot read."""
+    return isinstance(value, str) and not _SURROGATE.search(value)
