@@ -27,6 +27,7 @@ KNOWS_BACKENDS = {
     "server/commands/backends.py",
     "server/commands/doctor.py",
     "server/commands/doctor_gpu.py",
+    "server/commands/doctor_network.py",
     "server/commands/main.py",
 }
 

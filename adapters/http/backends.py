@@ -1,5 +1,7 @@
 """The factories of the HTTP backends. Each makes a pool of engines of one kind."""
 
+from collections.abc import Callable
+
 from adapters.base import VOCAB_SIZE, Backend, BackendConfig
 from adapters.http.engine import HTTPEngine
 from adapters.http.grammar_guard import GrammarGuard
@@ -10,27 +12,36 @@ from adapters.http.wire import Wire
 from adapters.pool import Pool
 from adapters.vllm.wire import VLLMWire
 
+_WIRES: dict[str, Callable[[Options, BackendConfig], Wire]] = {
+    VLLMWire.name: lambda options, _: VLLMWire(options.model),
+    SGLangWire.name: lambda *_: SGLangWire(),
+    LlamaCppWire.name: lambda _, config: LlamaCppWire(config.encode),
+}
+
 
 def open_vllm(config: BackendConfig) -> Pool:
     """A `BackendFactory` for `vllm serve --enable-scale-out`. Raises BackendFailed."""
-    options = parse_options(VLLMWire.name, config.options)
-    return _pool(VLLMWire(options.model), options)
+    return _pool(VLLMWire.name, config)
 
 
 def open_sglang(config: BackendConfig) -> Pool:
     """A `BackendFactory` for SGLang's server. Raises BackendFailed."""
-    options = parse_options(SGLangWire.name, config.options)
-    return _pool(SGLangWire(), options)
+    return _pool(SGLangWire.name, config)
 
 
 def open_llama_cpp(config: BackendConfig) -> GrammarGuard:
     """A `BackendFactory` for llama.cpp's server. Raises BackendFailed."""
-    options = parse_options(LlamaCppWire.name, config.options)
-    pool = _pool(LlamaCppWire(config.encode), options)
+    pool = _pool(LlamaCppWire.name, config)
     return GrammarGuard(pool, config.mask_tokenizer, VOCAB_SIZE)
 
 
-def _pool(wire: Wire, options: Options) -> Pool:
-    engines = [HTTPEngine(url, wire, options) for url in options.urls]
-    named: dict[str, Backend] = {engine.name: engine for engine in engines}
-    return Pool(wire.name, named, options.health_seconds)
+def open_engines(backend: str, config: BackendConfig) -> list[HTTPEngine]:
+    """The engines of `backend` themselves, one for each URL. Raises BackendFailed."""
+    options = parse_options(backend, config.options)
+    wire = _WIRES[backend](options, config)
+    return [HTTPEngine(url, wire, options) for url in options.urls]
+
+
+def _pool(backend: str, config: BackendConfig) -> Pool:
+    named: dict[str, Backend] = {each.name: each for each in open_engines(backend, config)}
+    return Pool(backend, named, parse_options(backend, config.options).health_seconds)

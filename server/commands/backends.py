@@ -1,33 +1,52 @@
 """Creates the backend that the settings select."""
 
 import os
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from adapters.base import Backend, BackendConfig
+from adapters.base import Backend, BackendConfig, Progress
 from adapters.registry import create
 from harmony.mask_tokenizer import mask_tokenizer as mask_tokenizer
 from harmony.tokenizer import decode, encode_with_control
 from server.settings import Settings
 
+if TYPE_CHECKING:
+    from adapters.http.engine import HTTPEngine
+
 SPIN_COUNT = "20000"
 """How often a thread of torch looks for work before it sleeps; a hundred times take 1 us."""
 
 
-def open_backend(settings: Settings, progress: Callable[[str, float], None]) -> Backend:
+def open_backend(settings: Settings, progress: Progress) -> Backend:
     """The settings' backend, not yet started. Raises BackendError if it cannot be created.
 
     progress: called with a stage and the fraction of it that is done, in [0, 1].
     """
     _let_threads_yield()
-    config = BackendConfig(
-        model=_demo_checkpoint(progress) if settings.is_demo else settings.model,
+    model = _demo_checkpoint(progress) if settings.is_demo else settings.model
+    return create(settings.backend, _config(settings, model, progress))
+
+
+def open_engines(settings: Settings) -> "list[HTTPEngine]":
+    """The engines of a backend of `adapters.registry.REMOTE`, each by itself and not yet started.
+
+    Raises BackendFailed where `serve` would not accept their options.
+    """
+    from adapters.http.backends import open_engines  # here, because other backends need none of it
+
+    return open_engines(settings.backend, _config(settings, settings.model))
+
+
+def _config(
+    settings: Settings, model: str | None, progress: Progress = lambda stage, fraction: None
+) -> BackendConfig:
+    return BackendConfig(
+        model=model,
         options=settings.backend_options,
         encode=encode_with_control,
         decode=decode,
         mask_tokenizer=mask_tokenizer,
         progress=progress,
     )
-    return create(settings.backend, config)
 
 
 def _let_threads_yield() -> None:
@@ -42,7 +61,7 @@ def _let_threads_yield() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
 
 
-def _demo_checkpoint(progress: Callable[[str, float], None]) -> str:
+def _demo_checkpoint(progress: Progress) -> str:
     from demo.checkpoint import ensure
 
     return str(ensure(progress=progress))

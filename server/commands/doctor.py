@@ -12,6 +12,7 @@ from adapters.scripted import read_script
 from demo.checkpoint import default_cache_dir, version
 from demo.package import LEXICON, SHA256
 from harmony.tokenizer import encode_with_control
+from server.commands.backends import open_engines
 from server.commands.doctor_check import Check, Plan, Status, plan
 from server.commands.doctor_gpu import (
     ask_driver,
@@ -81,8 +82,12 @@ def _backend_check(settings: Settings) -> Check:
     if name not in known:
         fact = str(UnknownBackend(name, known))
         return Check("backend", "failed", fact, "correct --backend, or install its plug-in")
-    if name in REMOTE and not settings.backend_url:
-        return Check("backend", "failed", f"{name} has no engine", "name one with --backend-url")
+    try:
+        if name in REMOTE:
+            open_engines(settings)
+    except BackendFailed as error:
+        advice = "correct --backend-url or --backend-option"
+        return Check("backend", "failed", str(error), advice)
     return Check("backend", "ok", name) if settings.script is None else _script_check(settings)
 
 

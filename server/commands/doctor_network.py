@@ -1,5 +1,6 @@
 """Checks of what the server reaches and is reached by: the hub, engines, its port, the store."""
 
+import asyncio
 import os
 import socket
 import sqlite3
@@ -9,13 +10,17 @@ from urllib.parse import quote
 
 import httpx
 
+from adapters.errors import BackendFailed
+from adapters.http.engine import HTTPEngine
+from adapters.registry import REMOTE
+from server.commands.backends import open_engines
 from server.commands.doctor_check import Check
 from server.commands.doctor_machine import check_disk
 from server.commands.listening import CannotListen, bind, listen, reachable_by_others
 from server.settings import MEMORY, Settings
 
 SECONDS = 5.0
-"""How long the hub, an engine or a database may take to answer."""
+"""How long the hub or a database may take to answer."""
 _TRUE = {"1", "ON", "YES", "TRUE"}
 _MXFP4 = "kernels-community/gpt-oss-triton-kernels"
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -89,28 +94,40 @@ def check_hub(settings: Settings) -> Check:
 
 def check_engines(settings: Settings) -> list[Check]:
     """Whether the engines behind URLs answer; one that does is enough."""
-    answers = {url: _health(url) for url in settings.backend_url}
+    try:
+        engines = open_engines(settings) if settings.backend in REMOTE else []
+    except BackendFailed:
+        return []  # the check of the backend reports it
+    answers = asyncio.run(_ask(engines))
     serves = any(error is None for error in answers.values())
     return [
-        Check(f"engine {url}", "ok", "it answers")
+        Check(f"engine {name}", "ok", "it answers")
         if error is None
         else Check(
-            f"engine {url}",
+            f"engine {name}",
             "warning" if serves else "failed",
             error,
             "start it, or correct --backend-url",
         )
-        for url, error in answers.items()
+        for name, error in answers.items()
     ]
 
 
-def _health(url: str) -> str | None:
-    """Why the engine cannot serve; None where it can."""
+async def _ask(engines: list[HTTPEngine]) -> dict[str, str | None]:
+    """Why each engine cannot serve, by its name; None where it can."""
+    answers = await asyncio.gather(*map(_fault, engines))
+    return {engine.name: answer for engine, answer in zip(engines, answers, strict=True)}
+
+
+async def _fault(engine: HTTPEngine) -> str | None:
     try:
-        answer = httpx.get(f"{url.rstrip('/')}/health", timeout=SECONDS)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return str(error) or type(error).__name__
-    return None if answer.is_success else f"its /health answers {answer.status_code}"
+        await engine.start()
+        await engine.check()
+    except BackendFailed as error:
+        return str(error)
+    finally:
+        await engine.stop()
+    return None
 
 
 def check_port(settings: Settings) -> Check:

@@ -218,6 +218,18 @@ def test_a_remote_backend_needs_an_engine() -> None:
     assert backend(backend="sglang", backend_url=("http://127.0.0.1:9",)).status == "ok"
 
 
+def test_the_url_of_an_engine_may_be_an_option_of_the_backend() -> None:
+    options = {"backend": "vllm-http", "backend_option": ("url=http://127.0.0.1:9",)}
+    assert backend(**options).status == "ok"
+    assert named(Torch("2.13"), **options)["engine http://127.0.0.1:9"].status == "failed"
+
+
+def test_an_option_that_the_backend_does_not_have_fails() -> None:
+    options = {"backend_url": ("http://127.0.0.1:9",), "backend_option": ("colour=red",)}
+    check = backend(backend="sglang", **options)
+    assert (check.status, "no option colour" in check.fact) == ("failed", True)
+
+
 def test_a_script_that_can_be_read(tmp_path: Path) -> None:
     script = tmp_path / "script.jsonl"
     script.write_text('{"completion": "a"}\n\n{"completion": "b"}\n')

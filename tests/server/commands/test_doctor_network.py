@@ -26,9 +26,13 @@ MODEL = "org/model"
 
 
 class Answering(http.server.ThreadingHTTPServer):
-    """Answers everything with `status`. asked: path and authorization of each request."""
+    """Answers everything with `status` and what an engine of SGLang says of itself.
+
+    key: asked for, where there is one. asked: path and authorization of each request.
+    """
 
     status = 200
+    key: str | None = None
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -44,8 +48,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append((self.path, self.headers["authorization"]))
-        self.send_response(self.server.status)
+        key = self.server.key
+        known = key is None or self.headers["authorization"] == f"Bearer {key}"
+        self.send_response(self.server.status if known else 401)
         self.end_headers()
+        self.wfile.write(b'{"data": [{"id": "m", "max_model_len": 9}]}')
 
     def log_message(self, *_: object) -> None:
         """Keep the test's output clean."""
@@ -146,11 +153,36 @@ def test_one_engine_that_answers_is_enough(web: Answering) -> None:
     urls = (f"{web.url}/", f"http://127.0.0.1:{closed_port()}")
     up, down = check_engines(Settings(backend="sglang", backend_url=urls))
     assert (up.status, down.status) == ("ok", "warning")
-    assert web.asked[0][0] == "/health"
+    assert "/health" in [path for path, _ in web.asked]
     web.status = 503
     first, second = check_engines(Settings(backend="sglang", backend_url=urls))
     assert (first.status, second.status) == ("failed", "failed")
     assert "503" in first.fact
+
+
+def test_an_engine_that_wants_a_key_gets_it(web: Answering) -> None:
+    web.key = "k"
+    settings = Settings(backend="sglang", backend_url=(web.url,), backend_option=("api_key=k",))
+    (check,) = check_engines(settings)
+    assert check.status == "ok"
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_the_password_of_an_engine_is_not_shown(web: Answering, status: int) -> None:
+    web.status = status
+    url = web.url.replace("//", "//bob:SECRET@")
+    (check,) = check_engines(Settings(backend="sglang", backend_url=(url,)))
+    assert (check.name, "SECRET" in repr(check)) == (f"engine {web.url}", False)
+
+
+def test_a_proxy_is_not_asked_for_an_engine(
+    web: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    (check,) = check_engines(Settings(backend="sglang", backend_url=(web.url,)))
+    assert check.status == "ok"
 
 
 def closed_port() -> int:
