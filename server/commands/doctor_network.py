@@ -28,9 +28,9 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 def hub_cache() -> Path:
     """Where the hub's library keeps checkpoints."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    home = os.environ.get("HF_HOME") or Path(cache) / "huggingface"
-    return Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
+    from huggingface_hub import constants  # which takes a while to load
+
+    return Path(constants.HF_HUB_CACHE)
 
 
 def is_on_hub(settings: Settings) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 
 from adapters.devices import Device, Torch
 from demo import checkpoint
@@ -28,7 +29,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing here depends on this machine's driver, packages, hub or folders."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(module, "ask_driver", lambda: (0, "NVIDIA H200, 580.1, 140 GB, 1 GB"))
     packages = {"vllm": "0.32.0", "triton": "3.4", "kernels": "0.17.1"}
@@ -161,7 +162,7 @@ def test_a_cache_is_needed_for_a_model_of_the_hub(monkeypatch: pytest.MonkeyPatc
 def test_no_cache_is_needed_for_a_model_that_is_in_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "hf/hub/models--org--model/snapshots/1"
+    folder = tmp_path / "hub/models--org--model/snapshots/1"
     folder.mkdir(parents=True)
     (folder / "model.safetensors").touch()
     forbid_writing(monkeypatch)

@@ -1,13 +1,17 @@
 """The hub, engines, the port and the store, against sockets and files that are really there."""
 
 import http.server
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import constants
 
 from adapters.local.kernels import MXFP4
 from server.commands import doctor_network
@@ -22,6 +26,7 @@ from server.commands.doctor_network import (
 )
 from server.settings import Settings
 
+ROOT = Path(__file__).parents[3]
 MODEL = "org/model"
 
 
@@ -71,8 +76,8 @@ def web() -> Iterator[Answering]:
 @pytest.fixture
 def hub(web: Answering, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answering:
     monkeypatch.setenv("HF_ENDPOINT", web.url)
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "HF_HUB_CACHE"):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     return web
 
@@ -81,6 +86,29 @@ def cache_model() -> None:
     folder = hub_cache() / "models--org--model/snapshots/1"
     folder.mkdir(parents=True)
     (folder / "model.safetensors").touch()
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"HUGGINGFACE_HUB_CACHE": "/big/hub"},
+        {"HF_HUB_CACHE": "$BIG/hub", "BIG": "/big"},
+        {"HF_HOME": "$BIG", "BIG": "/big"},
+    ],
+)
+def test_the_cache_is_that_of_the_hubs_library(variables: dict[str, str]) -> None:
+    # The library reads the variables when it is loaded, so it needs a process of its own.
+    program = "from server.commands.doctor_network import hub_cache; print(hub_cache())"
+    rest = {name: text for name, text in os.environ.items() if not name.startswith("HF_")}
+    shown = subprocess.run(
+        [sys.executable, "-c", program],
+        env=rest | variables,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == "/big/hub\n"
 
 
 def test_a_hub_that_has_the_model(hub: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
