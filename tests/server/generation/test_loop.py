@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import pairwise
@@ -382,6 +382,37 @@ async def test_a_tool_that_ignores_its_end_blocks_no_answer(
     assert recorder.text == "Late."
     assert "a call of python does not end" in caplog.text
     session.release.set()
+
+
+async def test_the_next_turn_begins_when_the_call_has_ended(start_engine: StartEngine) -> None:
+    class Tidying(Session):
+        """Its calls go on for a while after their result."""
+
+        tidied = False
+
+        async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
+            try:
+                async with aclosing(super().run(call)) as events:
+                    async for event in events:
+                        yield event
+            finally:
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                self.tidied = True
+
+    engine = await start_engine(*script(call("1"), answer()))
+    session = Tidying()
+    generate = engine.generate
+    tidied: list[bool] = []
+
+    def generate_noting(request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        tidied.append(session.tidied)
+        chunks: AsyncGenerator[GenerationChunk, None] = generate(request)
+        return chunks
+
+    engine.generate = generate_noting
+    await play(gateway(engine), session)
+    assert tidied == [False, True]
 
 
 async def test_tools_without_a_time_limit_have_the_default() -> None:

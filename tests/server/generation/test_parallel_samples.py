@@ -23,6 +23,8 @@ class Turn:
         self.outbound = outbound
         self.last_events = last_events
         self.cancelled = False
+        self.may_start = asyncio.Event()
+        self.may_start.set()
         self._queue: asyncio.Queue[TurnEvent | APIError] = asyncio.Queue()
 
     def say(self, *texts: str) -> None:
@@ -37,6 +39,7 @@ class Turn:
 
     async def __call__(self, emit: Emit) -> None:
         try:
+            await self.may_start.wait()
             await emit(self.outbound.start())
             while True:
                 event = await self._queue.get()
@@ -195,6 +198,18 @@ async def test_a_reader_that_leaves_takes_all_choices_with_it() -> None:
     await settle()
     assert run.done
     assert all(turn.cancelled for turn in gateway.turns)
+
+
+async def test_a_reader_that_leaves_before_the_first_choice_starts_ends_the_others_too() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 2)
+    gateway.turns[0].may_start.clear()
+    reading = asyncio.ensure_future(read(run))
+    await settle()
+    reading.cancel()
+    await settle()
+    assert run.done
+    assert [turn.cancelled for turn in gateway.turns] == [True, True]
 
 
 async def test_choices_may_be_ended_for_a_reason() -> None:

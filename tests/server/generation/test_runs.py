@@ -344,11 +344,11 @@ async def test_a_journaled_run_that_is_done_drops_what_its_readers_have_taken(
     run = Run(source, journal=journal)
     with run.read(lambda: None, discard_taken=True) as reader:
         source.say(0, 1)
-        await settle()
-        assert reader.take() == run.events == events(0, 1)
         source.end()
         await run.wait()
         await settle()
+        assert run.events == events(0, 1)
+        assert reader.take() == events(0, 1)
         assert run.events == []
 
 

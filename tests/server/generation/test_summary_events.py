@@ -173,6 +173,19 @@ async def test_instructions_and_results_of_tools_are_protected(start_engine: Sta
     assert not first.sources.has_term("how much")
 
 
+async def test_code_on_the_channel_of_reasoning_is_not_summarised(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(*script(call(f"1 {PARAGRAPH}"), answer()))
+    summariser = Held()
+    run, recorder = await start(gateway(engine, summariser, 0.01), sessions=[Session()])
+    await run.wait()
+    assert recorder.finished.reason == "stop"
+    assert len(engine.requests) == 2
+    assert recorder.of(SummaryWritten) == []
+    assert summariser.requests.empty()
+
+
 @pytest.mark.parametrize("tokens", [7, 10_000])
 async def test_chunks_of_many_tokens_are_summarised(start_engine: StartEngine, tokens: int) -> None:
     line = {"completion": thought(PARAGRAPH + SHORT), "tokens_per_chunk": tokens}

@@ -1,5 +1,5 @@
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import pairwise
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adapters.base import SamplingParams
+from adapters.base import GenerationChunk, GenerationRequest, SamplingParams
 from adapters.errors import BackendError, BackendFailed, ContextTooLong, Overloaded
 from adapters.phases import split_by_phase
 from harmony.events import Repair
@@ -32,7 +32,7 @@ from server.errors import (
 )
 from server.generation.plan import DeclaredTool, RawPlan, TurnPlan
 from server.generation.repetition import EVERY, WINDOW
-from server.generation.turn import prepare, prepare_raw
+from server.generation.turn import LEAST_ROOM, prepare, prepare_raw
 from server.generation.turn_events import MessageClosed, TextDelta, TurnEvent, TurnFinished, Usage
 
 ANSWER = "<|channel|>final<|message|>One two three<|return|>"
@@ -169,6 +169,19 @@ async def test_a_prompt_that_leaves_no_room_is_refused_by_its_field(
     assert (error.param, error.code) == ("messages", "context_length_exceeded")
     assert str(len(PROMPT)) in error.message
     assert engine.requests == []
+
+
+async def test_a_truncated_prompt_leaves_room_for_the_answer_after_a_prefill(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(ANSWER)
+    conversation = Conversation(CONVERSATION.messages * 20)
+    plan = TurnPlan(conversation, prefill=ids(FINAL[1]), truncate=True)
+    whole = len(render(conversation))
+    for context_length in range(whole // 2, whole):
+        engine.changes["context_length"] = context_length
+        request = (await prepare(plan, engine, "r")).request
+        assert request.max_tokens >= context_length // LEAST_ROOM
 
 
 @pytest.mark.parametrize(
@@ -496,6 +509,38 @@ async def test_reasoning_that_loops_again_is_closed_again(start_engine: StartEng
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(ends))
     limits = {len(r.prompt_token_ids) + r.max_tokens for r in engine.requests}
     assert limits == {131_072}  # the context's length, exactly
+
+
+async def test_what_the_server_inserts_does_not_count_against_the_token_limit(
+    start_engine: StartEngine,
+) -> None:
+    after = [
+        {"prompt_contains": " twice<|end|><|start|>assistant", "completion": LOOPING},
+        *loops(after=ANALYSIS + " twice" * 1_000),
+    ]
+    engine = await start_engine(*after)
+    finished = (await guarded(engine, replace(PLAN, max_tokens=1_300)))[-1]
+    assert isinstance(finished, TurnFinished)
+    assert len(engine.requests) == 3
+    assert (finished.reason, finished.usage.output) == ("length", 1_300)
+
+
+async def test_the_cached_tokens_are_those_of_the_first_sampling(start_engine: StartEngine) -> None:
+    engine = await start_engine(*loops())
+    generate = engine.generate
+
+    async def generate_cached(request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
+        cached: int | None = len(request.prompt_token_ids) - 1
+        async with aclosing(generate(request)) as chunks:
+            async for chunk in chunks:
+                yield replace(chunk, cached_tokens=cached)
+                cached = None
+
+    engine.generate = generate_cached
+    finished = (await guarded(engine))[-1]
+    assert isinstance(finished, TurnFinished)
+    assert len(engine.requests) == 2
+    assert finished.usage.cached == len(PROMPT) - 1
 
 
 @pytest.mark.parametrize(
