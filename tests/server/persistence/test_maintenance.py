@@ -50,12 +50,13 @@ class Flaky(MemoryStore):
 
 
 class Shared(MemoryStore):
-    """A store that may be unavailable. It records whether runs were taken over."""
+    """A store that may be unavailable. It records whether runs were taken over, and which not."""
 
     def __init__(self) -> None:
         super().__init__()
         self.unavailable = False
         self.taken_over = False
+        self.spared: list[str] = []
 
     async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
         if self.unavailable:
@@ -66,6 +67,7 @@ class Shared(MemoryStore):
         self, silent: float, running: Collection[str] = ()
     ) -> Sequence[StoredResponse]:
         self.taken_over = True
+        self.spared = list(running)
         return ()
 
 
@@ -74,8 +76,9 @@ class Gateway:
 
     def __init__(self) -> None:
         self.store = Shared()
+        self.runs = Runs()
         self._clock = 0.0
-        self._maintenance = Maintenance(self.store, Runs(), 60.0, now=lambda: self._clock)
+        self._maintenance = Maintenance(self.store, self.runs, 60.0, now=lambda: self._clock)
 
     async def maintain(self, seconds: float) -> None:
         """Send heartbeats for `seconds`, then take over from silent gateways."""
@@ -226,6 +229,22 @@ async def test_a_heartbeat_that_hangs_is_an_outage(in_contact: Gateway) -> None:
     assert not in_contact.store.taken_over
     await in_contact.maintain(HEARTBEAT_SECONDS)
     assert in_contact.store.taken_over
+
+
+async def test_a_single_heartbeat_that_fails_is_an_outage(in_contact: Gateway) -> None:
+    in_contact.store.unavailable = True
+    await in_contact.maintain(0)
+    assert not in_contact.store.taken_over
+    in_contact.store.unavailable = False
+    await in_contact.maintain(SILENT_SECONDS - HEARTBEAT_SECONDS)
+    assert not in_contact.store.taken_over
+
+
+async def test_a_gateway_does_not_take_over_its_own_runs(in_contact: Gateway) -> None:
+    in_contact.runs.start(forever, "one", journal=ResponseJournal(Shared(), running("one"), ended))
+    await in_contact.end_runs_of_silent()
+    assert in_contact.store.spared == ["one"]
+    await in_contact.runs.close()
 
 
 async def test_a_slightly_late_heartbeat_is_no_outage(in_contact: Gateway) -> None:

@@ -1,7 +1,8 @@
 """When a response's events are stored, and when they are shown."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -36,14 +37,35 @@ class FailingAppends(MemoryStore):
             self.appended.set()
 
 
+class HangingAppends(MemoryStore):
+    """Its appends raise `failure` once they are released."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__()
+        self.failure = failure
+        self.appends = 0
+        self.appending, self.released = asyncio.Event(), asyncio.Event()
+
+    async def append(self, response_id: str, events: Sequence[Event]) -> None:
+        self.appends += 1
+        self.appending.set()
+        await self.released.wait()
+        raise self.failure
+
+
 def delta(number: int) -> Event:
     return {"type": "delta", "sequence_number": number}
 
 
 async def journal(
-    store: MemoryStore, *, store_first: bool = False, delay: float = 0.0, retry_seconds: float = 0.0
+    store: MemoryStore,
+    *,
+    store_first: bool = False,
+    delay: float = 0.0,
+    retry_seconds: float = 0.0,
+    now: Callable[[], float] = time.monotonic,
 ) -> Any:
-    retry = RetryPolicy(retry_seconds)
+    retry = RetryPolicy(retry_seconds, now=now)
     started = running("one")
 
     def ended(response: dict[str, Any]) -> StoredResponse:
@@ -184,19 +206,7 @@ async def test_events_that_could_not_be_appended_are_stored_with_the_terminal_ev
 
 
 async def test_the_terminal_event_waits_for_an_append_that_hangs() -> None:
-    class Hanging(MemoryStore):
-        def __init__(self) -> None:
-            super().__init__()
-            self.appends = 0
-            self.appending, self.released = asyncio.Event(), asyncio.Event()
-
-        async def append(self, response_id: str, events: Sequence[Event]) -> None:
-            self.appends += 1
-            self.appending.set()
-            await self.released.wait()
-            raise StoreUnavailable("hangs")
-
-    store, shown = Hanging(), list[Event]()
+    store, shown = HangingAppends(StoreUnavailable("hangs")), list[Event]()
     writer = await journal(store, retry_seconds=60)
     await writer.write([delta(0)], shown.extend)
     await store.appending.wait()
@@ -208,6 +218,53 @@ async def test_the_terminal_event_waits_for_an_append_that_hangs() -> None:
     await writer.write([LAST], shown.extend)
     assert store.appends == 1
     assert shown == await stored_events(store)
+
+
+async def test_the_terminal_event_is_not_stored_after_an_append_that_fails_meanwhile() -> None:
+    store, shown = HangingAppends(RunLost("lost")), list[Event]()
+    writer = await journal(store)
+    await writer.write([delta(0)], shown.extend)
+    await store.appending.wait()
+    asyncio.get_running_loop().call_soon(store.released.set)
+    with pytest.raises(RunLost):
+        await writer.write([LAST], shown.extend)
+    assert shown == [delta(0)]
+    response = await store.show("a", "one")
+    assert response is not None
+    assert response["status"] == "in_progress"
+
+
+async def test_nothing_is_appended_after_the_terminal_event() -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store)
+    await writer.write([delta(0)], shown.extend)
+    await writer.write([LAST], shown.extend)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not store.appended.is_set()
+    assert await stored_events(store) == shown == [delta(0), LAST]
+
+
+async def test_a_store_that_was_available_again_has_all_the_time_for_the_next_outage() -> None:
+    seconds = 0.0
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store, retry_seconds=60, now=lambda: seconds)
+
+    async def attempt(failure: Exception | None) -> None:
+        store.failure = failure
+        store.appended.clear()
+        await store.appended.wait()
+        await asyncio.sleep(0)
+
+    await writer.write([delta(0)], shown.extend)
+    await attempt(StoreUnavailable("unavailable"))
+    await attempt(None)
+    seconds = 100.0
+    await writer.write([delta(1)], shown.extend)
+    await attempt(StoreUnavailable("unavailable"))
+    await writer.write([delta(2)], shown.extend)
+    await attempt(None)
+    assert await stored_events(store) == shown == [delta(0), delta(1), delta(2)]
 
 
 async def test_a_failed_append_is_retried_without_further_events() -> None:

@@ -1,15 +1,19 @@
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from server.generation.runs import Emit, Runs
 from server.persistence.stored_stream import (
+    BATCH_EVENTS,
     current_response,
     follow_stored,
     stream_stored,
     wait_until_ended,
 )
+from server.store.change_signal import ChangeSignal
 from server.store.responses.base import Ledger, StoredResponse, StoreUnavailable
 from server.store.responses.memory import MemoryStore
 
@@ -63,6 +67,23 @@ async def test_events_of_an_ended_response_are_those_stored(
 ) -> None:
     await end(store, 0, 1)
     assert await read_events(store, 1) == events(1)
+
+
+async def test_stored_events_of_several_batches_are_read_without_a_wait() -> None:
+    class NeverChanging(ChangeSignal):
+        async def wait(self, at_most: float | None = None) -> None:
+            raise AssertionError("all events are stored")
+
+    class Stored(MemoryStore):
+        @contextmanager
+        def listen(self, topic: str) -> Iterator[ChangeSignal]:
+            yield NeverChanging(None)
+
+    store = Stored()
+    await store.begin(STORED)
+    numbers = range(2 * BATCH_EVENTS + 1)
+    await end(store, *numbers)
+    assert await read_events(store) == events(*numbers)
 
 
 async def test_following_ends_when_the_response_is_deleted(store: MemoryStore) -> None:
@@ -133,6 +154,14 @@ async def test_a_client_that_received_lost_events_gets_the_failure(
         {"type": "error", "sequence_number": start},
         {"type": "response.failed", "sequence_number": start + 1},
     ]
+
+
+async def test_a_failure_that_was_streamed_is_not_repeated(store: MemoryStore) -> None:
+    kinds = ("response.created", "response.in_progress", "error", "response.failed")
+    await end_as(store, *kinds)
+    for start in range(4):
+        streamed = await read_events(store, start, stream_stored)
+        assert [event["type"] for event in streamed] == [*kinds[start:]]
 
 
 @pytest.mark.parametrize(("start", "types"), [(2, []), (3, ["response.completed"])])
