@@ -58,7 +58,3 @@ async def test_the_title_ends_with_a_word() -> None:
 async def test_a_text_without_words_has_no_summary() -> None:
     with pytest.raises(SummaryFailed):
         await summary(" \n\n ")
-
-
-async def test_nothing_is_to_be_closed() -> None:
-    await ExtractiveSummariser().close()

@@ -236,7 +236,7 @@ async def test_nothing_is_deflated_while_others_wait_to_write(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await database.open()
-    open_now = 0
+    open_now = deflated = 0
     begin, compress = store.database.writing, zlib.compress
 
     @asynccontextmanager
@@ -248,7 +248,9 @@ async def test_nothing_is_deflated_while_others_wait_to_write(
         open_now -= 1
 
     def watched(data: bytes, level: int) -> bytes:
+        nonlocal deflated
         assert not open_now
+        deflated += 1
         return compress(data, level)
 
     monkeypatch.setattr(store.database, "writing", writing)
@@ -258,6 +260,7 @@ async def test_nothing_is_deflated_while_others_wait_to_write(
     await store.begin(running("two", input_items=thoughts))
     await store.append("two", numbered(0))
     await store.end(turn("two", input_items=thoughts), numbered(0))
+    assert deflated == 7
 
 
 async def test_long_messages_are_compressed_on_a_thread(

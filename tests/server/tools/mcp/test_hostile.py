@@ -1,6 +1,7 @@
 """What comes of a server that hangs, dies, floods or lies."""
 
 import json
+import logging
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -342,6 +343,7 @@ async def test_secrets_that_a_server_repeats_are_redacted(
 async def test_the_sdk_logs_nothing_of_a_server(
     hostile: Hostile, make_tool: MakeTool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     tool = await make_tool(hostile("/not-json?key=hunter2222"))
     session = await tool.open({**ENTRY, "authorization": "secret-token"}, context())
 

@@ -197,7 +197,9 @@ async def test_the_list_is_an_item_at_the_beginning(over_http: Server, make_tool
 async def test_a_tool_of_a_list_has_no_null(over_http: Server, make_tool: MakeTool) -> None:
     session = await (await make_tool(over_http)).open(ASK, context())
 
-    assert all(None not in tool.values() for tool in session.declaration.opening[0]["tools"])
+    tools = session.declaration.opening[0]["tools"]
+    assert tools
+    assert all(None not in tool.values() for tool in tools)
 
 
 async def test_a_list_that_the_context_has_is_not_repeated(
