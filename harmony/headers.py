@@ -41,6 +41,7 @@ _LEGAL_START = re.compile(
 )
 _NO_TEXT = re.compile(rf"{_CHANNEL_PART}|{_CONSTRAIN} ?(?:{_TYPES})?|{_OTHER}")
 _ITEM = re.compile(r"(?:(?!to=)\S)*(?P<to>to=\s*(?P<name>\S*))?")
+_AUTHOR = re.compile(rf"\A(?:{Role.ASSISTANT})+")
 _NOT_IN_NAME = re.compile(r"[^\w.-]")
 
 _NOT_RECIPIENTS = frozenset({"", "all", *Role, *Channel})
@@ -251,8 +252,7 @@ class LenientHeaderReader:
             self._add_repair(Repair.MISSING_START)
         elif role != Role.ASSISTANT:
             self._add_repair(Repair.UNEXPECTED_ROLE)
-        while role.startswith(Role.ASSISTANT):
-            role = role[len(Role.ASSISTANT) :]
+        role = _AUTHOR.sub("", role, count=1)
         rest = words[1:]
         is_tool = self._is_tool(role)
         if role in _OTHER_AUTHORS:
