@@ -18,6 +18,8 @@ ENGINE_FILES = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt")
 OTHER_FORMATS = ("original/*", "metal/*")
 """Folders of gpt-oss's repositories that hold the same weights in formats of other programs."""
 
+MAKE_ROOM = "make room there, or set HF_HOME to a folder on another disk"
+"""What to do about `why_no_room`."""
 _MARGIN = 1 << 30  # bytes that a download leaves free: a full disk breaks more than this server
 
 
@@ -128,13 +130,18 @@ def _bar(total: int, report: Callable[[float], None]) -> type[Any]:
 
 
 def _check_room(model: str, size: int, cache: Path) -> None:
+    if reason := why_no_room(size, cache):
+        raise BackendFailed(f"{model} {reason}: {MAKE_ROOM}")
+
+
+def why_no_room(size: int, cache: Path) -> str | None:
+    """Why the disk of `cache` does not take a download of `size` bytes; None where it does."""
     folder = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(folder).free
-    if free < size + _MARGIN:
-        raise BackendFailed(
-            f"{model} needs {_size(size)} on the disk of {cache}, which has {_size(free)} left: "
-            "make room there, or set HF_HOME to a folder on another disk"
-        )
+    if free >= size + _MARGIN:
+        return None
+    needed = f"{_size(size)} and {_size(_MARGIN)} to spare"
+    return f"needs {needed} on the disk of {cache}, which has {_size(free)} left"
 
 
 def _size(count: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from adapters.devices import Device, Torch, find_devices
+from adapters.download import MAKE_ROOM, why_no_room
 from adapters.errors import BackendFailed, UnknownBackend
 from adapters.registry import REMOTE, names
 from adapters.scripted import read_script
@@ -135,15 +136,20 @@ def _cache_checks(settings: Settings, serving: Plan) -> Iterator[Check]:
     if settings.is_demo:
         yield _demo_check()
     elif is_on_hub(settings) and not is_cached(settings.model or ""):
-        advice = "set HF_HOME to a folder on another disk"
-        yield check_disk("disk", hub_cache(), serving.weights or 0, advice)
+        yield _download_check(hub_cache(), serving.weights or 0)
+
+
+def _download_check(cache: Path, size: int) -> Check:
+    if reason := why_no_room(size, cache):
+        return Check("disk", "failed", f"the model {reason}", MAKE_ROOM)
+    return check_disk("disk", cache, "set HF_HOME to a folder on another disk")
 
 
 def _demo_check() -> Check:
     folder = default_cache_dir() / f"demo-{version(SHA256, LEXICON)}"
     if folder.is_dir():
         return Check("disk", "ok", f"{folder} is there")
-    return check_disk("disk", folder, 0, "set XDG_CACHE_HOME to a folder that can be written")
+    return check_disk("disk", folder, "set XDG_CACHE_HOME to a folder that can be written")
 
 
 def worst(checks: Sequence[Check]) -> Status:

@@ -54,7 +54,7 @@ def check_kernels() -> Check:
         fact = f"offline by HF_HUB_OFFLINE, and {_MXFP4} is not in {cache}"
         advice = "unset HF_HUB_OFFLINE once, and run python -m adapters.local.kernels"
         return Check("compiled kernels", "failed", fact, advice)
-    disk = check_disk("compiled kernels", cache, 0, "set KERNELS_CACHE to another folder")
+    disk = check_disk("compiled kernels", cache, "set KERNELS_CACHE to another folder")
     if disk.status == "failed":
         return disk
     return Check("compiled kernels", "ok", f"{_MXFP4} will be downloaded to {cache}")

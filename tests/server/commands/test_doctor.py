@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,15 @@ def forbid_writing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cache_is_needed_for_a_model_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     forbid_writing(monkeypatch)
     assert named(Torch("2.13"), model="org/model")["disk"].status == "failed"
+
+
+@pytest.mark.parametrize(("free", "status"), [(14_300_000_000, "failed"), (15_000_000_000, "ok")])
+def test_a_disk_has_the_room_that_a_download_asks_for(
+    free: int, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage("/")._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    assert named(Torch("2.13"), model="openai/gpt-oss-20b")["disk"].status == status
 
 
 def test_no_cache_is_needed_for_a_model_that_is_in_it(
