@@ -78,6 +78,7 @@ class Recipients:
             if name.startswith(_FUNCTION_NAMESPACES[0])
         }
         self._by_bare_name = bare | functions
+        self._texts = (*self._longest_first, *map(_bare, self._longest_first))
 
     def resolve(self, name: str) -> Resolved:
         """The recipient for `to=name`: a declared tool, else `name` without illegal characters."""
@@ -102,10 +103,11 @@ class Recipients:
         return Resolved(legal if tool is None else tool.recipient, repair=Repair.HEADER_WORDS)
 
     def _without_suffix(self, name: str) -> Resolved | None:
+        if not name.startswith(self._texts):  # one call, where the loop has two for each tool
+            return None
         for declared in self._longest_first:
             for text in (declared, _bare(declared)):
-                rest = name[len(text) :]
-                if name.startswith(text) and _is_suffix(rest):
+                if name.startswith(text) and _is_suffix(rest := name[len(text) :]):
                     return Resolved(declared, rest, Repair.GLUED_RECIPIENT)
         return None
 
@@ -220,7 +222,7 @@ class LenientHeaderReader:
         self._recipients = recipients
         self._fallback = fallback
         self._channel: Channel | None = None
-        self._addressed: list[Resolved] = []
+        self._addressed: list[str] = []
         self._mentioned: list[Resolved] = []
         self._content_type: str | None = None
         self._repairs: dict[Repair, None] = {}
@@ -283,7 +285,7 @@ class LenientHeaderReader:
     def _words_without_recipients(self, text: str) -> Iterator[str]:
         for item in _ITEM.finditer(text):
             if item["to"]:
-                self._addressed.append(self._recipients.resolve(item["name"]))
+                self._addressed.append(item["name"])
             if word := item[0].removesuffix(item["to"] or ""):
                 yield word
 
@@ -321,12 +323,10 @@ class LenientHeaderReader:
     def _recipient(self) -> str | None:
         if len(self._addressed) > 1:
             self._add_repair(Repair.REPEATED_RECIPIENT)
-        tools = [tool for tool in self._addressed if tool.recipient not in _NOT_RECIPIENTS]
-        if len(tools) < len(self._addressed):
-            self._add_repair(Repair.HEADER_WORDS)
+        tool = self._addressed_tool()
         if self._mentioned:
             self._add_repair(Repair.MISPLACED_RECIPIENT)
-        tool = next(iter([*tools, *self._mentioned]), None)
+            tool = tool or self._mentioned[0]
         if tool is None:
             return None
         if tool.repair:
@@ -334,6 +334,15 @@ class LenientHeaderReader:
         if tool.suffix in CONTENT_TYPES:
             self._content_type = self._content_type or tool.suffix
         return tool.recipient
+
+    def _addressed_tool(self) -> Resolved | None:
+        """The first tool after `to=`. Names after it are not resolved, as there may be many."""
+        for name in self._addressed:
+            tool = self._recipients.resolve(name)
+            if tool.recipient not in _NOT_RECIPIENTS:
+                return tool
+            self._add_repair(Repair.HEADER_WORDS)
+        return None
 
 
 def _has_namespace(name: str) -> bool:
