@@ -14,7 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from multiprocessing.connection import Connection, Pipe
@@ -54,10 +54,14 @@ class GrammarSandbox:
             self._idle.put(worker)
 
     def start(self) -> None:
-        """Start one process, so that the first grammar does not wait for it."""
+        """Start one process, so that the first grammar does not wait for it.
+
+        Where that fails, the first grammar tries again.
+        """
         worker = self._idle.get()
         try:
-            worker.start()
+            with suppress(_NoReport):
+                worker.start()
         finally:
             self._idle.put(worker)
 
@@ -149,10 +153,17 @@ class _Worker:
             raise _NoReport
         if self._process is not None:
             return
-        self._pipe, remote = Pipe()
+        try:
+            self._pipe, self._process = self._started()
+        except OSError as error:  # such as no file descriptor, or no memory, being left
+            raise _NoReport from error
+
+    def _started(self) -> "tuple[Connection, subprocess.Popen[bytes]]":
+        pipe, remote = Pipe()
         command = [*_COMMAND, str(remote.fileno()), str(self._seconds)]
-        with remote:
-            self._process = subprocess.Popen(
+        with ExitStack() as opened, remote:
+            opened.enter_context(pipe)
+            process = subprocess.Popen(
                 command,
                 pass_fds=[remote.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -160,6 +171,8 @@ class _Worker:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C must not reach it: the server ends it
             )
+            opened.pop_all()  # the pipe stays open
+        return pipe, process
 
     def close(self) -> None:
         self._closed = True

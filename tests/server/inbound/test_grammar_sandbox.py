@@ -1,9 +1,11 @@
 """Grammars that do not compile, take too long or crash the compiler."""
 
+import errno
 import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection, Pipe
 
 import pytest
 
@@ -171,6 +173,28 @@ def test_a_process_that_was_killed_is_replaced(by: int) -> None:
         assert sandbox.problem(VALID) is None
     finally:
         sandbox.close()
+
+
+@pytest.mark.parametrize("failing", ["subprocess.Popen", "Pipe"])
+def test_a_process_that_cannot_be_started_is_unavailable(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Connection] = []
+
+    def pipe() -> tuple[Connection, Connection]:
+        opened.extend(Pipe())
+        return opened[-2], opened[-1]
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(grammar_sandbox, "Pipe", pipe)
+    monkeypatch.setattr(f"{grammar_sandbox.__name__}.{failing}", fail)
+    sandbox = GrammarSandbox()
+    sandbox.start()
+    with pytest.raises(Unavailable):
+        sandbox.problem(VALID)
+    assert all(end.closed for end in opened)
 
 
 def test_failures_of_the_process_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
