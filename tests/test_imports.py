@@ -26,6 +26,7 @@ KNOWS_BACKENDS = {
     "server/app.py",
     "server/commands/backends.py",
     "server/commands/doctor.py",
+    "server/commands/doctor_check.py",
     "server/commands/doctor_gpu.py",
     "server/commands/doctor_network.py",
     "server/commands/main.py",

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from adapters.errors import BackendFailed
+from adapters.requirements import oldest_driver
 
 logger = logging.getLogger(__name__)
 
@@ -19,8 +20,6 @@ _DISPLAY_CLASSES = ("0x0300", "0x0302")
 _PCI_DEVICES = Path("/sys/bus/pci/devices")
 # The control device of the driver, and the device of Windows' subsystem for Linux.
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
-# The minimum driver for each major version of CUDA (source: NVIDIA's release notes).
-_DRIVERS = {"12": "525", "13": "580"}
 
 
 def pick_device(name: str) -> torch.device:
@@ -86,7 +85,7 @@ def _advice() -> str:
     built = torch.version.cuda
     if built is None:
         return f"torch {torch.__version__} is built without CUDA: install a build for CUDA"
-    least = _DRIVERS.get(built.split(".")[0])
+    least = oldest_driver(built)
     driver = f" (version {least} or newer)" if least else ""
     return (
         f"torch {torch.__version__} needs a driver for CUDA {built}{driver}, and a container needs "

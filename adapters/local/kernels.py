@@ -14,11 +14,9 @@ from pathlib import Path
 from transformers.integrations.hub_kernels import get_attn_kernel_version
 
 from adapters.errors import BackendFailed
+from adapters.requirements import MXFP4_KERNELS
 
 logger = logging.getLogger(__name__)
-
-MXFP4 = "kernels-community/gpt-oss-triton-kernels"
-"""Kernels for packed MXFP4 weights."""
 
 HOPPER_ATTENTION = "kernels-community/vllm-flash-attn3"
 """Flash attention 3 with attention sinks, for Hopper."""
@@ -35,7 +33,7 @@ def provide(repository: str) -> None:
     overrides = [one for one in os.environ.get(_OVERRIDES, "").split(":") if one]
     if any(one.startswith(f"{repository}=") for one in overrides):
         return
-    version = 1 if repository == MXFP4 else get_attn_kernel_version(repository)
+    version = 1 if repository == MXFP4_KERNELS else get_attn_kernel_version(repository)
     try:
         folder = _install(repository, version)
     except Exception as error:  # from the network, the hub or the package
@@ -81,7 +79,7 @@ def _reason(error: Exception) -> str:
 
 def main() -> None:
     logging.basicConfig(level="INFO")
-    for repository in (MXFP4, HOPPER_ATTENTION):
+    for repository in (MXFP4_KERNELS, HOPPER_ATTENTION):
         provide(repository)
 
 

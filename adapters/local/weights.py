@@ -21,14 +21,13 @@ from adapters.errors import BackendFailed
 from adapters.local import kernels, precision
 from adapters.local.device import free_memory, gigabytes
 from adapters.local.options import Options
+from adapters.requirements import LARGE_ON_CPU, MXFP4_CAPABILITY, MXFP4_KERNELS
 
 logger = logging.getLogger(__name__)
 
 _LEAST_TRITON = "3.4.0"
-_LEAST_CAPABILITY = (7, 5)
 # Four bits for each value, and one byte of exponent for 32 values.
 _MXFP4_BYTES = 0.5 + 1 / 32
-_LARGE_ON_CPU = 8e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
     weights = Weights(mxfp4, packed, wide is not None, size if wide is None else wide)
     if mxfp4 and reason is not None and device.type != "cpu":
         logger.warning("%s: the experts' weights are dequantised to %s", reason, weights)
-    if device.type == "cpu" and options.device != "cpu" and weights.size > _LARGE_ON_CPU:
+    if device.type == "cpu" and options.device != "cpu" and weights.size > LARGE_ON_CPU:
         raise BackendFailed(
             f"no GPU was found, and the weights take {gigabytes(weights.size)} on a CPU, which "
             "computes a few tokens a second: choose device=cpu if that is meant"
@@ -122,9 +121,10 @@ def why_no_mxfp4(device: torch.device) -> str | None:
     if device.type != "cuda":
         return f"there are no MXFP4 kernels for {device.type}"
     capability = torch.cuda.get_device_capability(device)
-    if capability < _LEAST_CAPABILITY:
+    if capability < MXFP4_CAPABILITY:
         version = ".".join(map(str, capability))
-        return f"MXFP4 needs compute capability 7.5 or newer, and {device} has {version}"
+        least = ".".join(map(str, MXFP4_CAPABILITY))
+        return f"MXFP4 needs compute capability {least} or newer, and {device} has {version}"
     if not is_triton_available(_LEAST_TRITON):
         return f"MXFP4 needs the package triton, version {_LEAST_TRITON} or newer"
     if not is_kernels_available():
@@ -135,11 +135,11 @@ def why_no_mxfp4(device: torch.device) -> str | None:
 
 def fetch_mxfp4_kernels() -> None:
     """Load the kernels for packed MXFP4. Raises BackendFailed with the name of the repository."""
-    kernels.provide(kernels.MXFP4)
+    kernels.provide(MXFP4_KERNELS)
     try:
-        get_kernel(kernels.MXFP4, version=1)
+        get_kernel(MXFP4_KERNELS, version=1)
     except Exception as error:  # from the import, or from triton's compiler
-        raise BackendFailed(f"the kernels {kernels.MXFP4} cannot be loaded: {error}") from error
+        raise BackendFailed(f"the kernels {MXFP4_KERNELS} cannot be loaded: {error}") from error
 
 
 def _widened_size(model: Any, device: torch.device, options: Options) -> int | None:
@@ -156,7 +156,7 @@ def _widened_size(model: Any, device: torch.device, options: Options) -> int | N
     # The output layer is a float32 matrix of its own, also if it is stored as the embedding.
     wide = model.num_parameters() - (0 if model.config.tie_word_embeddings else embedding)
     size = wide * torch.float32.itemsize + embedding * stored
-    return size if size <= min(_LARGE_ON_CPU, free_memory(device) or _LARGE_ON_CPU) else None
+    return size if size <= min(LARGE_ON_CPU, free_memory(device) or LARGE_ON_CPU) else None
 
 
 def _width(config: PreTrainedConfig, options: Options) -> int:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from adapters.requirements import LARGE_ON_CPU
 from server.settings import Settings
 
 Status = Literal["ok", "warning", "failed"]
 
 _NO_GPU = ("cpu", "mps")
-LARGE = 8_000_000_000
-"""Bytes of weights that are too many for a CPU, unless it is asked for."""
-
 WEIGHTS = {"gpt-oss-20b": 13_800_000_000, "gpt-oss-120b": 65_300_000_000}
 """Bytes of the checkpoints' weights with packed experts."""
 
@@ -65,7 +63,7 @@ def plan(settings: Settings, vllm: str | None = None) -> Plan:
     on_cpu = (vllm or "").endswith("+cpu") if settings.backend == "vllm" else device in _NO_GPU
     wants = here and not on_cpu
     weights = _weights(settings)
-    large = weights is not None and weights > LARGE
+    large = weights is not None and weights > LARGE_ON_CPU
     asked = settings.backend == "vllm" or device.startswith("cuda")
     return Plan(settings.backend, here, wants, wants and (asked or large), weights)
 

@@ -3,16 +3,12 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from adapters.devices import Device, Torch
+from adapters.requirements import KERNELS_VERSION, MXFP4_CAPABILITY, oldest_driver
 from server.commands.doctor_check import DEQUANTISED, Check, Plan, Status, run, size
 
-_DRIVERS = {11: 450, 12: 525, 13: 580}
-"""The oldest driver for each major version of CUDA, by NVIDIA's table of compatibility."""
-_PACKED = (7, 5)
-"""The least compute capability of kernels for packed experts."""
 _OF_VLLM = (8, 0)
 _WORKSPACE = 2_000_000_000
 """Bytes beside the weights that a first short request takes."""
-_KERNELS = "0.17."
 _VLLM = "0.32."
 
 
@@ -29,7 +25,7 @@ def check_driver(answer: tuple[int | None, str], torch: Torch, plan: Plan) -> Ch
         return Check("driver", missing, first, advice)
     found = [part.strip() for part in first.split(",")]
     driver = found[1] if len(found) > 1 else ""
-    oldest = _DRIVERS.get(int(torch.cuda.split(".")[0])) if torch.cuda else None
+    oldest = oldest_driver(torch.cuda) if torch.cuda else None
     if oldest and driver.partition(".")[0].isdecimal() and int(driver.partition(".")[0]) < oldest:
         fact = f"{driver}, but torch {torch.version} (CUDA {torch.cuda}) needs {oldest} or later"
         advice = "update the driver, or install a torch for an older CUDA"
@@ -83,7 +79,7 @@ def check_gpu(device: Device, count: int, plan: Plan, *, packed: bool) -> Check:
         f"{device.name}, compute capability {capability}, "
         f"{size(device.free)} of {size(device.total)} free"
     )
-    least = _OF_VLLM if plan.backend == "vllm" else _PACKED
+    least = _OF_VLLM if plan.backend == "vllm" else MXFP4_CAPABILITY
     if device.capability < least:
         needed = ".".join(map(str, least))
         advice = f"{plan.backend} computes with packed weights from compute capability {needed} on"
@@ -116,7 +112,7 @@ def check_packages(installed: dict[str, str | None], plan: Plan) -> list[Check]:
         fine = not plan.wants_gpu or plan.weights == 0
         for name, good in (
             ("triton", installed["triton"] is not None),
-            ("kernels", (installed["kernels"] or "").startswith(_KERNELS)),
+            ("kernels", (installed["kernels"] or "").startswith(KERNELS_VERSION)),
         ):
             advice = (
                 ""
@@ -131,7 +127,7 @@ def check_packages(installed: dict[str, str | None], plan: Plan) -> list[Check]:
 def keeps_packed(installed: dict[str, str | None]) -> bool:
     """Whether transformers has what it computes with packed weights with."""
     kernels = installed["kernels"] or ""
-    return installed["triton"] is not None and kernels.startswith(_KERNELS)
+    return installed["triton"] is not None and kernels.startswith(KERNELS_VERSION)
 
 
 def installed_packages() -> dict[str, str | None]:

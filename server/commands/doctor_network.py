@@ -13,6 +13,7 @@ import httpx
 from adapters.errors import BackendFailed
 from adapters.http.engine import HTTPEngine
 from adapters.registry import REMOTE
+from adapters.requirements import MXFP4_KERNELS
 from server.commands.backends import open_engines
 from server.commands.doctor_check import Check
 from server.commands.doctor_machine import check_disk
@@ -22,7 +23,6 @@ from server.settings import MEMORY, Settings
 SECONDS = 5.0
 """How long the hub or a database may take to answer."""
 _TRUE = {"1", "ON", "YES", "TRUE"}
-_MXFP4 = "kernels-community/gpt-oss-triton-kernels"
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
@@ -48,16 +48,16 @@ def is_cached(model: str) -> bool:
 def check_kernels() -> Check:
     """Whether the kernels for packed weights are in the cache, or may be downloaded."""
     cache = Path(os.environ.get("KERNELS_CACHE") or hub_cache())
-    if any(cache.glob(f"*--{_MXFP4.replace('/', '--')}/snapshots/*")):
-        return Check("compiled kernels", "ok", f"{_MXFP4} is in {cache}")
+    if any(cache.glob(f"*--{MXFP4_KERNELS.replace('/', '--')}/snapshots/*")):
+        return Check("compiled kernels", "ok", f"{MXFP4_KERNELS} is in {cache}")
     if _is_offline():
-        fact = f"offline by HF_HUB_OFFLINE, and {_MXFP4} is not in {cache}"
+        fact = f"offline by HF_HUB_OFFLINE, and {MXFP4_KERNELS} is not in {cache}"
         advice = "unset HF_HUB_OFFLINE once, and run python -m adapters.local.kernels"
         return Check("compiled kernels", "failed", fact, advice)
     disk = check_disk("compiled kernels", cache, "set KERNELS_CACHE to another folder")
     if disk.status == "failed":
         return disk
-    return Check("compiled kernels", "ok", f"{_MXFP4} will be downloaded to {cache}")
+    return Check("compiled kernels", "ok", f"{MXFP4_KERNELS} will be downloaded to {cache}")
 
 
 def _is_offline() -> bool:

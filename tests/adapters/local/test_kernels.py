@@ -9,7 +9,8 @@ import pytest
 
 from adapters.errors import BackendFailed
 from adapters.local import kernels
-from adapters.local.kernels import HOPPER_ATTENTION, MXFP4, provide
+from adapters.local.kernels import HOPPER_ATTENTION, provide
+from adapters.requirements import MXFP4_KERNELS as MXFP4
 
 Calls = list[tuple[str, int, bool]]
 

@@ -22,9 +22,10 @@ from adapters.errors import BackendFailed
 from adapters.local import attention, loading, precision
 from adapters.local import engine as engines
 from adapters.local.backend import LocalBackend
-from adapters.local.kernels import HOPPER_ATTENTION, MXFP4
+from adapters.local.kernels import HOPPER_ATTENTION
 from adapters.local.loading import load, select_attention
 from adapters.local.options import Options
+from adapters.requirements import MXFP4_KERNELS as MXFP4
 from tests.adapters.gpt_oss_layout import Layout
 
 Maker = Callable[[Path], Path]

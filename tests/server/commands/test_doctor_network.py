@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from adapters.local.kernels import MXFP4
+from adapters.requirements import MXFP4_KERNELS as MXFP4
 from server.commands import doctor_network
 from server.commands.doctor_check import Check
 from server.commands.doctor_network import (
