@@ -2,7 +2,7 @@
 
 The text equals that of openai-harmony 0.0.8, except where the library loses parts of the schema.
 Every schema gives a type. A part without an equivalent type becomes `any`, with the part in a
-comment. The differences are:
+comment, and so does one whose lines would be very many. The differences are:
 
 T1.  `anyOf`, `allOf` and `$ref` are spelled out; a `$ref` that leads back into itself is
      `any /* recursive: Name */`. The library writes `any`.
@@ -33,12 +33,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from harmony import pointers
-from harmony.literal import comment, inline_comment, json_text, one_line
+from harmony.literal import comment, inline_comment, json_text, lines_of, one_line
 
 _MAX_DEPTH = 40
 _MAX_QUOTE = 400
 # Characters of schema that references may repeat. Without a limit the text can grow exponentially.
 _MAX_REFERENCED = 200_000
+# Characters of indents and signs at the beginnings of lines. Without a limit, a schema of 2 MB can
+# give 156 MB: each line of a description has the whole indent of its place.
+_MAX_INDENTS = 4_000_000
+_LINE_SIGNS = 8
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _SIMPLE = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"}
@@ -105,6 +109,7 @@ class _Writer:
         self._root = root
         self._budget = _MAX_REFERENCED
         self._sizes: dict[tuple[str, ...], int] = {}
+        self._indents = _MAX_INDENTS
 
     def write(self, schema: object, place: _Place) -> _Type:
         """The type of a schema: its own shape and its combinations, joined by `&`."""
@@ -115,6 +120,8 @@ class _Writer:
             return _Type("any" if schema else "never")
         if not isinstance(schema, Mapping):
             return _any_type(json_text(schema))
+        if self._too_long(schema, place):
+            return _TOO_LONG
         if "$ref" in schema:
             return _any_type(_reference(schema["$ref"], place))
         parts = [self._union(schema, key, place) for key in _UNIONS if _list(schema, key)]
@@ -145,6 +152,11 @@ class _Writer:
         affordable = self._sizes[steps] < self._budget
         self._budget -= self._sizes[steps] if affordable else 0
         return affordable
+
+    def _too_long(self, schema: _Schema, place: _Place) -> bool:
+        """Whether the lines of `schema` exceed the remaining budget, which they reduce."""
+        self._indents -= _lines(schema) * (len(place.indent) + _LINE_SIGNS)
+        return self._indents < 0
 
     def _union(self, schema: _Schema, key: str, place: _Place) -> _Type:
         variants = self._variants(schema, key, place)
@@ -209,6 +221,8 @@ class _Writer:
         """The lines of one property: comments, `name: type,` and a trailing default."""
         followed, place = self._resolved(value, place)
         schema = followed if isinstance(followed, Mapping) else {}
+        if self._too_long(schema, place):
+            return f"{place.indent}{name}: {_TOO_LONG.text},\n"
         key = _sole_union(schema)
         if key is not None:
             variants = self._variants(schema, key, place)
@@ -244,6 +258,18 @@ class _Writer:
         if not isinstance(description, str):
             return written.atom
         return f"({written.text} {inline_comment(description)})"
+
+
+def _lines(schema: _Schema) -> int:
+    """How many lines a schema begins, without those of the schemas in it."""
+    texts = [schema.get("title"), schema.get("description")]
+    texts += [f"{pattern}" for pattern, _ in _items(schema, "patternProperties")]
+    values = [_list(schema, key) for key in ("examples", *_UNIONS)]
+    properties = schema.get("properties")
+    values += [list(properties)] if isinstance(properties, Mapping) else []
+    return sum(len(lines_of(text)) for text in texts if isinstance(text, str)) + sum(
+        map(len, values)
+    )
 
 
 def _list(schema: _Schema, key: str) -> Sequence[object]:
@@ -332,6 +358,9 @@ def _reference(ref: object, place: _Place) -> str:
 def _any_type(reason: str) -> _Type:
     short = reason if len(reason) <= _MAX_QUOTE else reason[:_MAX_QUOTE] + "…"
     return _Type(f"any {inline_comment(short)}", compound=True)
+
+
+_TOO_LONG = _any_type("too long")
 
 
 def _name(name: object) -> str:
