@@ -39,6 +39,9 @@ _MAX_DEPTH = 40
 _MAX_QUOTE = 400
 # Characters of schema that references may repeat. Without a limit the text can grow exponentially.
 _MAX_REFERENCED = 200_000
+# Characters of what references lead to, also where that is too large to be repeated. References
+# into one deep value would else measure it once for each level.
+_MAX_MEASURED = 20_000_000
 # Characters of indents and signs at the beginnings of lines. Without a limit, a schema of 2 MB can
 # give 156 MB: each line of a description has the whole indent of its place.
 _MAX_INDENTS = 4_000_000
@@ -109,6 +112,7 @@ class _Writer:
         self._root = root
         self._budget = _MAX_REFERENCED
         self._sizes: dict[tuple[str, ...], int] = {}
+        self._measurable = _MAX_MEASURED
         self._indents = _MAX_INDENTS
 
     def write(self, schema: object, place: _Place) -> _Type:
@@ -147,8 +151,10 @@ class _Writer:
     def _affordable(self, steps: tuple[str, ...], ref: str) -> bool:
         """Whether `ref` has a target that fits the remaining budget; if so, reduces the budget."""
         if steps not in self._sizes:
-            target = pointers.resolve(ref, self._root)
-            self._sizes[steps] = _MAX_REFERENCED if target is None else len(json_text(target))
+            target = pointers.resolve(ref, self._root) if self._measurable > 0 else None
+            size = _MAX_REFERENCED if target is None else len(json_text(target))
+            self._sizes[steps] = size
+            self._measurable -= size
         affordable = self._sizes[steps] < self._budget
         self._budget -= self._sizes[steps] if affordable else 0
         return affordable

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from harmony import typescript
+from harmony.literal import json_text
 from harmony.typescript import type_of
 
 Schema = dict[str, Any]
@@ -38,3 +40,20 @@ def test_many_small_descriptions_are_not_indented_without_limit() -> None:
     each = {"type": "object", "properties": {"b": {"description": "\n" * 1_000}}}
     text = type_of(within({"anyOf": [each] * 200}, 30))
     assert len(text) < 10_000_000
+
+
+def test_a_deep_value_is_not_measured_once_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def measuring(value: object) -> str:
+        text = json_text(value)
+        measured.append(len(text))
+        return text
+
+    monkeypatch.setattr(typescript, "json_text", measuring)
+    deep: Any = "a" * 1_000_000
+    for _ in range(100):
+        deep = [deep]
+    references = [{"$ref": "#/deep" + "/0" * level} for level in range(100)]
+    type_of({"anyOf": references, "deep": deep})
+    assert sum(measured) < 25_000_000
