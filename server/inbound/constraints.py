@@ -37,7 +37,7 @@ from server.inbound.tools import Tool
 from server.schemas.fields import invalid
 
 MAX_CHARACTERS = 1 << 19
-"""Characters of the longest grammar that is compiled, with all of a request's schemas."""
+"""Characters of the longest grammar that is compiled, with all of a request's tools."""
 
 _PLAIN_CHARACTERS = 1 << 16
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}

@@ -29,10 +29,22 @@ def run(pipe: Connection, seconds: float) -> None:
         pipe.send_bytes(b"")
         grammar = pipe.recv_bytes().decode()
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        report: str = LLMatcher.validate_grammar(grammar)
+        report = _report(grammar)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        # Further lines of the report quote the grammar.
-        pipe.send_bytes(report.partition("\n")[0].removesuffix(".").encode())
+        pipe.send_bytes(report.encode())
+
+
+def _report(grammar: str) -> str:
+    try:
+        report: str = LLMatcher.validate_grammar(grammar)
+    except BaseException as error:
+        # A panic of the library, such as by an invalid regex in the options of a JSON schema, has
+        # no public type. It would end this process, and look like a fault of the server.
+        if type(error).__name__ != "PanicException":
+            raise
+        return "it makes the grammar library fail"
+    # Further lines of the report quote the grammar.
+    return report.partition("\n")[0].removesuffix(".")
 
 
 def main(descriptor: int, seconds: float) -> None:

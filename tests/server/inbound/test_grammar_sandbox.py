@@ -35,6 +35,12 @@ def sandbox() -> Iterator[GrammarSandbox]:
     started.close()
 
 
+def test_a_grammar_by_which_the_library_panics_has_a_problem(sandbox: GrammarSandbox) -> None:
+    options = '{"x-guidance": {"item_separator": "(["}, "type": "array"}'
+    assert sandbox.problem(f"start: %json {options}") == "it makes the grammar library fail"
+    assert sandbox.problem(VALID) is None
+
+
 def test_a_grammar_that_compiles_has_no_problem(sandbox: GrammarSandbox) -> None:
     assert sandbox.problem(VALID) is None
 
