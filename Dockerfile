@@ -57,7 +57,7 @@ EXPOSE 8000
 # It asks no proxy, although Docker's configuration of a client may give each container one.
 HEALTHCHECK --start-period=6h --interval=30s --timeout=10s CMD [ \
     "python3", "-c", "import http.client, os; \
-    server = http.client.HTTPConnection('127.0.0.1', int(os.environ['GPT_OSS_PORT'])); \
+    server = http.client.HTTPConnection('127.0.0.1', int(os.environ.get('GPT_OSS_PORT') or 8000)); \
     server.request('GET', '/health'); \
     exit(server.getresponse().status != 200)" ]
 ENTRYPOINT ["gpt-oss-server"]

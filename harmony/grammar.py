@@ -308,7 +308,8 @@ _UNSAFE_PARTS = {
     "~": "the not operator",
     "%l": "%llguidance or %lark",
 }
-# With these, `<|endoftext|>` may end the text, or nothing can.
+# With an empty text or with a regex, `<|endoftext|>` may end the text, or nothing can. Others are
+# refused too, and so is an optional rule of the name `lazy`: what is safe is hard to tell.
 _UNSAFE_ATTRIBUTES = {
     re.compile(r"\bstop\s*="): "stop=",
     re.compile(r"\bsuffix\s*="): "suffix=",

@@ -6,8 +6,9 @@ are separated by commas, or stand in a JSON array of strings:
 `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
+import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from platformdirs import user_data_path
 from pydantic import Field, field_validator, model_validator
@@ -17,6 +18,7 @@ from adapters.registry import REMOTE
 from server.http.limits import Limits
 from server.schemas.engine_options import EngineOptions, Several
 from server.schemas.option_values import (
+    NO_TOOLS,
     is_loopback,
     is_web_url,
     items,
@@ -348,6 +350,13 @@ class Settings(EngineOptions, ReasoningOptions):
     @classmethod
     def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(value))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _an_empty_list_names_no_tool(cls, values: dict[str, Any]) -> dict[str, Any]:
+        # Where it counted as not set, the server would have all tools.
+        is_empty = os.environ.get("GPT_OSS_HOSTED_TOOLS") == ""
+        return {"hosted_tools": NO_TOOLS, **values} if is_empty else values
 
     @field_validator("hosted_tools")
     @classmethod

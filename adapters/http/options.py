@@ -11,6 +11,8 @@ from pydantic import Field
 from adapters import options
 from adapters.errors import BackendFailed
 
+_LAST_PORT = 65_535
+
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -76,8 +78,11 @@ def _check_url(url: str) -> None:
     if scheme not in ("http", "https"):
         raise BackendFailed(f"{shown} does not begin with http:// or https://")
     try:
-        host = httpx.URL(url).host
-    except httpx.InvalidURL:
-        host = ""
+        parsed = httpx.URL(url)
+        host, port = parsed.host, parsed.port
+    except (httpx.InvalidURL, UnicodeError):  # the latter for a host that is no name
+        host, port = "", None
     if not host:
         raise BackendFailed(f"{shown} is no URL with a host")
+    if port is not None and not 0 < port <= _LAST_PORT:
+        raise BackendFailed(f"{shown} has a port that is not from 1 to {_LAST_PORT}")

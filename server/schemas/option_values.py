@@ -11,6 +11,9 @@ NO_TOOLS = "none"
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\s]+", re.IGNORECASE)
 """Extensions of browsers have schemes of their own."""
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LAST_PORT = 65_535
+
 _JSON_ARRAY = re.compile(r'\[\s*["\]]')
 """How one begins. An IPv6 address, which may be an item, begins with `[`, too."""
 
@@ -38,9 +41,11 @@ def timeouts(text: str) -> dict[str, float]:
 
 
 def sendable_key(key: str) -> str:
-    """The key. Raises ValueError for one that no client can send, as headers are stripped."""
+    """The key. Raises ValueError for one that no client can send in a header."""
     if not key or key != key.strip():
         raise ValueError("a key must not be empty, or begin or end with a space")
+    if _CONTROL.search(key):
+        raise ValueError("a key must not have control characters")
     return key
 
 
@@ -67,10 +72,13 @@ def is_web_url(text: str, *, with_path: bool = True) -> bool:
 
     try:
         url = URL(text)
-    except InvalidURL:
+        host = url.host
+    except (InvalidURL, UnicodeError):  # the latter for a host that is no name
+        return False
+    if url.port is not None and not 0 < url.port <= _LAST_PORT:
         return False
     ends = url.raw_path == b"/" and not url.fragment
-    return url.scheme in ("http", "https") and url.host != "" and (with_path or ends)
+    return url.scheme in ("http", "https") and host != "" and (with_path or ends)
 
 
 def items(text: str) -> tuple[str, ...]:

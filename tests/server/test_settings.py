@@ -236,7 +236,19 @@ def test_a_body_fits_into_the_memory_for_bodies_compressed_and_decoded() -> None
     assert "at least three times" in problem(max_body_bytes=10, max_body_memory=29)
 
 
-@pytest.mark.parametrize("name", VARIABLES)
+def test_an_empty_variable_of_tools_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPT_OSS_HOSTED_TOOLS", "")
+    assert Settings().hosted_tool_names == ()
+    assert Settings(hosted_tools="python").hosted_tool_names == ("python",)
+
+
+@pytest.mark.parametrize("url", ["http://x:99999", "http://x:0", "http://xn--"])
+def test_a_url_has_a_host_and_a_port_that_can_be(url: str) -> None:
+    with pytest.raises(ValidationError, match="process, or a URL"):
+        Settings(python_sandbox=url)
+
+
+@pytest.mark.parametrize("name", sorted(set(VARIABLES) - {"hosted_tools"}))
 def test_an_empty_variable_is_not_set(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"GPT_OSS_{name.upper()}", "")
     assert Settings() == Settings.model_construct()
@@ -282,6 +294,7 @@ def test_the_value_of_an_option_may_contain_commas() -> None:
         ({"python_sandbox": "http://h\n"}, "python_sandbox: Value error, process, or a URL such"),
         ({"api_key": [""]}, "api_key: Value error, a key must not be empty"),
         ({"api_key": ["k", "k\n"]}, "api_key: Value error, a key must not be empty, or begin"),
+        ({"api_key": ["a\nb"]}, "api_key: Value error, a key must not have control characters"),
         ({"cors_origin": ["a.example"]}, "cors_origin: Value error, expected * or an origin"),
         ({"cors_origin": ["https://a.example/"]}, "cors_origin: Value error, expected * or an"),
         ({"tool_timeout": "pyhton=9"}, "tool_timeout: Value error, unknown hosted tool 'pyhton'"),
