@@ -14,7 +14,7 @@ from adapters.base import Backend
 from adapters.errors import BackendFailed
 from harmony.events import Repair
 from harmony.messages import Channel
-from server.errors import engine_down
+from server.errors import APIError, ServerFailed, engine_down
 from server.generation.admission import Admission
 from server.generation.answer import Answer, Cancellation, to_api_error
 from server.generation.hosted_calls import DEFAULT_LIMITS, HostedCalls, ToolLimits
@@ -106,7 +106,8 @@ class Gateway:
                 turn = await self.prepare(plan, request_id, prompt)
                 if journal is not None:
                     await journal.begin()
-            except BaseException:
+            except BaseException as error:
+                _count_failed_start(meter, error)
                 ticket.leave()
                 raise
         except BaseException:
@@ -188,3 +189,13 @@ class Gateway:
             "request %s: %s: %s %s (%d so far)",
             *(request_id, Repair.REPETITION, place, result, self.loops[place]),
         )
+
+
+def _count_failed_start(meter: Meter, error: BaseException) -> None:
+    """Count an answer that was admitted and did not start, unless its request was the mistake."""
+    if not isinstance(error, Exception):
+        meter.ended("abort")
+    elif not isinstance(error, APIError):
+        meter.ended("error", ServerFailed.default_code)
+    elif error.status >= 500:
+        meter.ended("error", error.code)

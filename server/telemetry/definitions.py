@@ -123,7 +123,8 @@ REJECTIONS = Definition(
 FAILURES = Definition(
     "gpt_oss_answer_failures_total",
     "counter",
-    "Answers that failed after they were admitted, by the code of the error.",
+    "Answers that failed after they were admitted, by the code of the error. Mistakes of the"
+    " request that are found before it samples are none.",
     ("code",),
 )
 REPAIRS = Definition(

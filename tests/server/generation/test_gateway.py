@@ -27,6 +27,7 @@ from server.generation.gateway import Gateway
 from server.generation.plan import TurnPlan
 from server.generation.runs import Run, Show, WireEvent
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished
+from tests.server.generation.test_metering import Observed
 
 ANSWER = "<|channel|>final<|message|>One two<|return|>"
 SLOW = {"completion": ANSWER, "delay_ms": 60_000}
@@ -167,6 +168,30 @@ async def test_a_prompt_too_long_is_a_refusal(start_engine: StartEngine) -> None
     assert gate.admission.admitted == 0
 
 
+@pytest.mark.parametrize("part", ["engine", "journal", "defect", "mistake"])
+async def test_an_answer_that_cannot_start_has_failed_unless_the_request_is_wrong(
+    start_engine: StartEngine, part: str
+) -> None:
+    errors: dict[str, Exception] = {"journal": Unavailable("No room."), "defect": OSError()}
+
+    class Full(Kept):
+        async def begin(self) -> None:
+            if part in errors:
+                raise errors[part]
+
+    engine, observed = await start_engine(ANSWER), Observed()
+    if part == "engine":
+        engine.failure = BackendFailed("out of memory")
+    if part == "mistake":
+        engine.changes["context_length"] = 1
+    gate = Gateway(engine, Admission(1, 0), observer=observed)
+    with pytest.raises((APIError, OSError)) as raised:
+        await gate.start(PLAN, Told(), "r", journal=Full())
+    code = getattr(raised.value, "code", "server_error")
+    expected = [] if part == "mistake" else [("error", code)]
+    assert [(each.reason, each.error) for each in observed.answers] == expected
+
+
 async def test_a_full_queue_is_a_refusal(start_engine: StartEngine) -> None:
     gate = gateway(await start_engine(SLOW), running=1, waiting=1)
     runs = [await gate.start(PLAN, Told(), name) for name in "ab"]
@@ -181,7 +206,8 @@ async def test_a_full_queue_is_a_refusal(start_engine: StartEngine) -> None:
 async def test_leaving_while_the_prompt_is_prepared_gives_the_place_back(
     start_engine: StartEngine,
 ) -> None:
-    gate = gateway(await start_engine(ANSWER))
+    observed = Observed()
+    gate = Gateway(await start_engine(ANSWER), Admission(4, 4), observer=observed)
     # A short one is prepared at once.
     long = Message(Author(Role.USER), "a" * threads.MOST_SMALL)
     starting = asyncio.create_task(gate.start(TurnPlan(Conversation((long,))), Told(), "r"))
@@ -191,6 +217,7 @@ async def test_leaving_while_the_prompt_is_prepared_gives_the_place_back(
     await asyncio.wait([starting])
     assert starting.cancelled()
     assert gate.admission.admitted == 0
+    assert [each.reason for each in observed.answers] == ["abort"]
 
 
 async def test_an_answer_without_a_token_that_cannot_be_stored_fails(
