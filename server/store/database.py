@@ -125,12 +125,11 @@ class Database:
     async def _reported(self, health: "_Health") -> AsyncGenerator[None]:
         """Translate errors of a database that is unreachable or full to StoreUnavailable.
 
-        Errors that are bugs pass unchanged. asyncpg's errors occur when a connection is refused.
+        Errors that are bugs pass unchanged. asyncpg's errors occur when a connection is refused,
+        and a ProgrammingError without a statement where the server does not know a parameter of it.
         """
         try:
             yield
-        except (IntegrityError, ProgrammingError, DataError):
-            raise
         except FileChanged as error:
             health.failed("the file was deleted or replaced")
             raise self._changed() from error
@@ -141,6 +140,8 @@ class Database:
             asyncpg.PostgresError,
             asyncpg.InterfaceError,
         ) as error:
+            if _is_bug(error):
+                raise
             cause = _cause(error)
             health.failed(str(getattr(cause, "sqlite_errorname", type(cause).__name__)))
             if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
@@ -191,6 +192,11 @@ class _Health:
         if self.failure is not None:
             logger.warning("the store can %s again", self._kind)
             self.failure = None
+
+
+def _is_bug(error: BaseException) -> bool:
+    connecting = isinstance(error, ProgrammingError) and error.statement is None
+    return isinstance(error, IntegrityError | ProgrammingError | DataError) and not connecting
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -13,7 +13,7 @@ import asyncpg
 from sqlalchemy.engine import URL
 
 from server.store.change_signal import ChangeSignals
-from server.store.sqlalchemy_engine import dsn_of
+from server.store.postgres_url import dsn_of
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from server.store import postgres_url
 from server.store.open_files import OpenFiles
 
 WRITES = {"gpt_oss_writes": True}
@@ -39,7 +40,10 @@ _STATEMENT_SECONDS = 30
 
 
 def parse_url(url: str) -> URL:
-    """Parse `sqlite:///FILE` or `postgresql://…` and add the driver. Raises ValueError."""
+    """Parse `sqlite:///FILE` or `postgresql://…` and add the driver.
+
+    Raises ValueError, which quotes no password.
+    """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):  # the latter quotes the text where the port should be
@@ -49,6 +53,8 @@ def parse_url(url: str) -> URL:
         raise ValueError("expected memory, sqlite:///FILE or postgresql://…")
     if parsed.drivername == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise ValueError("sqlite:/// needs a file; for a store without one say memory")
+    if parsed.drivername == "postgresql":
+        parsed = postgres_url.check(parsed)
     return parsed.set(drivername=drivers[parsed.drivername])
 
 
@@ -56,25 +62,20 @@ def open_engine(url: URL) -> AsyncEngine:
     """Return SQLAlchemy's engine, which connects when it is first used."""
     if url.get_backend_name() == "sqlite":
         return _open_sqlite(url)
-    # asyncpg reads the URL itself: it knows `sslmode` and the like, which SQLAlchemy does not.
     connect = partial(
         asyncpg.connect,
-        dsn_of(url),
+        postgres_url.dsn_of(url),
         timeout=_CONNECT_SECONDS,
         command_timeout=_STATEMENT_SECONDS,
     )
     return create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=connect,
+        # As `async_creator`, with which SQLAlchemy takes no arguments of its own.
+        connect_args={"async_creator_fn": connect, **postgres_url.dialect_arguments(url)},
         pool_pre_ping=True,
         pool_timeout=_CONNECT_SECONDS,
         hide_parameters=True,
     )
-
-
-def dsn_of(url: URL) -> str:
-    """The URL of a PostgreSQL database as asyncpg takes it, with its password."""
-    return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 async def migrate(engine: AsyncEngine, revision: str = "head") -> None:

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from sqlalchemy import text
 
+from server.store.postgres_url import dialect_arguments, dsn_of
+from server.store.responses.base import StoreUnavailable
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import parse_url
 from tests.postgres import Postgres
@@ -23,6 +25,81 @@ async def test_each_connection_obeys_the_query_of_a_postgresql_url(postgres: Pos
         # This one, and that of the listener, which holds the gateway's lock.
         assert (await connection.execute(CONNECTIONS)).scalar_one() == 2
     await store.stop()
+
+
+@pytest.mark.parametrize(
+    "query", ["ssl=disable", "ssl=prefer", "ssl=disable&prepared_statement_cache_size=0"]
+)
+async def test_the_arguments_of_sqlalchemy_are_obeyed(postgres: Postgres, query: str) -> None:
+    url = await asyncio.to_thread(postgres.new_database)
+    store = SqlStore(f"{url}?{query}&application_name=a%20gateway")
+    await store.start()
+    async with store.database.reading() as connection:
+        assert (await connection.execute(CONNECTIONS)).scalar_one() == 2
+        adapted = (await connection.get_raw_connection()).dbapi_connection
+        assert (adapted._prepared_statement_cache is None) == ("size=0" in query)  # type: ignore[union-attr]
+    await store.stop()
+
+
+async def test_a_parameter_that_the_server_does_not_know_ends_the_start(postgres: Postgres) -> None:
+    url = await asyncio.to_thread(postgres.new_database)
+    store = SqlStore(f"{url}?no_such_parameter=1")
+    with pytest.raises(StoreUnavailable) as refusal:
+        await store.start()
+    cause = str(refusal.value.__cause__)
+    assert cause == 'unrecognized configuration parameter "no_such_parameter"'
+    await store.database.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "dsn"),
+    [
+        ("postgresql://u:p%40@h/d", "postgresql://u:p%40@h/d"),
+        ("postgresql://h/d?ssl=require", "postgresql://h/d?sslmode=require"),
+        ("postgresql://h/d?prepared_statement_cache_size=0", "postgresql://h/d"),
+        ("postgresql://h/d?port=5433", "postgresql://h:5433/d"),
+        ("postgresql://h/?database=d", "postgresql://h/d"),
+        ("postgresql://h?dbname=d", "postgresql://h/d"),
+        ("postgresql://u@:5433/d?host=a", "postgresql://u@/d?host=a&port=5433"),
+        ("postgresql:///d?host=a,b&port=1,2", "postgresql:///d?host=a%2Cb&port=1%2C2"),
+    ],
+)
+def test_asyncpg_is_given_a_url_of_which_it_ignores_nothing(url: str, dsn: str) -> None:
+    assert dsn_of(parse_url(url)) == dsn
+
+
+@pytest.mark.parametrize(
+    ("query", "arguments"),
+    [
+        ("", {}),
+        ("?prepared_statement_cache_size=7", {"prepared_statement_cache_size": 7}),
+    ],
+)
+def test_sqlalchemy_is_given_its_own_arguments(query: str, arguments: dict[str, int]) -> None:
+    assert dialect_arguments(parse_url(f"postgresql://h/d{query}")) == arguments
+
+
+@pytest.mark.parametrize(
+    ("rest", "named"),
+    [
+        ("/d?host=a:1&host=b:2", "host is given more than once in the URL: write host=A:5432"),
+        ("h/d?host=a", "host is given more than once"),
+        ("h:1/d?port=2", "port is given more than once"),
+        ("h/d?password=hunter2", "password is given more than once"),
+        ("h/d?database=e", "database is given more than once"),
+        ("h?database=d&dbname=e", "dbname is given more than once"),
+        ("h/d?application_name=a&application_name=b", "application_name is given more than once"),
+        ("h/d?port=1x", "port is not a number"),
+        ("a,b/d?port=1", "port has to follow each host"),
+        ("h/d?ssl=disable&sslmode=require", "ssl and sslmode"),
+        ("h/d?prepared_statement_cache_size=-1", "prepared_statement_cache_size is not a number"),
+        ("h/d?prepared_statement_name_func=f", "prepared_statement_name_func is a function"),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused_by_name(rest: str, named: str) -> None:
+    with pytest.raises(ValueError, match=named) as refusal:
+        parse_url(f"postgresql://user:hunter2@{rest}")
+    assert "hunter2" not in str(refusal.value)
 
 
 def test_the_refusal_of_a_url_quotes_nothing_of_its_password() -> None:
